@@ -4,6 +4,8 @@
     ├── TraceError                  a recording, or a part of it, cannot be read
     │   └── ForeignJournalError     another user's recording must not be changed; a copy is completed instead
     ├── UsageError                  the arguments are not valid
+    │   ├── NoAnswerError           the relay of a session does not answer
+    │   └── NotHeldError            no breakpoint holds this message any more
     ├── RuleError                   a rule table cannot be used
     ├── CustomRuleError             the user's own rules cannot be used
     ├── UnfitRuleOptionsError       a session cannot be judged by the rules that its recording names
@@ -12,11 +14,29 @@
     │   └── UnrecordedError         it was written, and the ledger could not be written afterwards
     ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
     ├── FilterError                 a filter of calls cannot be read
+    ├── FaultRuleError              rules of faults cannot be used
+    ├── AddonError                  an addon cannot be used
+    ├── AgentError                  a tool of ``mcpproxy mcp`` cannot do what it was asked for
     ├── NoRecordingError            the page asks for a recording that is not in its folder
     ├── NoSuchFormError             a call cannot be written in the form that was asked for
+    ├── NotReleasedError            the page cannot release a message that a breakpoint holds
     ├── NotSentError                a call cannot be sent again
+    ├── StoreError                  an object store, or an object in it, cannot be used
+    │   ├── ObjectExistsError       an object is there already
+    │   ├── NoSuchObjectError       an object is not there
+    │   └── StoreUnreachableError   the store gives no answer, or has failed
+    ├── ManifestError               a stored manifest is none, or was changed
+    ├── NotShippedError             a file cannot be shipped as it is
     ├── NotExportedError            a collector did not take spans
+    ├── NoJudgeError                no process can be started to judge recordings, or it has other rules
     ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
+    ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
+    │   └── UnreachableError        there is no connection to it
+    ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
+    ├── BodyTooLongError            a body is longer than a bridge takes; becomes a response
+    ├── GoneEventsError             a client comes back for events that are not kept; becomes a response
+    ├── TooManySessionsError        a bridge has as many sessions as it may; becomes a response
+    ├── CannotStartError            a bridge cannot start the server of a session; becomes a response
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         ├── GoneError               the server process ended, or closed the connection
@@ -66,6 +86,7 @@ class UsageError(McpProxyError):
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
         super().__init__(f"{where}: {fact}; {next_step}")
+        self.fact = fact
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:

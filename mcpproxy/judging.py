@@ -37,7 +37,10 @@ def judge(
     # Normally the observer lists only the first findings of a cause. With ``shown`` it must list all of them,
     # because those to be shown may come later.
     observer = rules.observer(
-        joined_late=trace.joined_late, redacted=trace.redacted, lists_all=shown is not None
+        joined_late=trace.joined_late,
+        redacted=trace.redacted,
+        lists_all=shown is not None,
+        has_faults=bool(trace.header.faults),
     )
     observe = observer.observe
     frames = 0
@@ -59,11 +62,11 @@ def judge(
             findings += new_findings if shown is None else filter(shown, new_findings)
             if type(event) is Frame or isinstance(event, RequestHead | ResponseHead):
                 places[event.seq] = trace.place
-    # These attributes describe the latest reading of the trace: take them before ``_places_of`` reads again.
+    # These attributes describe the latest reading of the trace: take them before ``places_of`` reads again.
     complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]), *observer.left_out)
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
-        places |= _places_of(trace, missing)
+        places |= places_of(trace, missing)
     more = tuple(repeated for repeated in observer.more if selection.takes(repeated.rule))
     return JudgedTrace(
         trace.path,
@@ -78,7 +81,7 @@ def judge(
     )
 
 
-def _places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
+def places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
     """Read the trace again, and return the file and line of each frame in ``wanted``.
 
     ``judge`` keeps the places of the frames that it was judging when it found something. But a finding may be

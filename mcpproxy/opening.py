@@ -49,6 +49,23 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
         raise
 
 
+def read_untouched(path: str | os.PathLike[str]) -> Trace:
+    """Open the trace at ``path`` as it is on disk: nothing is written, whatever its session left behind.
+
+    Raises:
+        TraceError: the file does not exist, or is not a trace that this mcpproxy can read.
+    """
+    name = os.fspath(path)
+    first_file = chain.first_of(name)
+    is_recording, trouble = False, ""
+    if os.path.lexists(journal.folder(first_file)):
+        from mcpproxy.recorder import foreign_journals  # few traces have a journal
+
+        is_recording = foreign_journals.is_recording(first_file)
+        trouble = "" if is_recording else "the end of it is in a journal; mcpproxy show completes it"
+    return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
+
+
 def _recover(first_file: str) -> tuple[bool, str, str]:
     """Complete a recording from its journal. If another user owns the trace or the journal, complete a copy.
 

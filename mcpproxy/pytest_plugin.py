@@ -52,19 +52,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marks ``mcp_recording`` and ``mcp_findings``."""
+    """Register the marks ``mcp_recording``, ``mcp_findings`` and ``mcp_faults``."""
     config.stash[_RECORDED] = set()
     for line in (
         "mcp_recording(name=None, *, command=None, url=None): the recording of this test, and the server to "
         "record: its command, or its URL",
         "mcp_findings(level=None, *, select=None, ignore=None, rules=None): which findings fail this test",
+        "mcp_faults(*faults, seed=0): fault rules for the session: files, ready-made sets, or lines",
     ):
         config.addinivalue_line("markers", line)
 
 
 @pytest.fixture
+def mcp_faults(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The fault rules of the test: those of its marks, or the parameter, if it is parametrised indirectly."""
+    given: object = getattr(request, "param", None)
+    if given is None:
+        node = cast("pytest.Item", request.node)
+        return tuple(str(fault) for mark in node.iter_markers("mcp_faults") for fault in mark.args)
+    return (given,) if isinstance(given, str) else tuple(cast("list[str]", given))
+
+
+@pytest.fixture
 def mcp_recording(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    mcp_faults: tuple[str, ...],
 ) -> "Generator[McpRecording]":
     """A recording that replaces a server. ``.command`` and ``.url`` work with any client."""
     from mcpproxy.errors import McpProxyError
@@ -91,12 +104,14 @@ def mcp_recording(
             command,
             arguments.get("url") or "",
             adds=path in written_paths,
+            faults=mcp_faults,
+            fault_seed=_seed_of(node),
         )
     except McpProxyError as error:
         _fail(f"mcp_recording: {error}")
     node.stash[_RECORDING] = recording
     yield recording
-    if recording.action != "replay":
+    if recording.action != "replay" and not mcp_faults:
         written_paths.add(path)
     if trouble := _judge_once(node, recording):
         _fail(trouble)
@@ -131,6 +146,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if recording is not None and recording.is_over() and (trouble := _judge_once(item, recording)):
         _fail(trouble)
     return result
+
+
+def _seed_of(node: pytest.Item) -> int:
+    """Return the seed that the nearest mark ``mcp_faults`` names; 0 without one."""
+    for marker in node.iter_markers("mcp_faults"):
+        if unknown := marker.kwargs.keys() - {"seed"}:
+            _fail(f"@pytest.mark.mcp_faults has no {', '.join(unknown)}=; it takes seed=")
+        if "seed" in marker.kwargs:
+            return int(marker.kwargs["seed"])
+    return 0
 
 
 def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:

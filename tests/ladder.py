@@ -22,6 +22,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("observer", "the judge: an event in, findings out"),
     ("ruleset", "which rules and checks a recording is judged by"),
     ("custom_rules", "what rules of one's own import"),
+    ("addons", "what addons import"),
     ("framing", "bytes in, frames out"),
     ("trace", "the recording on disk: one writer, one reader"),
     ("relay", "the data path: bytes from peer to peer, a copy into the journal"),
@@ -33,8 +34,10 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("replay", "a recording in the place of the server or of the client"),
     ("edit", "recordings trimmed, masked and joined"),
     ("validate", "a client of our own that probes a server"),
+    ("bridge", "stdio on one side, Streamable HTTP on the other"),
     ("reports", "findings as text, JSON, SARIF, JUnit"),
     ("view", "a recording as calls: what the terminal, the page and the export show"),
+    ("intercept", "faults on purpose: a message is held, changed, dropped or answered"),
     ("otel", "recordings as spans for OpenTelemetry"),
     ("hosts", "configuration files of hosts: servers found, wrapped and unwrapped"),
     ("judging", "a recording judged again from its frames"),
@@ -45,6 +48,8 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("ui", "recordings in a browser"),
     ("tui", "recordings in the terminal, to move about in"),
     ("export", "a recording as a file for other programs"),
+    ("agents", "recordings for agents: an MCP server that only reads"),
+    ("fleet", "recordings of many machines: shipped, judged, and as tables"),
     ("cli", "one command in each file"),
 )
 

@@ -145,6 +145,11 @@ def started():
 """
 
 
+_ENGINES: Final = ("engine_dask", "engine_ray")
+"""Modules that no test of the plugin needs. Dask brings a finder of distributions of its own and switches off
+the usual one; pytester would remove the former, and no plugin would be found after that."""
+
+
 @cache
 def load_mcpproxy() -> None:
     """Import all modules of mcpproxy.
@@ -153,7 +158,7 @@ def load_mcpproxy() -> None:
     would give another copy, whose classes differ from those of the first one.
     """
     for module in pkgutil.walk_packages(mcpproxy.__path__, "mcpproxy."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith(("__main__", *_ENGINES)):
             import_module(module.name)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import mcpproxy
 from mcpproxy.checks import decided_rules
-from mcpproxy.checks.acp import acp_sessions
+from mcpproxy.checks.acp import turns
 from mcpproxy.checks.basic import lifecycle, unanswered
 from mcpproxy.checks.opt_in.implementations import range_checks
 from mcpproxy.checks.opt_in.pins import Approved, pin_checks
@@ -22,11 +22,11 @@ from mcpproxy.checks.stateless import subscriptions
 from mcpproxy.checks.transports import sessions, stdio, streams
 from mcpproxy.checks.utilities import cancellation, progress, tasks, tasks_extension
 from mcpproxy.cli.main import main
-from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
+from mcpproxy.reports.version_ranges import compiled
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Close, Finding, Frame
@@ -46,7 +46,7 @@ NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SOURCE: Final = re.compile(
     r"https://(modelcontextprotocol\.io/specification/(?P<revision>[\d-]+)/"
     r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|html\.spec\.whatwg\.org/|www\.rfc-editor\.org/"
-    r"|agentclientprotocol\.com/protocol/v\d/)\S+"
+    r"|agentclientprotocol\.com/protocol/v\d/|www\.unicode\.org/reports/|cwe\.mitre\.org/data/)\S+"
 )
 
 NOT_JSON: Final = {"RPC-001", "RPC-021", "STDIO-001", "STDIO-002", "STDIO-003"}
@@ -405,7 +405,7 @@ def test_a_wheel_has_the_tables_where_they_are_looked_for(
 
 
 GRACE: Final = (
-    ("ACP-008", acp_sessions.CROSSING_NS, "within a second"),
+    ("ACP-008", turns.CROSSING_NS, "within a second"),
     ("CANC-002", cancellation.GRACE_NS, "within 5 seconds"),
     ("CANC-005", cancellation.GRACE_NS, "within 5 seconds"),
     ("CANC-010", cancellation.READ_NS, "a tenth of a second"),

@@ -195,6 +195,26 @@ def test_no_order_of_events_upsets_the_judge(events: list[Event]) -> None:
         assert finding.source.startswith("https://")
 
 
+def test_an_answer_in_pieces_is_not_empty() -> None:
+    headers = (("Content-Type", "application/json"), ("Content-Length", "9"))
+    accepts = (*headers, ("Accept", "application/json, text/event-stream"))
+    asked = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+
+    def exchange(*answer: Frame) -> list[str]:
+        found = judged(
+            RequestHead(1, 1, 1, "POST", "/mcp", accepts, endpoint=True),
+            Frame(2, "client", asked, exchange=1, connection=1),
+            ResponseHead(3, 1, 1, 200, headers),
+            *answer,
+            ExchangeEnd(1, 1),
+        )
+        return [each.rule for each in found if each.rule == "HTTP-011"]
+
+    assert exchange() == ["HTTP-011"]
+    piece = Frame(4, "server", b'{"jsonrpc":"2.0","id":1,"res', continues=True, exchange=1, connection=1)
+    assert exchange(piece, Frame(5, "server", b'ult":{"tools":[]}}', exchange=1, connection=1)) == []
+
+
 def test_a_body_in_pieces_is_not_judged_and_the_next_one_is() -> None:
     observer = Observer(catalogue.load(), joined_late=True)
     headers = (("Content-Type", "application/json"), ("Content-Length", "9"))

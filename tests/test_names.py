@@ -9,6 +9,9 @@ from typing import Final
 PACKAGE: Final = Path(__file__).parents[1] / "mcpproxy"
 
 DEFENDED: Final[Mapping[str, str]] = {
+    "Answer": "what an addon answers; validate has the answers that it got",
+    "Finding": "that of addons is what their authors need of the judge's",
+    "Session": "for addons the session of their messages; in Python a recorded one",
     "Call": "api.Call is for programs what view.Call is for the terminal and the page",
     "Trace": "api.Trace is for users what the reader's Trace is for us",
     "authorization.py": "a chapter of the specification: its checks and its probes",
@@ -24,12 +27,14 @@ DEFENDED: Final[Mapping[str, str]] = {
     "rounds.py": "multi round-trip requests: their checks and their probes",
     "rules.py": "a command, and the rules that it prints",
     "sessions.py": "a chapter of the specification: its checks and its probes",
+    "ship.py": "a command, and what it does",
     "slotted.py": "the old place gives the new one, with a warning, for one release",
     "stats.py": "a command, and what it does",
     "stdio.py": "the part of a package that is for this transport",
     "subscriptions.py": "the subscriptions of a session, and their checks",
     "tools.py": "a chapter of the specification: its checks and its probes",
     "trim.py": "a command, and what it does",
+    "verify.py": "a command, and what it does",
 }
 """Name of a class, or of a file with its ``.py`` -> why it may stand more than once."""
 

@@ -42,6 +42,52 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     return Project(pytester, monkeypatch)
 
 
+# Faults
+
+DOWN: Final = """
+@pytest.mark.mcp_faults("from:server tool:forecast => error {\\"message\\": \\"down\\"}, nth 2", seed=7)
+def test_a_failing_server(mcp_recording, mcp_findings):
+    with Client(mcp_recording.command) as client:
+        assert client.forecast("Oslo") == "Oslo: sunny"
+        with pytest.raises(AssertionError, match="down"):
+            client.forecast("Oslo")
+"""
+
+SETS: Final = """
+@pytest.mark.parametrize("mcp_faults", ["lying-server", "=> delay 1ms"], indirect=True)
+def test_each(mcp_recording, mcp_faults):
+    with Client(mcp_recording.command) as client:
+        assert client.forecast("Oslo") == "Oslo: sunny"
+"""
+
+
+def test_faults_meet_a_live_server_and_a_replay_and_are_not_kept(project: Project) -> None:
+    project.run(DOWN).assert_outcomes(passed=1)
+    assert (project.asked, project.recordings.exists()) == (["tools/call"] * 2, False)
+
+    twice = OSLO.replace('sunny"\n', 'sunny"\n        client.forecast("Oslo")\n')
+    project.run(twice).assert_outcomes(passed=1)
+    before = (project.recordings / "weather.jsonl").read_bytes()
+    project.run(DOWN).assert_outcomes(passed=1)
+    assert project.asked == []
+    assert (project.recordings / "weather.jsonl").read_bytes() == before
+
+
+def test_a_test_is_run_with_each_set(project: Project) -> None:
+    project.run(OSLO)
+    project.run(SETS).assert_outcomes(passed=2)
+
+
+def test_rules_that_cannot_be_used_fail_the_test_in_one_line(project: Project) -> None:
+    project.run(OSLO)
+    result = project.run(DOWN.replace("error {", "eror {"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*FaultRuleError: --fault: there is no action eror; do you mean error?"])
+    result = project.run(DOWN.replace("seed=7", "sed=7"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*mcp_faults has no sed=; it takes seed="])
+
+
 # The modes
 
 

@@ -9,7 +9,15 @@ says which.
 
 from typing import Final
 
-from mcpproxy.checks.acp import acp_sessions, handshake
+from mcpproxy.checks.acp import (
+    acp_sessions,
+    client_methods,
+    handshake,
+    offers,
+    reported_work,
+    turns,
+    updates,
+)
 from mcpproxy.checks.basic import (
     capabilities,
     content,
@@ -26,6 +34,7 @@ from mcpproxy.checks.engine.context import CheckFunction
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.checks.opt_in import deprecated
+from mcpproxy.checks.security import addresses, deceptive_text
 from mcpproxy.checks.server import prompts, resources, tool_calls, tools
 from mcpproxy.checks.stateless import (
     caching,
@@ -86,6 +95,9 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     roots.FAMILY,
     sampling.FAMILY,
     elicitation.FAMILY,
+    # What deceives a reader
+    deceptive_text.FAMILY,
+    addresses.FAMILY,
     # Deprecated features
     deprecated.FAMILY,
     # HTTP
@@ -96,6 +108,11 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     # The Agent Client Protocol
     handshake.FAMILY,
     acp_sessions.FAMILY,
+    offers.FAMILY,
+    updates.FAMILY,
+    client_methods.FAMILY,
+    turns.FAMILY,
+    reported_work.FAMILY,
 )
 
 STANDARD: Final = Dispatch(FAMILIES)

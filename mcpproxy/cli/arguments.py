@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import ClassVar, Final, NoReturn
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.errors import UsageError, nearest, nearest_option
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "Parser",
     "ParserDescription",
     "UsageError",
+    "address",
+    "age",
     "header",
     "nearest",
     "nearest_option",
@@ -21,6 +24,9 @@ __all__ = [
 ]
 
 HELP_COLUMNS: Final = 100
+
+_AGE: Final = pattern(r"(\d{1,6})(s|m|h|d|w)")
+_UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class ParserDescription(Exception):  # noqa: N818 # not an error
@@ -98,6 +104,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def age(text: str) -> float:
+    """Read ``30d``, ``12h``, ``90m`` or ``2w`` into seconds: an argparse type."""
+    if not (parts := _AGE.fullmatch(text.strip().lower())):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an age such as 30d, 12h or 90m")
+    return float(int(parts[1]) * _UNIT_S[parts[2]])
+
+
 def seconds(text: str) -> float:
     """An argparse type: a duration of up to a day."""
     try:
@@ -123,6 +136,18 @@ def url(text: str) -> str:
         example = "http://127.0.0.1:3000/mcp"
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as {example} (put -- before a command)")
     return text
+
+
+def address(option: str, text: str) -> tuple[str, int]:
+    """Return host and port of an address to listen on, the value of ``option``; without a host, of loopback.
+
+    Raises:
+        UsageError: it has no port.
+    """
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise UsageError(option, f"{text} has no port", "write HOST:PORT, such as 127.0.0.1:8080")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def split_command(argv: list[str]) -> tuple[list[str], list[str]]:

@@ -7,7 +7,8 @@ A handle names a recording of the state directory in a few characters:
 - a label: the latest recording with that label;
 - a part of the file name that no other recording there has.
 
-If a file has this name, the name means the file and is not a handle.
+If a file has this name, the name means the file and is not a handle. The URL of an object store means the
+recordings there, which are fetched into a cache folder; a compressed file (``.jsonl.zst``) is unpacked there.
 """
 
 import os
@@ -25,8 +26,13 @@ from mcpproxy.trace import chain
 
 SUFFIX = ".jsonl"
 JOURNAL_SUFFIX = ".jsonl.journal"
+PACKED = ".jsonl.zst"
 
-HELP: Final = "a recording: its file, -2 for the one before the latest, its label, or a part of its name"
+_SCHEMES: Final = ("s3://", "gs://", "az://", "file://")
+
+HELP: Final = (
+    "a recording: its file or URL, -2 for the one before the latest, its label, or a part of its name"
+)
 """What the help says about a TRACE argument."""
 
 _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
@@ -47,6 +53,8 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
         UsageError: the folder holds no traces, nothing was recorded yet, there is no recording at the
             position ``-N``, or a part of a name means more than one.
     """
+    if named is not None and is_url(named):
+        return _fetched(named)
     if named is None or _is_handle(named):
         found = _with_handle(named)
         if found and tells:
@@ -54,11 +62,39 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
         return [found or named or ""]
     if named.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
         return [named.rstrip(os.sep).removesuffix(".journal")]
+    if named.endswith(PACKED) and os.path.isfile(named):
+        return _fetched(named)
     if not os.path.isdir(named):
         return [named]
-    if found := sorted(set(_below(named))):
+    found = sorted(set(_below(named)))
+    if any(path.endswith(PACKED) for path in found):
+        found = [path for path in found if not path.endswith(PACKED)] + _fetched(named, packed_only=True)
+    if found:
         return found
     raise UsageError(named, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded")
+
+
+def is_url(named: str) -> bool:
+    """Whether ``named`` is the URL of an object store, or of a folder in it."""
+    return named.lower().startswith(_SCHEMES)
+
+
+def stem(named: str | None, path: str) -> str:
+    """Return the path of a recording without its suffix; in the working directory if it was fetched."""
+    without_suffix = os.path.splitext(path)[0]
+    is_fetched = named is not None and (is_url(named) or named.endswith(PACKED))
+    return os.path.basename(without_suffix) if is_fetched else without_suffix
+
+
+def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
+    """Return the paths of recordings that are fetched from a URL, or unpacked from a file or folder."""
+    from mcpproxy.fleet import urls  # readers of files do not need it
+
+    url = named if is_url(named) else urls.of_path(named)
+    urls.check("", url)
+    from mcpproxy.fleet.fetch import cached
+
+    return cached(url, tells=tell, packed_only=packed_only)
 
 
 def one(named: str | None, *, tells: bool = True) -> str:
@@ -169,7 +205,7 @@ def _below(folder: str) -> Iterator[str]:
             if name.endswith(JOURNAL_SUFFIX):
                 yield os.path.join(where, name.removesuffix(".journal"))
         folders[:] = [name for name in folders if not name.endswith(JOURNAL_SUFFIX)]
-        yield from (os.path.join(where, name) for name in files if name.endswith(SUFFIX))
+        yield from (os.path.join(where, name) for name in files if name.endswith((SUFFIX, PACKED)))
 
 
 def _is_continuation(name: str, names: set[str]) -> bool:

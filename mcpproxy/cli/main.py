@@ -15,6 +15,10 @@ COMMANDS = {
     "Record": {
         "run": ("mcpproxy.cli.commands.run", "wrap a stdio server: forward, record and judge every message"),
         "http": ("mcpproxy.cli.commands.http", "the same before an HTTP server, as a proxy"),
+        "bridge": (
+            "mcpproxy.cli.commands.bridge.bridge",
+            "between stdio and HTTP, both sides recorded and judged",
+        ),
         "demo": ("mcpproxy.cli.commands.demo", "watch it work on a small bundled server"),
     },
     "Hosts": {
@@ -33,6 +37,7 @@ COMMANDS = {
             "recordings in the terminal: sessions, calls, details, live",
         ),
         "ui": ("mcpproxy.cli.commands.view.ui", "recordings in the browser: calls, timing, findings, live"),
+        "mcp": ("mcpproxy.cli.commands.view.mcp", "recordings for agents: an MCP server that only reads"),
         "stats": (
             "mcpproxy.cli.commands.view.stats",
             "counts, latencies, sizes and tokens per tool and method",
@@ -45,12 +50,22 @@ COMMANDS = {
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
         "export": (
             "mcpproxy.cli.commands.export.export",
-            "a recording as one HTML file, or for a browser (HAR), Wireshark or OpenTelemetry",
+            "as one HTML file, or for browsers, Wireshark, OpenTelemetry",
         ),
         "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),
         "import": (
             "mcpproxy.cli.commands.import_",
             "a trace of what mcpsnoop, mcp-rec or a browser (HAR) recorded",
+        ),
+    },
+    "Faults": {
+        "faults": (
+            "mcpproxy.cli.commands.faults.faults",
+            "ready-made sets of faults, and what rules would do to a recording",
+        ),
+        "breakpoints": (
+            "mcpproxy.cli.commands.faults.breakpoints",
+            "messages that --break holds: let them go, change or drop them",
         ),
     },
     "Judge": {
@@ -60,6 +75,14 @@ COMMANDS = {
         "pin": ("mcpproxy.cli.commands.pin", "approve the tools of a server, for check --pins"),
         "versions": ("mcpproxy.cli.commands.versions", "which implementation spoke which revision"),
         "explain": ("mcpproxy.cli.commands.explain", "what a rule means, why it matters, what to do instead"),
+    },
+    "Fleet": {
+        "ship": ("mcpproxy.cli.commands.fleet.ship", "closed recordings to an object store, each once"),
+        "verify": (
+            "mcpproxy.cli.commands.fleet.verify",
+            "whether everything that was shipped is there and unchanged",
+        ),
+        "fleet": ("mcpproxy.cli.commands.fleet.fleet", "what the recordings of many servers say together"),
     },
     "Shell": {
         "completion": ("mcpproxy.cli.commands.completion", "completion for bash, zsh and fish; the man page"),
@@ -173,7 +196,7 @@ def _help() -> str:
         "       mcpproxy COMMAND [ARG...]",
     ]
     for title, group in COMMANDS.items():
-        text += ["", title, *(f"  {name:<11}{line}" for name, (_, line) in group.items())]
+        text += ["", title, *(f"  {name:<13}{line}" for name, (_, line) in group.items())]
     text += [
         "",
         "Start with: mcpproxy demo",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import NoReturn
 
+    from mcpproxy.intercept.addons.addon_calls import MakeAddons
+    from mcpproxy.intercept.fault_rules import FaultRules
     from mcpproxy.recorder.stderr_notes import Mode
     from mcpproxy.ruleset.rule_options import RuleOptions
 
@@ -32,16 +34,33 @@ OPTIONS = (
     ("--ui", "", "serve a page that shows the session; its address is written to stderr"),
     ("--otlp", "[URL]", "send each call as a span to a collector (default: the one that OTEL_* names)"),
     ("--otlp-content", "", "with the arguments and results of tools"),
+    ("--ship", "URL", "copy each closed file to an object store (s3://, gs://, az://, file://)"),
     (
         "--enforce",
         "RULE,...",
         "refuse requests that break one of these rules, instead of only flagging them; may be given again",
+    ),
+    ("--faults", "FILE", "do to messages what the fault rules in this file say; may be given again"),
+    (
+        "--fault",
+        "'FILTER => ACTION'",
+        "the same for one rule, such as 'from:server tool:search* => delay 2s, nth 3'; may be given again",
+    ),
+    ("--fault-seed", "NUMBER", "decide by this seed which messages meet a fault (default: random)"),
+    ("--break", "FILTER", "hold matching messages for mcpproxy breakpoints; may be given again"),
+    ("--break-timeout", "DURATION", "how long a message is held (default: 60s)"),
+    ("--break-then", "pass|drop|error", "what becomes of it then (default: pass)"),
+    (
+        "--addon",
+        "FILE",
+        "let the addons in this file of Python change, drop or answer messages; may be given again",
     ),
     ("--rules", "DIR", "judge by the rules in this folder too; may be given again"),
     ("--select", "RULE,...", "judge by these rules only"),
     ("--extend-select", "RULE,...", "judge by these rules too, which are off by default"),
     ("--ignore", "RULE,...", "leave these rules out"),
     ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
+    ("--secrets", "", "report keys of providers in messages and URLs too (SEC-007)"),
 )
 """The options that ``run`` and ``http`` share: name, metavariable, help. A switch has no metavariable;
 the metavariable of an optional value is in brackets."""
@@ -49,7 +68,18 @@ the metavariable of an optional value is in brackets."""
 RUN_OPTIONS = (*(name for name, _, _ in OPTIONS), "--grace", "--command")
 """The options of ``run``. A command line may begin with one of them, without the word ``run``."""
 
-_REPEATABLE = ("--enforce", "--rules", "--select", "--extend-select", "--ignore")
+_REPEATABLE = (
+    "--enforce",
+    "--faults",
+    "--fault",
+    "--break",
+    "--addon",
+    "--rules",
+    "--select",
+    "--extend-select",
+    "--ignore",
+)
+_RULE_LISTS = ("--rules", "--select", "--extend-select", "--ignore")
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -72,12 +102,19 @@ class RecordingOptions:
         self.live: Mode = "text"
         self.is_quiet = False
         self.app_errors = False
+        self.secrets = False
         self.has_page = False
         self.collector: str | None = None
         """The collector's URL, empty for the one that OTEL_* names; ``None`` if no spans are sent."""
         self.sends_content = False
+        self.ship = ""
+        """The URL of the object store; empty if nothing is shipped."""
         self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
         self.rule_options: RuleOptions | None = None
+        self.fault_seed: int | None = None
+        self.break_timeout, self.break_then = "60s", "pass"
+        self.fault_rules: FaultRules | None = None
+        self.make_addons: MakeAddons | None = None
 
     def set(self, name: str, value: str) -> None:
         """Set the option ``name``; ``value`` is ignored for a switch.
@@ -99,16 +136,32 @@ class RecordingOptions:
                 self.is_quiet = True
             case "--app-errors":
                 self.app_errors = True
+            case "--secrets":
+                self.secrets = True
             case "--ui":
                 self.has_page = True
             case "--otlp":
                 self.collector = value
+            case "--ship":
+                self.ship = value
             case "--otlp-content":
                 self.sends_content = True
             case "--rotate":
                 from mcpproxy.cli.rotate_option import rotation_member
 
                 self.rotate = rotation_member(value, self.where)
+            case "--fault-seed":
+                if not value.isdecimal() or not value.isascii() or len(value) > 18:
+                    refuse(
+                        self.where,
+                        f"--fault-seed {value} is not a number",
+                        "give a number of up to 18 digits",
+                    )
+                self.fault_seed = int(value)
+            case "--break-timeout":
+                self.break_timeout = value
+            case "--break-then":
+                self.break_then = value
             case "--live":
                 if value not in _LIVE:
                     refuse(self.where, f"--live {value} is not known", "use text, json or off")
@@ -118,25 +171,64 @@ class RecordingOptions:
         if self.trace and self.trace_dir:
             refuse(self.where, "--trace and --trace-dir both say where to record", "leave one of them out")
 
+    def of_part(self, name: str) -> RecordingOptions:
+        """Return the options for one of several recordings: ``name`` is added to the file of ``--trace``."""
+        import copy
+
+        part = copy.copy(self)
+        if self.trace:
+            stem, suffix = os.path.splitext(self.trace)
+            part.trace = f"{stem}-{name}{suffix}"
+        return part
+
     def resolve_rules(self) -> None:
         """Set ``rule_options`` if an option selects rules.
 
         Raises:
             McpProxyError: a name is not the name of a rule, or a folder has no usable rules.
         """
-        lists = [self.lists[name] for name in _REPEATABLE if name != "--enforce"]
-        if self.app_errors or any(lists):
+        lists = [self.lists[name] for name in _RULE_LISTS]
+        if self.app_errors or self.secrets or any(lists):
             from mcpproxy.cli import recording_rules
 
-            self.rule_options = recording_rules.rule_options(self.where, *lists, app_errors=self.app_errors)
+            self.rule_options = recording_rules.rule_options(
+                self.where, *lists, app_errors=self.app_errors, secrets=self.secrets
+            )
 
-    def check_companions(self) -> None:
-        """Refuse ``--ui``, ``--otlp`` and ``--otlp-content`` where they cannot work.
+    def resolve_faults(self) -> None:
+        """Set ``fault_rules`` if there are fault rules, and judge the session as one with faults.
 
         Raises:
-            UsageError: packages or ``--otlp`` are missing, ``--quiet`` forbids the address of the page, the
-                collector's URL cannot be used, or the system has no fork (Windows).
+            McpProxyError: the rules cannot be used.
         """
+        if any(self.lists[name] for name in ("--faults", "--fault", "--break", "--addon")):
+            from mcpproxy.intercept import fault_options
+
+            files, specs, enforced = (self.lists[name] for name in ("--faults", "--fault", "--enforce"))
+            breaks = fault_options.breakpoint_specs(
+                self.lists["--break"], self.break_timeout, self.break_then
+            )
+            specs = [*breaks, *specs]
+            addons = self.lists["--addon"]
+            self.fault_rules = fault_options.fault_rules(
+                self.where, files, specs, addons, self.fault_seed, is_enforcing=bool(enforced)
+            )
+            self.make_addons = fault_options.addons_factory(self.where, addons)
+            self.rule_options = fault_options.with_faults(self.rule_options)
+        elif self.fault_seed is not None:
+            refuse(self.where, "--fault-seed without fault rules", "add --faults FILE or --fault")
+
+    def check_companions(self) -> None:
+        """Refuse ``--ui``, ``--otlp``, ``--otlp-content`` and ``--ship`` where they cannot work.
+
+        Raises:
+            UsageError: packages or ``--otlp`` are missing, ``--quiet`` forbids the address of the page, a
+                URL cannot be used, or the system has no fork (Windows).
+        """
+        if self.ship:
+            from mcpproxy.fleet import ship_process
+
+            ship_process.check(self.where, self.ship)
         if self.has_page:
             from mcpproxy.ui import beside
 
@@ -149,11 +241,11 @@ class RecordingOptions:
             refuse(self.where, "--otlp-content needs --otlp", "give that option as well")
 
     def beside_companions(self, trace: str, record: Callable[[], None]) -> None:
-        """Run ``record`` with the page and the sending of spans beside it, if they are asked for.
+        """Run ``record`` with the page, the sending of spans and the shipping beside it, if asked for.
 
-        The recorder calls this. Both notice the end of this process, however it ends, and then end too.
+        The recorder calls this. All notice the end of this process, however it ends, and then end too.
         """
-        page = spans = None
+        page = spans = shipping = None
         if self.has_page:
             from mcpproxy.ui import beside
 
@@ -162,7 +254,13 @@ class RecordingOptions:
             from mcpproxy.otel.live_process import start
 
             spans = start(trace, self.collector, content=self.sends_content, quiet=self.is_quiet)
+        if self.ship:
+            from mcpproxy.fleet import ship_process
+
+            shipping = ship_process.start(trace, self.ship, quiet=self.is_quiet)
         record()
+        if shipping is not None:
+            shipping.finish()
         if spans is not None:
             spans.finish()
         del page  # closes its stdin, so it ends
@@ -178,6 +276,7 @@ class RecordingOptions:
             "salt": quoted(os.urandom(32).hex()),  # the key of the masks; it is deleted with the journal
             "rotate": self.rotate,
             "judged_by": judged_by,
+            "faults": quoted(self.fault_rules.summary) if self.fault_rules is not None else "null",
         }
 
     def begin(self, label: str, members: Mapping[str, str]) -> tuple[str, Journal | None, str]:
@@ -202,7 +301,8 @@ class RecordingOptions:
             # No option names a folder, as in most hosts: the session is worth more than its recording.
             fact = f"{paths.state_dir()} cannot be written, {error.strerror}"
             return "", None, f"not recording ({fact}; name a folder with --trace-dir); the traffic goes on"
-        return trace, journal, f"recording to {trace}"
+        faults = f"; {self.fault_rules.greeting}" if self.fault_rules is not None else ""
+        return trace, journal, f"recording to {trace}{faults}"
 
 
 def refuse(where: str, fact: str, next_step: str) -> NoReturn:

@@ -20,7 +20,7 @@ def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
 
     ``work`` must not raise an exception, and its result must be picklable.
     """
-    workers = min(len(paths), _processors())
+    workers = min(len(paths), processors())
     if workers < 2 or not hasattr(os, "fork") or not _is_worth_it(paths):
         yield from map(work, paths)
         return
@@ -39,7 +39,8 @@ def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
             raise
 
 
-def _processors() -> int:
+def processors() -> int:
+    """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""``--rules``, ``--select``, ``--extend-select``, ``--ignore`` and ``--app-errors`` of ``run`` and ``http``.
+"""The options of ``run`` and ``http`` that select rules.
 
 This module imports the whole judge, so it is imported only if one of these options is given. Their values are
 checked before the server starts.
@@ -20,6 +20,7 @@ def rule_options(
     ignore: Sequence[str] = (),
     *,
     app_errors: bool = False,
+    secrets: bool = False,
 ) -> RuleOptions:
     """Check the values of the options that select rules, and return them as ``RuleOptions``.
 
@@ -33,6 +34,8 @@ def rule_options(
     """
     if app_errors:
         extend = (*extend, "APP")
+    if secrets:
+        extend = (*extend, "SEC-007")
     if folders:
         sys.stdout = sys.stderr
     wanted = RuleOptions(

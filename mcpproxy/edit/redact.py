@@ -91,15 +91,18 @@ class RedactionScope:
 
 
 class Redaction:
-    """Masks the records of one trace, in order."""
+    """Masks the records of one trace, in order.
 
-    def __init__(self, scope: RedactionScope) -> None:
+    Redactions with the same ``mask_key`` mask equal values alike; without one, each has a key of its own.
+    """
+
+    def __init__(self, scope: RedactionScope, mask_key: bytes = b"") -> None:
         self.masked = 0
         """How many values were masked."""
         self.text_pieces = 0
         """How many pieces of overlong messages were masked as plain text, because they cannot be parsed."""
         self._scope = scope
-        self._mask_key: Final = os.urandom(32)
+        self._mask_key: Final = mask_key or os.urandom(32)
         self._key_names: Final = frozenset(key.lower() for key in scope.keys)
         patterns = [*scope.values, *(PATTERNS if scope.secrets else ())]
         # In texts that are not JSON, a key is found as ``name=value`` or ``name: value``.
@@ -119,8 +122,8 @@ class Redaction:
         ``boot`` and ``ppid`` are removed: they would identify the machine and its processes.
         """
         earlier_kinds = () if header.redaction == "none" else (header.redaction,)
-        urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
-        command = tuple(self._command(header.command))
+        urls = {name: self.url(getattr(header, name)) for name in ("listen", "upstream")}
+        command = tuple(self.command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
         redaction = ",".join((*earlier_kinds, self._scope.kinds))
         return replace(
@@ -157,16 +160,17 @@ class Redaction:
                 raw = self._plain(record.raw)
                 return record if raw == record.raw else replace(record, raw=raw)
             case RequestHead():
-                headers, target = self._headers(record.headers), self._url(record.target)
+                headers, target = self._headers(record.headers), self.url(record.target)
                 is_same = (headers, target) == (record.headers, record.target)
                 masked = record if is_same else replace(record, headers=headers, target=target)
             case ResponseHead():
-                headers = self._headers(record.headers)
-                masked = record if headers == record.headers else replace(record, headers=headers)
+                headers, reason = self._headers(record.headers), self.text(record.reason)
+                is_same = (headers, reason) == (record.headers, record.reason)
+                masked = record if is_same else replace(record, headers=headers, reason=reason)
             case Finding():
                 return self._finding(record)
             case Note():
-                why = self._url(record.why)
+                why = self.url(record.why)
                 return record if why == record.why else replace(record, why=why)
             case Gap():
                 reason = self.text(record.reason)
@@ -203,14 +207,15 @@ class Redaction:
     def _has_secret_name(self, name: str) -> bool:
         return name.lower() in self._key_names or (self._scope.secrets and _names_credential(name))
 
-    def _url(self, text: str) -> str:
+    def url(self, text: str) -> str:
+        """Return a URL, or a text with URLs, with its values masked."""
         return self.text(self._count_change(text, self._credentials.url(text)))
 
     def _count_change(self, before: str, after: str) -> str:
         self.masked += before != after
         return after
 
-    def _command(self, command: tuple[str, ...]) -> Iterator[str]:
+    def command(self, command: tuple[str, ...]) -> Iterator[str]:
         """Yield the arguments of a command with their values masked."""
         masking = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
         for before, after in zip(command, arguments(command, masking), strict=True):
@@ -429,6 +434,7 @@ def _frame_with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
         event=event,
         by_proxy=frame.by_proxy,
         refused=frame.refused,
+        fault=frame.fault,
     )
 
 

@@ -118,11 +118,11 @@ class _DependencyIndex:
     def _add(self, event: Event | Finding) -> None:
         self._conversation.track_session(event)
         match event:
-            case RequestHead():
+            case RequestHead() if not event.by_proxy:
                 session = self._session_names.get(event.exchange, "")
                 self.exchanges[event.exchange] = _Exchange(event.method, session, [event.seq])
                 self.heads[event.seq] = event.exchange
-            case ResponseHead() if exchange := self.exchanges.get(event.exchange):
+            case RequestHead() | ResponseHead() if exchange := self.exchanges.get(event.exchange):
                 exchange.heads.append(event.seq)
                 self.heads[event.seq] = event.exchange
             case Frame():

@@ -171,6 +171,7 @@ class HttpJudge:
             exchange.in_pieces |= {frame.sender}
         else:
             exchange.in_pieces -= {frame.sender}
+            exchange.body_count += frame.sender != CLIENT
         findings = self._judge_request(exchange, None)
         if exchange.session is not None:
             exchange.session.judge.history.side(frame.sender).sent_unreadable = True

@@ -13,7 +13,7 @@ from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_m
 from mcpproxy.checks.engine.context import MessageContext, member
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
 from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, takes
-from mcpproxy.checks.transports.stdio import split_message, stray_output
+from mcpproxy.checks.transports.stdio import other_transport, split_message, stray_output
 from mcpproxy.observer.classify import context_of, is_acp
 from mcpproxy.observer.findings import Cause, FindingBuilder
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure, weight
@@ -35,6 +35,7 @@ from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.revisions import ACP, STATEFUL
 from mcpproxy.session.frame import (
     CLIENT,
+    SERVER,
     Close,
     Eof,
     Event,
@@ -43,6 +44,7 @@ from mcpproxy.session.frame import (
     Gap,
     Sender,
     Signal,
+    Stderr,
 )
 from mcpproxy.session.history import History, SentRequest, UsedIds
 from mcpproxy.session.masked_values import MARK, holds_mask
@@ -122,6 +124,8 @@ class MessageJudge:
                 return []
             case Signal() | Close():
                 return self._judge_event(event)
+            case Stderr():
+                return self._judge_stderr(event)
             case _:
                 return []
 
@@ -160,6 +164,14 @@ class MessageJudge:
             )
         return findings
 
+    def _judge_stderr(self, line: Stderr) -> list[Finding]:
+        """Judge a line that the server wrote to stderr. Only opt-in rules do."""
+        history, findings = self._history, list[Finding]()
+        for row in self._dispatch.stderr_checks:
+            findings += self._build_findings(row.check(line, history), 0, SERVER, history.candidates)
+            row.remember(line, history)
+        return findings
+
     # From frames to messages
 
     def judge_frame(self, frame: Frame) -> list[Finding]:
@@ -177,7 +189,7 @@ class MessageJudge:
             return []
         message = frame.message
         if side.held_lines.frames or isinstance(message, Malformed):
-            return self._judge_part(frame)
+            return [] if self._has_other_framing(frame.sender) else self._judge_part(frame)
         if isinstance(message, Batch):
             return self._judge(frame, message)
         return self._judge_single(frame, message, "")
@@ -207,9 +219,26 @@ class MessageJudge:
     def _judge_alone(self, frame: Frame) -> list[Finding]:
         """Judge a frame by itself; if its bytes are not valid JSON text, read it leniently."""
         message = frame.message
+        if type(message) is Malformed and not frame.exchange and other_transport(frame.raw):
+            side = self._history.side(frame.sender)
+            side.has_other_framing = True
+            side.sent_unreadable |= self._has_other_framing(frame.sender)
         if type(message) is Malformed and len(frame.raw) <= _NOISE_BYTES and not frame.exchange:
             return self._judge_noise(frame.raw, frame, partial(self._judge_leniently, frame, message))
         return self._judge_leniently(frame, message)
+
+    def _has_other_framing(self, sender: Sender) -> bool:
+        """Whether the lines of ``sender`` are parts of something else, of which the first was reported.
+
+        They are while no message of it could be read. After a message, a line that looks like the beginning
+        of another transport was only printed.
+        """
+        history = self._history
+        side, other = history.client, history.server
+        if sender != CLIENT:
+            side, other = other, side
+        was_read = side.used_ids.size or side.notified_seq or other.last_answered_seq or other.refused_seq
+        return side.has_other_framing and not was_read
 
     def _judge_leniently(self, frame: Frame, message: Message) -> list[Finding]:
         """Judge a frame, and if it is not valid JSON, the message that a lenient parser reads from it."""

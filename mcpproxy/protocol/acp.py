@@ -37,6 +37,13 @@ session/close               client  request       yes    yes
 session/list                client  request       yes    yes
 session/delete              client  request       yes    yes
 session/fork                client  request       draft  draft
+session/archive             client  request       draft  draft
+session/unarchive           client  request       draft  draft
+session/set_title           client  request       draft  draft
+session/status              client  request       draft  draft
+auth/status                 client  request       draft  draft
+tool_call/cancel            client  request       -      yes
+terminal/cancel             client  request       -      yes
 session/prompt              client  request       yes    yes
 session/cancel              client  notification  yes    yes
 session/set_mode            client  request       yes    -
@@ -55,10 +62,11 @@ terminal/kill               server  request       yes    -
 elicitation/create          server  request       yes    yes
 elicitation/complete        server  notification  yes    yes
 
+auth/status_update          server  notification  draft  draft
 $/cancel_request            both    notification  yes    yes
 """
 
-DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "_", "$/")
+DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "proxy/", "_", "$/")
 """Methods with these prefixes are not reported as unknown: drafts, extensions, optional notifications."""
 
 # Methods that need a capability of the receiver, with the path of that capability.
@@ -149,18 +157,81 @@ USES_SESSION: Final = (
 
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 
-REQUIRED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
-    {
-        (FIRST, "session/new"): ("cwd", "mcpServers"),
-        (FIRST, "session/load"): ("sessionId", "cwd", "mcpServers"),
-        (FIRST, "session/resume"): ("sessionId", "cwd"),
-        (FIRST, "session/prompt"): ("sessionId", "prompt"),
-        (SECOND, "session/new"): ("cwd",),
-        (SECOND, "session/resume"): ("sessionId", "cwd"),
-        (SECOND, "session/prompt"): ("sessionId", "prompt"),
-    }
-)
-"""By version and method, the members that the params must have."""
+# The columns are the members that the params must have, "-" if the version does not have the method or no
+# member is required.
+_REQUIRED: Final = """
+method                      1                            2
+
+authenticate                methodId                     -
+auth/login                  -                            methodId
+session/new                 cwd,mcpServers               cwd
+session/load                sessionId,cwd,mcpServers     -
+session/resume              sessionId,cwd                sessionId,cwd
+session/close               sessionId                    sessionId
+session/delete              sessionId                    sessionId
+session/prompt              sessionId,prompt             sessionId,prompt
+session/cancel              sessionId                    sessionId
+session/set_mode            sessionId,modeId             -
+session/set_config_option   sessionId,configId,value     sessionId,configId,value
+
+session/update              sessionId,update             sessionId,update
+session/request_permission  sessionId,toolCall,options   sessionId,title,options
+fs/read_text_file           sessionId,path               -
+fs/write_text_file          sessionId,path,content       -
+terminal/create             sessionId,command            -
+terminal/output             sessionId,terminalId         -
+terminal/release            sessionId,terminalId         -
+terminal/wait_for_exit      sessionId,terminalId         -
+terminal/kill               sessionId,terminalId         -
+elicitation/create          mode,message                 mode,message
+elicitation/complete        elicitationId                elicitationId
+"""
+
+# The members that the result must have.
+_REQUIRED_IN_ANSWERS: Final = """
+method                      1                            2
+
+session/list                sessions                     sessions
+session/set_config_option   configOptions                configOptions
+session/request_permission  outcome                      outcome
+fs/read_text_file           content                      -
+terminal/create             terminalId                   -
+terminal/output             output,truncated             -
+elicitation/create          action                       action
+"""
+
+# The kinds of session updates, with the members that they must have: "none" if no member is required, "-" if
+# the version does not have the kind. Kinds that only a draft of the version has are listed with "none".
+_UPDATES: Final = """
+kind                        1                            2
+
+user_message_chunk          content                      messageId,content
+agent_message_chunk         content                      messageId,content
+agent_thought_chunk         content                      messageId,content
+user_message                -                            messageId
+agent_message               -                            messageId
+agent_thought               -                            messageId
+state_update                -                            state
+tool_call                   toolCallId,title             -
+tool_call_update            toolCallId                   toolCallId
+tool_call_content_chunk     -                            toolCallId,content
+terminal_update             -                            terminalId
+terminal_output_chunk       -                            terminalId,data
+plan                        entries                      -
+plan_update                 none                         plan
+plan_removed                none                         none
+current_mode_update         currentModeId                -
+available_commands_update   availableCommands            availableCommands
+config_option_update        configOptions                configOptions
+session_info_update         none                         none
+usage_update                used,size                    used,size
+notice                      none                         none
+compaction_update           none                         none
+compaction_summary_chunk    none                         none
+subagent_update             none                         none
+session_message             none                         none
+session_message_chunk       none                         none
+"""
 
 PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -168,13 +239,29 @@ PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "session/load": ("cwd", "additionalDirectories/*", "mcpServers/*/command"),
         "session/resume": ("cwd", "additionalDirectories/*", "mcpServers/*/command"),
         "session/list": ("cwd",),
+        "session/request_permission": ("toolCall/locations/*/path", "toolCall/content/*/path", "subject/cwd"),
         "fs/read_text_file": ("path",),
         "fs/write_text_file": ("path",),
         "terminal/create": ("cwd",),
-        "session/update": ("update/locations/*/path", "update/content/*/path"),
+        "session/update": (
+            "update/locations/*/path",
+            "update/content/*/path",
+            "update/content/*/changes/*/path",
+            "update/content/*/changes/*/oldPath",
+            "update/cwd",
+        ),
     }
 )
 """Paths in the params of a method whose values are file or folder names; ``*`` is each element of a list."""
+
+LINES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "fs/read_text_file": ("line",),
+        "session/request_permission": ("toolCall/locations/*/line",),
+        "session/update": ("update/locations/*/line",),
+    }
+)
+"""Paths in the params of a method whose values are the numbers of lines."""
 
 
 class AcpMethod(NamedTuple):
@@ -222,6 +309,37 @@ def method(name: str, version: str) -> AcpMethod | None:
 def versions_with(name: str) -> tuple[str, ...]:
     """Return the versions that define ``name``."""
     return tuple(version for version in ACP if (name, version) in _methods())
+
+
+def is_defined(name: str) -> bool:
+    """Whether a version or a draft defines the method ``name``, which therefore is no extension."""
+    return name in _names()
+
+
+def required(name: str, version: str) -> tuple[str, ...]:
+    """Return the members that the params of method ``name`` must have."""
+    return _member_names(_REQUIRED).get((name, version), ())
+
+
+@cache
+def requiring() -> tuple[str, ...]:
+    """Return the methods whose params must have members, without session/update.
+
+    ``checks.acp.updates`` judges session/update, which is by far the most frequent message.
+    """
+    names = {name for name, _ in _member_names(_REQUIRED)}
+    return tuple(sorted(names - {"session/update"}))
+
+
+def required_in_answer(name: str, version: str) -> tuple[str, ...]:
+    """Return the members that the result of method ``name`` must have."""
+    return _member_names(_REQUIRED_IN_ANSWERS).get((name, version), ())
+
+
+@cache
+def updates(version: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the kinds of session updates that ``version`` has, each with the members that it must have."""
+    return {name: names for (name, of), names in _member_names(_UPDATES).items() if of == version}
 
 
 def needed_capability(name: str, version: str) -> str | None:
@@ -276,6 +394,22 @@ def _needed_capabilities() -> Mapping[tuple[str, str], str]:
     return {
         (row["method"], version): row[column]
         for row in table_rows(_NEEDS)
+        for version, column in ((FIRST, "1"), (SECOND, "2"))
+        if row[column] != "-"
+    }
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(name for name, _ in _methods())
+
+
+@cache
+def _member_names(table: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """Return the names of members in ``table``, by the name in its first column and the version."""
+    return {
+        (row.get("method") or row["kind"], version): tuple(row[column].split(",")) * (row[column] != "none")
+        for row in table_rows(table)
         for version, column in ((FIRST, "1"), (SECOND, "2"))
         if row[column] != "-"
     }

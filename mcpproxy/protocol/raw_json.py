@@ -7,8 +7,8 @@ bytes of a peer's message. They expect bytes that are known to be valid JSON.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON
 
@@ -95,21 +95,98 @@ def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
     return b"{" + b",".join(members) + b"}"
 
 
-def _members(raw: bytes, position: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the members of the object that begins at ``position``: name, start and end of the value."""
-    if raw[position : position + 1] != b"{":
+class JsonEntry(NamedTuple):
+    """A member of an object, or an element of an array, by its places in the text.
+
+    ``name`` is the name of the member, or the index of the element in decimal. ``start`` is where the name
+    begins, or for an element the value, which is ``value_start`` to ``end``.
+    """
+
+    name: str
+    start: int
+    value_start: int
+    end: int
+
+
+def locate(raw: bytes, tokens: Sequence[str]) -> tuple[int, int] | None:
+    """Return the start and end of the value that a JSON Pointer names by its ``tokens``; ``None`` if there is
+    none.
+
+    Unlike ``find`` this looks into arrays as well. Of members with the same name, the last counts.
+    """
+    start, end = _skip_space(raw, 0), len(raw.rstrip(b" \t\r\n"))
+    for token in tokens:
+        entry = next((entry for entry in reversed(list(_entries(raw, start))) if entry.name == token), None)
+        if entry is None:
+            return None
+        start, end = entry.value_start, entry.end
+    return start, end
+
+
+def with_value(raw: bytes, tokens: Sequence[str], text: bytes) -> bytes | None:
+    """Return ``raw`` with the value ``text`` at the place that ``tokens`` name, every other byte unchanged.
+
+    A value at that place is replaced. A member is added at the end of its object, an element at the end of
+    its array, where it is named by ``-`` or the next index. ``None`` if there is no such object or array.
+    """
+    if span := locate(raw, tokens):
+        return raw[: span[0]] + text + raw[span[1] :]
+    if not tokens or (container := locate(raw, tokens[:-1])) is None:
+        return None
+    start, end = container
+    entries = list(_entries(raw, start))
+    match raw[start : start + 1]:
+        case b"{":
+            text = written(tokens[-1]) + b":" + text
+        case b"[" if tokens[-1] in ("-", str(len(entries))):
+            pass
+        case _:
+            return None
+    last = entries[-1].end if entries else start + 1
+    return raw[:last] + (b"," if entries else b"") + text + raw[last:end] + raw[end:]
+
+
+def without_value(raw: bytes, tokens: Sequence[str]) -> bytes | None:
+    """Return ``raw`` without the member or element that ``tokens`` name; ``None`` if there is none."""
+    if not tokens or (container := locate(raw, tokens[:-1])) is None:
+        return None
+    entries = list(_entries(raw, container[0]))
+    index = next((n for n in reversed(range(len(entries))) if entries[n].name == tokens[-1]), None)
+    if index is None:
+        return None
+    entry = entries[index]
+    if index:  # with the comma before it
+        return raw[: entries[index - 1].end] + raw[entry.end :]
+    return raw[: entry.start] + raw[entries[1].start if len(entries) > 1 else entry.end :]
+
+
+def _entries(raw: bytes, position: int) -> Iterator[JsonEntry]:
+    """Yield the members of the object, or the elements of the array, that begins at ``position``."""
+    is_object = raw[position : position + 1] == b"{"
+    if not is_object and raw[position : position + 1] != b"[":
         return
     position = _skip_space(raw, position + 1)
-    while key := _STRING.match(raw, position):
-        start = _skip_space(raw, _skip_space(raw, key.end()) + 1)
-        end = _value_end(raw, start)
-        if end is None:
+    index = 0
+    while True:
+        start, name = position, str(index)
+        if is_object:
+            if (key := _STRING.match(raw, position)) is None:
+                return
+            start, name = _skip_space(raw, _skip_space(raw, key.end()) + 1), json.loads(key[0])
+        if (end := _value_end(raw, start)) is None:
             return
-        yield json.loads(key[0]), start, end
+        yield JsonEntry(name, position, start, end)
         position = _skip_space(raw, end)
         if raw[position : position + 1] != b",":
             return
-        position = _skip_space(raw, position + 1)
+        position, index = _skip_space(raw, position + 1), index + 1
+
+
+def _members(raw: bytes, position: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the members of the object that begins at ``position``: name, start and end of the value."""
+    if raw[position : position + 1] == b"{":
+        for name, _, start, end in _entries(raw, position):
+            yield name, start, end
 
 
 def _value_end(raw: bytes, start: int) -> int | None:

@@ -4,6 +4,7 @@ Unless the user wants to keep credentials, these are masked:
 
 - header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), such as Cookie and
   Mcp-Session-Id; the scheme of Authorization and Proxy-Authorization stays;
+- header fields that the recording itself names as secrets, whatever they are called;
 - parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
 - form fields, parts of multipart bodies and JSON members at any depth, in bodies that are not JSON-RPC
   messages, such as those to and from an authorization server;
@@ -125,12 +126,21 @@ def _treatment_of(name: str) -> Treatment:
 class Masker:
     """Masks with the ``key`` of one recording. With ``keep`` it changes nothing.
 
-    ``learned`` are session ids from URLs; the masker adds the ids that it finds.
+    ``learned`` are session ids from URLs; the masker adds the ids that it finds. ``secret_fields`` are the
+    names of header fields that are masked besides those whose names say that they are secrets.
     """
 
-    def __init__(self, key: bytes, *, keep: bool = False, learned: dict[str, None] | None = None) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        *,
+        keep: bool = False,
+        learned: dict[str, None] | None = None,
+        secret_fields: Iterable[str] = (),
+    ) -> None:
         self.key = key
         self.keep = keep
+        self._secret_fields = frozenset(name.lower() for name in secret_fields)
         self._room = inf  # by how many bytes masks may still lengthen the body
         self._learned: dict[str, None] = {} if learned is None else learned
 
@@ -144,12 +154,13 @@ class Masker:
         if self.keep:
             return headers
         # Most fields are unchanged, so their pairs are reused.
-        return tuple(
+        masked = tuple(
             [
                 field if (treatment := _treatment_of(field[0])) == "" else self._field(field, treatment, ids)
                 for field in headers
             ]
         )
+        return self._without_secret_fields(masked) if self._secret_fields else masked
 
     def url(self, text: str) -> str:
         """Return a URL, a request target or a query with user and secret parameters masked."""
@@ -230,6 +241,14 @@ class Masker:
         if b"=" in raw:
             return _FORM_FIELD.sub(self._form_field, raw.decode("latin-1")).encode("latin-1")
         return raw
+
+    def _without_secret_fields(self, headers: Headers) -> Headers:
+        return tuple(
+            [
+                (name, self._masked(value)) if name.lower() in self._secret_fields else (name, value)
+                for name, value in headers
+            ]
+        )
 
     def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
         name, value = field

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.session.frame import Close, Ending, Gap
+from mcpproxy.session.frame import Close, Ending, FaultMark, Gap, Note
 from mcpproxy.trace.members import NotARecordError, list_member, member, one_of, optional_member
 from mcpproxy.trace.records import ARGUMENTS_MASKED, Header
 
@@ -61,6 +61,7 @@ def header_of(payload: bytes) -> Header:
         endpoint=optional_member(start, "endpoint", str) or "",
         upstream=optional_member(start, "upstream", str) or "",
         boot=optional_member(start, "boot", str) or "",
+        faults=optional_member(start, "faults", str) or "",
         ppid=count(start, "ppid") if "ppid" in start else 0,
     )
 
@@ -95,6 +96,42 @@ def gap_of(payload: bytes, at_ns: int) -> Gap:
     gap = object_of(payload)
     client, server, stderr = (count(gap, stream) for stream in ("client", "server", "stderr"))
     return Gap(member(gap, "reason", str), client, server, stderr, at_ns)
+
+
+def faulted_of(payload: bytes) -> tuple[FaultMark, bytes]:
+    """Return the mark and the bytes of a record about a message that met a fault.
+
+    Raises:
+        NotARecordError: the record has no such mark.
+    """
+    head, _, content = payload.partition(b"\n")
+    fault = object_of(head)
+    rule, action = member(fault, "rule", str), member(fault, "action", str)
+    return FaultMark(rule, action, count(fault, "number")), content
+
+
+def http_faulted_of(payload: bytes) -> tuple[FaultMark, bytes, str, bool]:
+    """Return the same for a record of a connection, what part of a message it is, and whether more follows.
+
+    The part is ``head``, ``body`` or ``event`` where it was given. More follows if something is still given
+    in the place of what was sent.
+
+    Raises:
+        NotARecordError: the record has no such mark.
+    """
+    fault, content = faulted_of(payload)
+    members = object_of(payload.partition(b"\n")[0])
+    return fault, content, optional_member(members, "part", str) or "", bool(members.get("more"))
+
+
+def note_of(payload: bytes, at_ns: int) -> Note:
+    """Return the note of a NOTE record about the whole session.
+
+    Raises:
+        NotARecordError: a member is missing or wrong.
+    """
+    note = object_of(payload)
+    return Note(0, member(note, "what", str), member(note, "why", str), at_ns)
 
 
 def close_of(payload: bytes, at_ns: int) -> Close:

@@ -16,7 +16,14 @@ from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
 from mcpproxy.recorder.line_order import LineOrder
-from mcpproxy.recorder.payloads import close_of, gap_of, header_of, rule_options_of
+from mcpproxy.recorder.payloads import (
+    close_of,
+    faulted_of,
+    gap_of,
+    header_of,
+    note_of,
+    rule_options_of,
+)
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
@@ -66,7 +73,11 @@ _REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REF
 _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
 """Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, and for its own answers to
 them."""
-_ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
+_ALTERED: Final[dict[int, int]] = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
+_GIVEN: Final[dict[int, int]] = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
+"""Like ``_STREAMS``: for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
+_FAULTED: Final = _ALTERED | _GIVEN
+_ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN | _FAULTED
 
 
 class RecordingPipeline:
@@ -100,6 +111,8 @@ class RecordingPipeline:
         """How many bytes of each stream were read so far, including the bytes that are lost in gaps."""
         self._started_ns = state.header.started_ns if state.header else 0
         self._files = [*state.before, writer.path]
+        self._has_rotated = False
+        """Whether a file was begun since the last checkpoint."""
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
         self._rule_options: RuleOptions | None = (start or Checkpoint()).rule_options
         self._assembly = state.assembly
@@ -180,6 +193,7 @@ class RecordingPipeline:
         writer.write(encode_continued(Continued(os.path.basename(path), state.tally, state.at_ns)))
         writer.continue_in(path)
         self._files.append(path)
+        self._has_rotated = True
         self._sizes.clear()
         writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
 
@@ -276,6 +290,10 @@ class RecordingPipeline:
                 self._sink.write_event(Eof(SENDERS[stream], at_ns))
         elif kind in _REFUSED or kind in _OWN:
             self._record_refusal(kind, payload, at_ns)
+        elif kind in _FAULTED:
+            self._record_faulted(kind, payload, at_ns)
+        elif kind == journal.NOTE:
+            self._sink.write_event(note_of(payload, at_ns))
         elif kind == journal.SIGNAL:
             name = payload.decode("ascii", "replace")
             if self._assembly is None:
@@ -323,6 +341,20 @@ class RecordingPipeline:
         frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
         self._sink.write_event(frame)
 
+    def _record_faulted(self, kind: int, payload: bytes, at_ns: int) -> None:
+        """Write a line that met a fault, or what the receiver got in its place: lines, or a piece of one."""
+        state, stream = self._sink.state, _FAULTED[kind]
+        mark, content = faulted_of(payload)
+        self._passed[stream] += len(content)
+        *lines, last = content.split(b"\n")
+        for index, raw in enumerate([*lines, last] if last else lines):
+            state.seq += 1
+            frame = Frame(state.seq, SENDERS[stream], raw, at_ns, index < len(lines), fault=mark)
+            frame.by_proxy = kind in _GIVEN
+            # What we gave without a line end goes on with what we give next.
+            frame.continues = frame.by_proxy and not frame.terminated
+            self._sink.write_event(frame)
+
     def _record_gap(self, gap: Gap) -> None:
         """Write a gap, after the incomplete lines before it."""
         for stream, count in enumerate(lost_in(gap)):
@@ -359,10 +391,15 @@ class RecordingPipeline:
         return [passed - recorded for passed, recorded in zip(self._passed, stream_bytes, strict=True)]
 
     def _clear_journal(self) -> None:
-        """Delete segments whose records are in the trace, if that frees more than the checkpoint needs."""
+        """Delete segments whose records are in the trace, if that frees more than the checkpoint needs.
+
+        After a rotation the checkpoint is written in any case: from then on the file before is final, and may
+        be shipped.
+        """
         held_bytes = self._assembly.held_bytes if self._assembly is not None else 0
         held_bytes += sum(framer.held_bytes for framer in self._framers)
-        if self._order.is_waiting or self._reader.read_segments * journal.SEGMENT_BYTES <= held_bytes:
+        frees_enough = self._reader.read_segments * journal.SEGMENT_BYTES > held_bytes
+        if self._order.is_waiting or not (frees_enough or self._has_rotated):
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
         saved = self._saved_assembly()
@@ -377,6 +414,7 @@ class RecordingPipeline:
         )
         try:
             self._reader.checkpoint_and_clear(checkpoint)
+            self._has_rotated = False
         except OSError:
             pass  # no room for the checkpoint, so the segments stay for now
         finally:

@@ -27,15 +27,19 @@ _LAST_NOTES_S: Final = 0.9
 """How long the last notes may take. The relay waits one second for them."""
 
 
-def run(trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, admin: str = "") -> None:
+def run(
+    trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, admin: str = "", leg: str = ""
+) -> None:
     """Record the session whose journal is beside ``trace``, until the session is over. Never raises.
 
     ``wake_fd`` is the reading end of the wake pipe. ``asleep`` is the byte of shared memory that says whether
     the recorder sleeps (``None``: the relay writes into the pipe for every record). The notes are written to
     file descriptor 2. The caller has separated this process from the relay: the process ignores the signals
     that are meant for the relay, and has no descriptor of a peer. ``mode`` is how findings are reported.
-    ``admin`` is the address of the admin port (health and metrics) as ``host:port``, empty for none."""
-    notes = StderrNotes(None if quiet else NOTES_FD, mode)
+    ``admin`` is the address of the admin port (health and metrics) as ``host:port``, empty for none. ``leg``
+    is the name of the leg of a bridge that is recorded, empty if there is no bridge; the notes begin with it.
+    """
+    notes = StderrNotes(None if quiet else NOTES_FD, mode, leg)
     try:
         _record(trace, Wakeup(wake_fd, asleep), notes, admin)
     except McpProxyError as fault:

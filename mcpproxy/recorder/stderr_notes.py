@@ -26,10 +26,15 @@ _PENDING_BYTES: Final = 256 << 10
 
 
 class StderrNotes:
-    """The notes of one session, written to ``fd``; ``None`` writes nothing."""
+    """The notes of one session, written to ``fd``; ``None`` writes nothing.
 
-    def __init__(self, fd: int | None, mode: Mode = "text") -> None:
+    ``leg`` is the name of the leg of a bridge that the session is on, which every note then says.
+    """
+
+    def __init__(self, fd: int | None, mode: Mode = "text", leg: str = "") -> None:
         self._fd = fd
+        self._leg = leg
+        self._prefix = f"{PREFIX}{leg}: " if leg else PREFIX
         self._mode = mode
         self._pending = bytearray()
         self._dropped = 0
@@ -39,7 +44,8 @@ class StderrNotes:
         """Show a finding: in mode ``json`` always, in mode ``text`` if it is the first of its kind and not of
         level info, in mode ``off`` never."""
         if self._mode == "json":
-            self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
+            leg = {"leg": self._leg} if self._leg else {}
+            self._add(visible_lines(object_line({**leg, **finding_object(finding)}).decode()).encode())
         if self._mode != "text" or finding.severity == "info":
             return
         kind = (finding.rule, finding.blame, finding.requirement)
@@ -52,7 +58,7 @@ class StderrNotes:
 
     def say(self, text: str, *, is_last: bool = False) -> None:
         """Show one line. The last line of a session (``is_last``) is shown even if too many lines wait."""
-        self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
+        self._add(f"{self._prefix}{visible(text)}\n".encode(), is_last=is_last)
 
     def summarize(
         self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, outside_changes: str = ""

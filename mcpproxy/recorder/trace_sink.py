@@ -8,7 +8,7 @@ from mcpproxy.framing.lines import Line
 from mcpproxy.recorder.http.memory_budget import SMALL_BYTES, Budget
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_state import SENDERS, TraceState
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Note, Signal, Stderr
 from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_frame, frame_parts
 from mcpproxy.trace.records import Encoded, Recorded
 from mcpproxy.trace.short_lines import SOURCES, Lines, encode_lines, has_run, is_run, runs_in
@@ -150,7 +150,7 @@ class TraceSink:
         if state.judge.stopped or state.judge.left_out:
             self.report_judge()
 
-    def write_event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
+    def write_event(self, event: Frame | Stderr | Eof | Signal | Gap | Note) -> None:
         """Write a single event of a stdio recording, or a gap in any recording."""
         if isinstance(event, Frame):
             self.state.tally.frames[event.sender] += 1

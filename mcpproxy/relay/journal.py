@@ -61,6 +61,14 @@ SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the clien
 CLIENT_OWN: Final = 12  # payload: mcpproxy's answer to the server in the client's place
 SERVER_OWN: Final = 13  # payload: mcpproxy's answer to the client in the server's place
 
+# Only on stdio with fault rules. The payload of each is a line of JSON, {"rule": str, "action": str,
+# "number": int}, and then bytes. A NOTE without a connection says that a stream was closed, or the server
+# ended.
+CLIENT_ALTERED: Final = 20  # a line that the client sent, and that the server did not get as it is or then
+SERVER_ALTERED: Final = 21  # a line that the server sent, and that the client did not get as it is or then
+CLIENT_GIVEN: Final = 22  # what mcpproxy wrote to the server in the client's place
+SERVER_GIVEN: Final = 23  # what mcpproxy wrote to the client in the server's place
+
 # Only over HTTP. There CLIENT and SERVER hold the bytes that the peer sent, before the proxy changes any.
 CONNECT: Final = 16  # payload: JSON, {"client": "ip:port", "upstream": "host:port"}
 OWN: Final = 17  # payload: bytes that the proxy sent to the client in the server's place
@@ -75,6 +83,10 @@ _STREAM_OF: Final = {
     SERVER_REFUSED: SERVER,
     CLIENT_OWN: CLIENT,
     SERVER_OWN: SERVER,
+    CLIENT_ALTERED: CLIENT,
+    SERVER_ALTERED: SERVER,
+    CLIENT_GIVEN: CLIENT,
+    SERVER_GIVEN: SERVER,
     OWN: SERVER,
 }
 """Kind of a record -> the stream under which its bytes are counted if they are lost."""

@@ -5,7 +5,7 @@ exchanges in which the messages were sent.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
@@ -24,6 +24,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.raw_json import elements
 from mcpproxy.session.frame import (
     Eof,
+    Event,
     ExchangeEnd,
     Finding,
     Frame,
@@ -163,14 +164,19 @@ def load(path: str | os.PathLike[str]) -> LoadedTrace:
     return from_trace(open_trace(path))
 
 
-def from_trace(trace: Trace) -> LoadedTrace:
-    """Return the sessions of an open trace, as ``load`` does for a path."""
+def from_trace(
+    trace: Trace, masked: Callable[[Event | Finding], Event | Finding] | None = None
+) -> LoadedTrace:
+    """Return the sessions of an open trace, as ``load`` does for a path.
+
+    ``masked`` returns an event with the values masked that the caller must not see.
+    """
     session_names = {
         exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges
     }
     reader = _SessionReader(session_names)
     for event in trace.events():
-        reader.add(event)
+        reader.add(masked(event) if masked else event)
     notes = [*trace.notes, *reader.notes()]
     sessions = [session for session in reader.sessions.values() if session.messages or session.exchanges]
     return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
@@ -209,7 +215,7 @@ class _SessionReader:
         match event:
             case Frame():
                 self._frame(event)
-            case RequestHead():
+            case RequestHead() if not event.by_proxy:
                 session = self._session(event.exchange)
                 session.exchanges[event.exchange] = Exchange(event.exchange, event, len(session.messages))
                 if any("masked(" in value for _, value in event.headers):

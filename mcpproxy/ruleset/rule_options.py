@@ -42,6 +42,7 @@ class RuleOptions:
 
     ``folders`` are the absolute paths of folders with custom rules. ``digest`` is a hash of the files in
     them. ``seal`` is a hash of all options with a secret key of the user; it is empty if there is no key.
+    ``has_faults`` says that messages of the session are altered on purpose (``--fault``).
     """
 
     folders: tuple[str, ...] = ()
@@ -50,6 +51,7 @@ class RuleOptions:
     ignore: tuple[str, ...] = ()
     digest: str = ""
     seal: str = ""
+    has_faults: bool = False
 
     def sealed(self) -> "RuleOptions":
         """Return the same options with ``digest`` and ``seal``, so that ``refuse_unfit`` can verify them."""
@@ -106,7 +108,10 @@ class RuleOptions:
 
     def to_json(self) -> "JSONObject":
         """Return the options as the journal stores them."""
-        return cast("JSONObject", asdict(self))
+        members = asdict(self)
+        if not self.has_faults:  # so the seals of earlier recordings stay valid
+            del members["has_faults"]
+        return cast("JSONObject", members)
 
     @classmethod
     def from_json(cls, members: "dict[str, Any]") -> "RuleOptions":
@@ -123,6 +128,7 @@ class RuleOptions:
             tuple(map(str, members["ignore"])),
             str(members["digest"]),
             str(members["seal"]),
+            bool(members.get("has_faults")),
         )
 
 
@@ -144,7 +150,7 @@ class FilteredObserver:
         self._runs_code = bool(options.folders)
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
             rules, self._selection = options.resolve(self._leave_out)
-        self._observer = rules.observer()
+        self._observer = rules.observer(has_faults=options.has_faults)
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge ``event``; return the findings that are wanted."""

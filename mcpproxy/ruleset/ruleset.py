@@ -5,6 +5,7 @@ A ruleset has the built-in rules that are on by default. Opt-in rules and custom
 
 import os
 from collections.abc import Container, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks import FAMILIES, STANDARD
@@ -14,6 +15,9 @@ from mcpproxy.observer import Observer
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.guards import CustomRuleError, OnFault
+
+if TYPE_CHECKING:
+    from mcpproxy.observer.two_views import TwoViews
 
 __all__ = ["CustomRuleError", "Ruleset", "load"]
 
@@ -26,16 +30,33 @@ class Ruleset:
     dispatch: Dispatch = STANDARD
 
     def observer(
-        self, *, joined_late: bool = False, redacted: bool = False, lists_all: bool = False
-    ) -> Observer:
-        """Return an observer that judges one recording. The options mean the same as for ``Observer``."""
-        return Observer(
-            self.catalogue,
-            self.dispatch,
-            joined_late=joined_late,
-            redacted=redacted,
-            lists_all=lists_all,
-        )
+        self,
+        *,
+        joined_late: bool = False,
+        redacted: bool = False,
+        lists_all: bool = False,
+        has_faults: bool = False,
+    ) -> "Observer | TwoViews":
+        """Return an observer that judges one recording.
+
+        ``has_faults`` says that mcpproxy altered messages on purpose. The other options are those of
+        ``Observer``.
+        """
+
+        def make() -> Observer:
+            return Observer(
+                self.catalogue,
+                self.dispatch,
+                joined_late=joined_late,
+                redacted=redacted,
+                lists_all=lists_all,
+            )
+
+        if not has_faults:
+            return make()
+        from mcpproxy.observer.two_views import TwoViews  # imported late: few recordings need it
+
+        return TwoViews(make)
 
     def extended(self, wanted: Container[str], families: Iterable[RuleFamily] = ()) -> "Ruleset":
         """Return this ruleset, plus ``families`` and the opt-in families that report a rule in ``wanted``."""

@@ -42,6 +42,18 @@ class SseEvent:
     retry: int | None = None
 
 
+@slotted(frozen=True)
+class FaultMark:
+    """Which fault, asked for by the user, a frame belongs to: the rule, what it does, and a number.
+
+    The number is the same for what was sent and for everything that was given or answered in its place.
+    """
+
+    rule: str
+    action: str
+    number: int
+
+
 @slotted()
 class Frame:
     """One unit seen on the wire: a stdio line without its line feed, an HTTP body, an SSE event.
@@ -52,7 +64,8 @@ class Frame:
     frame in an SSE stream. An event without data is a frame with empty ``raw``. ``by_proxy`` marks a frame
     that mcpproxy sent in the place of ``sender``; such a frame is not judged. ``refused`` marks a request
     that mcpproxy answered itself: it is judged, but it does not change the history, because the receiver
-    never saw it.
+    never saw it. ``fault`` marks a frame that met a fault: as it was sent, and not given to the receiver like
+    that; or with ``by_proxy`` what mcpproxy gave a peer in its place.
     """
 
     seq: int
@@ -66,6 +79,7 @@ class Frame:
     event: SseEvent | None = None
     by_proxy: bool = False
     refused: bool = False
+    fault: FaultMark | None = None
     _message: Message | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
@@ -91,6 +105,7 @@ class RequestHead:
 
     ``target`` is the request target (path and query, or a URL), ``endpoint`` whether that is the MCP
     endpoint. Requests to other targets are forwarded and recorded, but only a few rules apply to them.
+    ``fault`` and ``by_proxy`` mean the same as for a frame.
     """
 
     seq: int
@@ -102,13 +117,16 @@ class RequestHead:
     endpoint: bool = True
     version: str = "1.1"
     observed_at_ns: int = 0
+    by_proxy: bool = False
+    fault: FaultMark | None = None
 
 
 @slotted(frozen=True)
 class ResponseHead:
     """The head of an HTTP response, interim responses (1xx) included.
 
-    ``by_proxy`` marks a response that mcpproxy sent in the place of the server.
+    ``by_proxy`` marks a response that mcpproxy sent in the place of the server. ``fault`` means the same as
+    for a frame.
     """
 
     seq: int
@@ -120,6 +138,7 @@ class ResponseHead:
     version: str = "1.1"
     by_proxy: bool = False
     observed_at_ns: int = 0
+    fault: FaultMark | None = None
 
 
 @slotted(frozen=True)
@@ -159,7 +178,7 @@ class Note:
 
 @slotted(frozen=True)
 class Stderr:
-    """A line (or a piece of one) that the server wrote to stderr. Never judged."""
+    """A line (or a piece of one) that the server wrote to stderr. Only rules that a user enables judge it."""
 
     raw: bytes
     observed_at_ns: int = 0

@@ -196,6 +196,7 @@ class Side:
     refused_seq: int = 0
     sent_unreadable: bool = False  # this side sent a message that could not be read
     in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
+    has_other_framing: bool = False  # its stream began as that of another transport, which was reported
 
     @property
     def fully_read(self) -> bool:

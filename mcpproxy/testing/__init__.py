@@ -70,6 +70,9 @@ class McpRecording:
     ``replay`` it, or ``extend`` it, which replays it and records the requests that it lacks. The traces of
     this test are written to ``folder``. ``command`` or ``url`` is the real server. ``adds`` is true if an
     earlier test of this run wrote the recording: then new requests are added, and nothing is replaced.
+
+    ``faults`` are fault rules, which are files, names of ready-made sets, or rules in one line; they act
+    between the client and the server or its replay. A session with faults is not kept as the recording.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class McpRecording:
         url: str = "",
         *,
         adds: bool,
+        faults: Sequence[str] = (),
+        fault_seed: int = 0,
     ) -> None:
         self.path: Final = path
         self.action: Final[Action] = action
@@ -88,6 +93,8 @@ class McpRecording:
         self._server: Final = list(command)
         self._server_url: Final = url
         self._adds: Final = adds
+        self._faults: Final = tuple(faults)
+        self._fault_seed: Final = fault_seed
         self._running: Final[list[Background]] = []
         self._url = ""
         self._is_finished = False
@@ -102,9 +109,11 @@ class McpRecording:
 
         Raises:
             UsageError: a recording has to be made or extended, but the mark gives no command.
+            FaultRuleError: the fault rules cannot be used on stdio.
         """
         trace = str(self._folder / "session.jsonl")
-        return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._server_command("command")]
+        options = self._fault_options("stdio")
+        return [*_MCPPROXY, "--quiet", "--trace", trace, *options, "--", *self._server_command("command")]
 
     @property
     def url(self) -> str:
@@ -123,6 +132,7 @@ class McpRecording:
                 raise self._cannot_record("url")
             path = urlsplit(upstream).path
             proxy = [*_MCPPROXY, "http", upstream, "--listen", "127.0.0.1:0", "--live", "off"]
+            proxy += self._fault_options("http")
             trace = ["--trace", str(self._folder / "http.jsonl")]
             endpoint = ["--endpoint", path] if path.strip("/") else []
             self._url = self._start([*proxy, *trace, *endpoint], r"listening on (\S+)")
@@ -161,7 +171,7 @@ class McpRecording:
             if not _finish_within(trace, deadline - time.monotonic()):
                 next_step = "let the client end it before the test is over"
                 raise UsageError(str(self.path), "the server of this test still runs", next_step)
-        if self.action != "replay":
+        if self.action != "replay" and not self._faults:
             try:
                 self._keep(sessions)
             except OSError as error:
@@ -188,6 +198,19 @@ class McpRecording:
                 *self._show_commands(),
             ]
         )
+
+    def _fault_options(self, transport: str) -> list[str]:
+        """Return the options for the fault rules, which are read here so that a mistake fails the test."""
+        if not self._faults:
+            return []
+        from mcpproxy.intercept.fault_rules import read_faults
+
+        specs = [fault for fault in self._faults if "=>" in fault]
+        names = [fault for fault in self._faults if "=>" not in fault]
+        read_faults(names, specs, transport, self._fault_seed)
+        options = [word for spec in specs for word in ("--fault", spec)]
+        options += [word for name in names for word in ("--faults", name)]
+        return [*options, "--fault-seed", str(self._fault_seed)]
 
     def _server_command(self, kind: Literal["command", "url"]) -> list[str]:
         """Return the command of the server behind the proxy: the real server, or a replay."""

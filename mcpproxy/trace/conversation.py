@@ -64,6 +64,8 @@ class Conversation:
 
     def __init__(self) -> None:
         self._open_requests: Final[dict[tuple[_Scope, Sender, RequestId], _OpenRequest]] = {}
+        self._faulted: Final[dict[int, _OpenRequest]] = {}
+        """Number of a fault -> the request whose answer met it."""
         self._names: Final = SessionNames()
 
     def track_session(self, event: object) -> str:
@@ -100,6 +102,11 @@ class Conversation:
         open_request = None
         if isinstance(id, int | str):
             open_request = self._remove_answered(frame, other(frame.sender), id)
+        if (fault := frame.fault) is not None:
+            if open_request is not None:
+                self._faulted[fault.number] = open_request
+            else:  # what was given in the place of an answer
+                open_request = self._faulted.get(fault.number)
         if open_request is None:
             return Turn(kind, id=id, body=body)
         latency_ns = frame.observed_at_ns - open_request.at_ns

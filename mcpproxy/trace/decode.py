@@ -22,6 +22,7 @@ from mcpproxy.session.frame import (
     Ending,
     Eof,
     ExchangeEnd,
+    FaultMark,
     Finding,
     Frame,
     Gap,
@@ -175,6 +176,8 @@ def _completed(frame: Frame, members: JSONObject) -> Frame:
         frame.by_proxy = member(members, "by", str) == "proxy"
     if "refused" in members:
         frame.refused = member(members, "refused", bool)
+    if "fault" in members:
+        frame.fault = _fault(members)
     return _read_http_members(members, frame) if "exchange" in members else frame
 
 
@@ -312,6 +315,17 @@ _RESPONSE: Final = members_reader(
 _END: Final = members_reader(exchange=int, connection=int, cut=bool, t=int)
 
 
+def _fault(members: JSONObject) -> FaultMark | None:
+    if "fault" not in members:
+        return None
+    fault = cast("JSONObject", member(members, "fault", dict))
+    return FaultMark(member(fault, "rule", str), member(fault, "action", str), member(fault, "number", int))
+
+
+def _is_by_proxy(members: JSONObject) -> bool:
+    return "by" in members and member(members, "by", str) == "proxy"
+
+
 def _request(members: JSONObject) -> RequestHead:
     seq, exchange, connection, method, target, endpoint, version, at_ns = _REQUEST(members)
     return RequestHead(
@@ -324,12 +338,13 @@ def _request(members: JSONObject) -> RequestHead:
         endpoint=endpoint,
         version=version,
         observed_at_ns=at_ns,
+        by_proxy=_is_by_proxy(members),
+        fault=_fault(members),
     )
 
 
 def _response(members: JSONObject) -> ResponseHead:
     seq, exchange, connection, status, reason, version, at_ns = _RESPONSE(members)
-    by_proxy = "by" in members and member(members, "by", str) == "proxy"
     return ResponseHead(
         seq,
         exchange,
@@ -338,8 +353,9 @@ def _response(members: JSONObject) -> ResponseHead:
         headers=_headers(members),
         reason=reason,
         version=version,
-        by_proxy=by_proxy,
+        by_proxy=_is_by_proxy(members),
         observed_at_ns=at_ns,
+        fault=_fault(members),
     )
 
 

@@ -37,6 +37,7 @@ from mcpproxy.session.frame import (
     Close,
     Eof,
     ExchangeEnd,
+    FaultMark,
     Finding,
     Frame,
     Gap,
@@ -108,7 +109,7 @@ def encode_header(header: Header) -> bytes:
 
 def encode_frame(frame: Frame, session: str = "") -> bytes:
     """Return a frame as a line; ``session`` is the label of its HTTP session, if known."""
-    is_plain = frame.terminated and not (frame.continues or frame.by_proxy or frame.refused)
+    is_plain = frame.terminated and not (frame.continues or frame.by_proxy or frame.refused or frame.fault)
     if is_plain and is_embeddable(frame):
         if frame.exchange:
             return _http_frame(frame, session)
@@ -136,9 +137,15 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
         head += b'"by":"proxy",'
     if frame.refused:
         head += b'"refused":true,'
+    if (fault := frame.fault) is not None:
+        head += b'"fault":%b,' % object_line(_fault(fault))[:-1]
     if is_embeddable(frame):
         return head + b'"message":', frame.raw, b"}\n"
     return head, text_or_base64(frame.raw), b"}\n"
+
+
+def _fault(fault: FaultMark) -> dict[str, object]:
+    return {"rule": fault.rule, "action": fault.action, "number": fault.number}
 
 
 def _http_frame(frame: Frame, session: str) -> bytes:
@@ -215,13 +222,17 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
             by,
         )
     if type(event) is RequestHead:
-        members = {
+        members: dict[str, object] = {
             "method": event.method,
             "target": event.target,
             "version": event.version,
             "headers": event.headers,
             "endpoint": event.endpoint,
         }
+        if event.by_proxy:
+            members["by"] = "proxy"
+        if event.fault is not None:
+            members["fault"] = _fault(event.fault)
         return _head(b"request", event, session) + object_line(members)[1:]
     if type(event) is ResponseHead:
         members = {
@@ -232,6 +243,8 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
         }
         if event.by_proxy:
             members["by"] = "proxy"
+        if event.fault is not None:
+            members["fault"] = _fault(event.fault)
         return _head(b"response", event, session) + object_line(members)[1:]
     if type(event) is Encoded:
         return b'{"type":"encoded","t":%d,"exchange":%d,"connection":%d,"from":"%b","base64":"%b"}\n' % (

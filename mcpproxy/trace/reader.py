@@ -62,6 +62,8 @@ class Trace:
         """The files of the recording, in order; several if it was rotated."""
         self.continued_ns = 0
         """The time at which the recording continued in its last file; known after iteration."""
+        self.continued_in = ""
+        """The file in which the recording continues and that is missing; known after iteration."""
         self.header = header
         self.complete = False
         self.notes: list[str] = []
@@ -154,6 +156,7 @@ class Trace:
             if self._is_torn:
                 break
         self.notes += self.notes_at_end(closing, frames)
+        self.continued_in = closing.file if isinstance(closing, Continued) else ""
         self.complete = not self.notes
 
     def _read_file(

@@ -65,6 +65,8 @@ class Header:
     """The program that made the recording, and what it does not record; empty for recordings by mcpproxy."""
     boot: str = ""
     """Linux: the boot id at recording time. After a reboot, ``pid`` belongs to another process."""
+    faults: str = ""
+    """The rules that altered messages on purpose: their names, seed and SHA-256; empty without such rules."""
     ppid: int = 0
     """The process that started mcpproxy: over stdio the client, or a shell that it uses; 0 if unknown."""
 

@@ -59,19 +59,25 @@ class Access:
         names: host names and addresses, without brackets, that the page is served under.
         port: the port it listens on.
         token: the secret of the printed address.
+        refusal: the status of the answer to a request without the token.
     """
 
-    def __init__(self, app: ASGIApp, names: frozenset[str], port: int, token: str) -> None:
+    def __init__(
+        self, app: ASGIApp, names: frozenset[str], port: int, token: str, refusal: int = 401
+    ) -> None:
         self._app: Final = app
         self._authorities: Final = frozenset(
             f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names
         )
         self._token: Final = token.encode()
+        self._refusal_status: Final = refusal
         self._cookie: Final = f"mcpproxy-{port}"
         """The name of the cookie. It contains the port, because the ports of a host share cookies."""
         self._secret: Final = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
         if scope["type"] != "http":
             return
 
@@ -105,9 +111,8 @@ class Access:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         if (kind.lower() == "bearer" and self._is_token(bearer)) or self._has_cookie(headers):
             return None
-        return PlainTextResponse(
-            "This page needs the token of its address. Open the address that `mcpproxy ui` printed.\n", 401
-        )
+        needed = "The token that the command printed is needed: open its address, or send it as Bearer\n"
+        return PlainTextResponse(needed, self._refusal_status)
 
     def _redirect_with_cookie(self, path: str, query: list[tuple[str, str]]) -> Response:
         """Return a redirect to the same address without its token. It also sets the cookie."""

@@ -1,15 +1,12 @@
 """Compare what the server did in two recordings, for the page."""
 
 import json
-from itertools import zip_longest
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.replay.diff.comparison import ComparedItem, Comparison
-from mcpproxy.replay.diff.session_diff import compare_sessions, pair_requests
-from mcpproxy.replay.diff.values import DiffRules
-from mcpproxy.replay.recording import RecordedSession, load
-from mcpproxy.replay.server.replay_source import replay_source, sessions_of
+from mcpproxy.replay.diff.compare_traces import compare_recordings
+from mcpproxy.replay.diff.comparison import ComparedItem
+from mcpproxy.replay.recording import load
 from mcpproxy.reports.comparison import summary
 
 _MAX_DIFFERENCES: Final = 200
@@ -23,13 +20,7 @@ def compared(before: str, after: str) -> JSONObject:
     Raises:
         TraceError: one of the recordings cannot be read.
     """
-    rules = DiffRules()
-    comparison = Comparison(before, after)
-    sessions = (sessions_of(replay_source(load(path))) for path in (before, after))
-    for expected, found in zip_longest(*sessions):
-        expected, found = expected or RecordedSession(), found or RecordedSession()
-        pairing = pair_requests(expected, found, rules)
-        comparison.items += compare_sessions(expected, found, pairing, rules)
+    comparison = compare_recordings(load(before), load(after))
     differences = [item for item in comparison.items if item.verdict != "same"]
     return {
         "summary": summary(comparison),

@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 
 from mcpproxy.errors import McpProxyError
+from mcpproxy.intercept.control import CONTROL_SUFFIX, control_path
 from mcpproxy.view import folder
 from mcpproxy.view.folder import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
@@ -112,6 +113,13 @@ class Library:
         if os.path.isdir(self._path):
             return folder.recordings(self._path)
         return [folder.recording(path) for path in (self._path, *self._added)]
+
+    def controlled(self) -> list[str]:
+        """Return the recordings beside which there is a socket, because their sessions may hold messages."""
+        if not os.path.isdir(self._path):
+            return [self._path] if os.path.exists(control_path(self._path)) else []
+        names = [name for name in os.listdir(self._path) if name.endswith(CONTROL_SUFFIX)]
+        return [os.path.join(self._path, name.removesuffix(CONTROL_SUFFIX)) for name in names]
 
     def add(self, path: str) -> str:
         """Add a recording that this page has made, and return its id.

@@ -24,8 +24,9 @@ from starlette.staticfiles import StaticFiles
 from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
+from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
 from mcpproxy.ui import copies, json_rows, plots
+from mcpproxy.ui.held_sessions import OFF, POLL_S, Breakpoints, NotReleasedError
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.send import CallSender, recorded_call, refusal
 from mcpproxy.view.calls import Progress
@@ -51,14 +52,16 @@ _PING_S: Final = 15
 class PageApp:
     """Answers the requests of the page about the recordings of ``library``.
 
-    ``sender`` sends calls again; ``None`` if the user has not allowed that. ``pins`` are the tools that the
-    user has approved, if there is a file of pins.
+    ``sender`` sends calls again; ``None`` if the user has not allowed that, and then no message that a
+    breakpoint holds is released either. ``pins`` are the tools that the user has approved, if there is a file
+    of pins.
     """
 
     def __init__(self, library: Library, sender: CallSender | None = None, pins: Pins | None = None) -> None:
         self._library: Final = library
         self._sender: Final = sender
         self._pins: Final = pins
+        self._breakpoints: Final = Breakpoints(library, may_release=sender is not None)
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -84,9 +87,13 @@ class PageApp:
                 Route(f"{one}/latencies", self.latencies),
                 Route(f"{one}/spans", self.spans),
                 Route(f"{one}/send", self.send, methods=["POST"]),
+                Route(f"{one}/held", self.held_calls),
+                Route(f"{one}/held", self.release, methods=["POST"]),
+                Route(f"{one}/held/{{number:int}}", self.held_text),
             ],
             exception_handlers={
                 NoRecordingError: _sentence(404),
+                NotReleasedError: _sentence(409),
                 LookupError: _sentence(404),
                 McpProxyError: _sentence(400),
                 ValueError: _sentence(400),
@@ -113,18 +120,27 @@ class PageApp:
         )
 
     async def folder_live(self, request: Request) -> Response:
-        """Send an event when a recording begins, ends, or is deleted."""
+        """Send an event when a recording begins, ends, or is deleted, and one with what breakpoints hold.
+
+        One stream has both: a browser opens few connections to a server at a time.
+        """
         del request
 
         async def events() -> AsyncIterator[dict[str, str]]:
             before: object = None
+            version, read_at_s = -1, 0.0
             while True:
-                entries = await self._library.entries()
-                now = [(id, entry.state, entry.server) for id, entry in entries.items()]
-                if before is not None and now != before:
-                    yield {"event": "recordings", "data": "{}"}
-                before = now
-                await anyio.sleep(_FOLDER_S)
+                if time.monotonic() - read_at_s >= _FOLDER_S:
+                    entries = await self._library.entries()
+                    now = [(id, entry.state, entry.server) for id, entry in entries.items()]
+                    if before is not None and now != before:
+                        yield {"event": "recordings", "data": "{}"}
+                    before, read_at_s = now, time.monotonic()
+                held_version, held = await self._breakpoints.held()
+                if held_version != version:
+                    yield {"event": "held", "data": json.dumps(held)}
+                    version = held_version
+                await anyio.sleep(POLL_S)
 
         return EventSourceResponse(events(), ping=_PING_S)
 
@@ -288,6 +304,27 @@ class PageApp:
         )
         id = self._library.add(answer.path)
         return _json({"recording": id, "call": answer.call, "text": answer.text, "took": answer.took})
+
+    # Breakpoints
+
+    async def held_calls(self, request: Request) -> Response:
+        """Return the calls of the messages that a session holds, and how long its peers probably wait."""
+        return _json(await self._with_view(request, self._breakpoints.calls(request.path_params["id"])))
+
+    async def held_text(self, request: Request) -> Response:
+        """Return a held message as text."""
+        id, number = request.path_params["id"], request.path_params["number"]
+        # In ``json.dumps`` bytes that are not UTF-8 are escapes, which ``orjson`` does not write.
+        return Response(json.dumps(await self._breakpoints.text(id, number)), media_type="application/json")
+
+    async def release(self, request: Request) -> Response:
+        """Resume, drop, edit or answer held messages."""
+        if not self._breakpoints.may_release:
+            return PlainTextResponse(f"{OFF}\n", 403)
+        body = read(await request.body())
+        if isinstance(body, Flaw):
+            return PlainTextResponse(f"{body.value}\n", 400)
+        return _json(await self._breakpoints.release(request.path_params["id"], body))
 
     async def _with_view(self, request: Request, work: Callable[[View], _T]) -> _T:
         """Return what ``work`` returns for the view of the recording that the address names."""

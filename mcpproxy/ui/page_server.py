@@ -1,4 +1,4 @@
-"""The web server of the page, and the address that the command prints."""
+"""The web server of the page and of ``mcpproxy mcp``, and the address that the command prints."""
 
 import os
 import secrets
@@ -14,6 +14,9 @@ from mcpproxy.relay.http.listener import listen
 from mcpproxy.ui.access import Access
 
 _NICE: Final = 5
+
+_KEEP_ALIVE_S: Final = 300
+"""How long a connection may be idle. A client that sends a request just then loses it."""
 
 
 class PageServer:
@@ -33,7 +36,7 @@ class PageServer:
         bound: tuple[str, int] = self._socket.getsockname()[:2]
         self._address, self.port = bound
         self._name: Final = host or bound[0]
-        self._token: Final = token or secrets.token_urlsafe(24)
+        self.token: Final = token or secrets.token_urlsafe(24)
         self._server: uvicorn.Server | None = None
         self._is_stopped = False
 
@@ -45,24 +48,33 @@ class PageServer:
     @property
     def url(self) -> str:
         """The address to open, with its token."""
-        name = f"[{self._name}]" if ":" in self._name else self._name
-        return f"http://{name}:{self.port}/?token={self._token}"
+        return f"{self.address_of('/')}?token={self.token}"
 
-    def run(self, app: ASGIApp) -> None:
-        """Serve ``app`` to requests that have the token."""
+    def address_of(self, path: str) -> str:
+        """Return the address of ``path``, without the token."""
+        name = f"[{self._name}]" if ":" in self._name else self._name
+        return f"http://{name}:{self.port}{path}"
+
+    def guarded(self, app: ASGIApp, refusal: int) -> ASGIApp:
+        """Return ``app`` behind its guards; a request without the token gets the status ``refusal``."""
         names = {self._name.lower(), self._address}
         if self.is_local:
             names |= {"localhost", "127.0.0.1", "::1"}
         elif self._address in ("0.0.0.0", "::"):
             names |= {socket.gethostname().lower(), "localhost", "127.0.0.1", "::1"}
+        return Access(app, frozenset(names), self.port, self.token, refusal)
+
+    def run(self, app: ASGIApp, refusal: int = 401) -> None:
+        """Serve ``app`` to requests that have the token; others get the status ``refusal``."""
         config = uvicorn.Config(
-            Access(app, frozenset(names), self.port, self._token),
+            self.guarded(app, refusal),
             ws="none",
-            lifespan="off",
+            lifespan="on",
             log_config=None,
             log_level="critical",
             access_log=False,
             server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
         )
         _give_way()

@@ -1,14 +1,14 @@
 """Make the ``Call`` of a row from the columns of the index, and from texts that are read from the trace."""
 
 import re
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
-from mcpproxy.session.frame import Frame, Gap, RequestHead, ResponseHead, Stderr
+from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Record
@@ -22,15 +22,29 @@ PREVIEW_CHARACTERS: Final = 240
 """The greatest length of a preview of arguments or of a result."""
 
 
+class Masking(Protocol):
+    """Masks values in what is read from a recording; ``mcpproxy.edit.redact.Redaction`` is one."""
+
+    def record(self, record: Event | Finding) -> Event | Finding:
+        """Return the record with its values masked; the same object if there is nothing to mask."""
+        ...
+
+    def text(self, text: str) -> str:
+        """Return the text with its values masked."""
+        ...
+
+
 class CallReader:
     """Makes the ``Call`` of a row.
 
-    Only the beginning of a large answer is read, so that a list of rows is shown quickly.
+    Only the beginning of a large answer is read, so that a list of rows is shown quickly. With ``masking``,
+    everything is masked, and a large answer has no preview: masking needs the whole of it.
     """
 
-    def __init__(self, columns: Columns, source: Source) -> None:
+    def __init__(self, columns: Columns, source: Source, masking: Masking | None = None) -> None:
         self._columns: Final = columns
         self._source: Final = source
+        self._masking: Final = masking
         self._kept: dict[int, Record] = {}
         """Line -> record, for the request and the answer of the last call: its parts are read next."""
 
@@ -47,16 +61,30 @@ class CallReader:
         if line in self._kept:
             return self._kept[line]
         try:
-            return decode(self.line(line))
+            record = decode(self.line(line))
         except NotARecordError as fault:
             path = self._source.trace.path
             raise TraceError(path, line + 1, str(fault), "the file was changed: open it again") from None
+        if self._masking and isinstance(record, Event | Finding):
+            return cast("Record", self._masking.record(record))  # a record stays of its type
+        return record
+
+    def names(self) -> list[tuple[str, str | None]]:
+        """Return the methods and targets of the index, masked."""
+        names = self._columns.names
+        return [self._masked_name(name) for name in names] if self._masking else names
+
+    def _masked_name(self, name: tuple[str, str | None]) -> tuple[str, str | None]:
+        method, target = name
+        if self._masking is None:
+            return name
+        return self._masking.text(method), None if target is None else self._masking.text(target)
 
     def name(self, row: int) -> tuple[str, str | None]:
         """Return the method and target of a row, unchanged: their characters may not be safe to show."""
         number = self._columns.name[row]
         if number != self._columns.unnamed:
-            return self._columns.names[number]
+            return self._masked_name(self._columns.names[number])
         message = self._message(self._columns.first_line[row], self._columns.elements.get(row))
         method = message.get("method")
         return method if isinstance(method, str) else "", target_in(message)
@@ -120,7 +148,7 @@ class CallReader:
             return _seq(answer), result_preview(answer, self._columns.answer_elements.get(row), method)
         head = self._source.read(self._columns.line_offset[line], _HEAD_BYTES)
         seq = _SEQ.search(head)
-        return int(seq[1]) if seq else 0, beginning_preview(head)
+        return int(seq[1]) if seq else 0, "" if self._masking else beginning_preview(head)
 
     def _message(self, line: int, element: int | None) -> dict[str, Any]:
         return _single(self.record(line), element)

@@ -62,8 +62,8 @@ class Call:
     ``latency_ns`` is the time from the request to its answer. A request without an answer has ``None``
     there, and ``waited_ns`` says how long it waited: until it was cancelled, until the end of the
     recording, or until now if the recording is running. It is ``None`` while the answer may be in a part of
-    the recording that was not read yet. ``parent`` is the row of the call during which the
-    server sent this request; 0 if there is no such call, or if it is not certain which one it is.
+    the recording that was not read yet. ``parent`` is the row of the call during which the server sent this
+    request or update; 0 if there is no such call, or if it is not certain which one it is.
 
     Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;
     ``result`` is the text of the content, or the message of the error.
@@ -169,7 +169,7 @@ class Detail:
     parts: tuple[Part, ...]
     findings: tuple[FoundRule, ...]
     inner: tuple[int, ...]
-    """The rows of the requests that the receiver sent while it worked on the call."""
+    """The rows of the requests and updates that the receiver sent while it worked on the call."""
     left_out: int = 0
     """How many records were left out of the middle of ``parts``."""
 

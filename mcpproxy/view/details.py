@@ -154,9 +154,9 @@ def _frame_role(columns: Columns, frame: Frame, line: int, owner: int, *, is_inn
     if line == columns.answer_line[owner]:
         return Role.INNER_ANSWER if is_inner else Role.ANSWER
     if line == columns.first_line[owner]:
-        if is_inner:
-            return Role.INNER_REQUEST
-        return Role.REQUEST if columns.kind_of(owner) is Kind.REQUEST else Role.MESSAGE
+        if columns.kind_of(owner) is not Kind.REQUEST:
+            return Role.MESSAGE
+        return Role.INNER_REQUEST if is_inner else Role.REQUEST
     message = frame.message
     if isinstance(message, Notification):
         return _NOTIFICATION_ROLES.get(message.method, Role.MESSAGE)

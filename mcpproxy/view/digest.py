@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
+from mcpproxy.view import acp_digests
 
 _MAX_NAMES_CHARACTERS: Final = 240
 """After this many characters, no more names of a list are shown."""
@@ -71,8 +72,9 @@ def _listed(member: str, noun: str, key: str = "name") -> _Digest:
     return digest
 
 
-_ARGUMENTS: Final[Mapping[str, _Digest]] = {"initialize": _peer("clientInfo")}
+_ARGUMENTS: Final[Mapping[str, _Digest]] = {"initialize": _peer("clientInfo"), **acp_digests.ARGUMENTS}
 _RESULTS: Final[Mapping[str, _Digest]] = {
+    **acp_digests.RESULTS,
     "initialize": _peer("serverInfo"),
     "tools/list": _listed("tools", "tool"),
     "prompts/list": _listed("prompts", "prompt"),

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
@@ -110,11 +110,54 @@ def recordings(folder: str) -> list[RecordingEntry]:
     Raises:
         OSError: the folder cannot be read.
     """
-    names = os.listdir(folder)
-    files = {name.removesuffix(".journal") for name in names if name.endswith((SUFFIX, JOURNAL_SUFFIX))}
-    ends_of = {name: _ends(os.path.join(folder, name)) for name in sorted(files)}
-    entries = [_joined(ends, ends_of) for ends in ends_of.values() if ends.continues not in ends_of]
-    return sorted(entries, key=lambda entry: (entry.started_ns, entry.path))
+    return RecordingFolder(folder).entries()
+
+
+class RecordingFolder:
+    """The recordings directly in ``folder``. A file that has not changed is not read a second time.
+
+    Without ``follows``, a symbolic link is not a recording.
+    """
+
+    def __init__(self, folder: str, *, follows: bool = True) -> None:
+        self._folder: Final = folder
+        self._follows: Final = follows
+        self._known: dict[str, tuple[_FileState, _Ends]] = {}
+
+    def entries(self) -> list[RecordingEntry]:
+        """Return the recordings in the order in which they began.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        names = {name for name in os.listdir(self._folder) if name.endswith((SUFFIX, JOURNAL_SUFFIX))}
+        if not self._follows:
+            names = {name for name in names if not os.path.islink(os.path.join(self._folder, name))}
+        known: dict[str, tuple[_FileState, _Ends]] = {}
+        ends_of: dict[str, _Ends] = {}
+        for name in sorted({name.removesuffix(".journal") for name in names}):
+            path = os.path.join(self._folder, name)
+            # What is said about a recording with a journal depends on processes, too.
+            state = None if f"{name}.journal" in names else _file_state(path)
+            before = self._known.get(name)
+            ends_of[name] = before[1] if state and before and before[0] == state else _ends(path)
+            if state:
+                known[name] = state, ends_of[name]
+        self._known = known
+        entries = [_joined(ends, ends_of) for ends in ends_of.values() if ends.continues not in ends_of]
+        return sorted(entries, key=lambda entry: (entry.started_ns, entry.path))
+
+
+_FileState: TypeAlias = tuple[int, int, int]
+"""Inode, size and time of the last change of a file."""
+
+
+def _file_state(path: str) -> _FileState | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def recording(path: str) -> RecordingEntry:
@@ -193,7 +236,7 @@ def _ends(path: str) -> _Ends:
 
 
 def _from_header(path: str, header: Header) -> RecordingEntry:
-    started_ns = _unix_ns(header.started_at)
+    started_ns = unix_ns(header.started_at)
     return RecordingEntry(
         path=path,
         state="cut",
@@ -342,7 +385,7 @@ def _is_recording(path: str, header: Header | None) -> bool:
     return is_held(folder) or (header is not None and is_relay_alive(header))
 
 
-def _unix_ns(started_at: str) -> int:
+def unix_ns(started_at: str) -> int:
     try:
         start = datetime.fromisoformat(started_at)
     except ValueError:

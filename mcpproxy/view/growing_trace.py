@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import follow, open_trace
+from mcpproxy.opening import follow, open_trace, read_untouched
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Event, Finding
 from mcpproxy.trace import chain
@@ -82,3 +82,15 @@ class GrowingTrace:
         else:
             self._draft.go_on()
         return self._draft.trace
+
+
+class UntouchedTrace(GrowingTrace):
+    """The recording at ``path`` as it is on disk. Nothing is completed, imported or drafted for it."""
+
+    def open(self) -> Trace:
+        """Open the recording as it is now.
+
+        Raises:
+            TraceError: there is none, or it cannot be read.
+        """
+        return read_untouched(self._path)

@@ -93,7 +93,7 @@ _LOOK_BACK: Final = 200
 
 def link_between(one: RecordingEntry, other: RecordingEntry) -> Certainty | None:
     """Return how sure it is that two recordings belong to one run; ``None`` if nothing suggests it."""
-    first, second = sorted((one, other), key=lambda entry: entry.started_ns)
+    first, second = (one, other) if one.started_ns <= other.started_ns else (other, one)
     if not first.started_ns or (first.client and second.client and first.client != second.client):
         return None
     pause_ns = 0 if first.end_ns is None else second.started_ns - first.end_ns

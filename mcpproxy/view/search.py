@@ -8,13 +8,14 @@ whose record has the message in another form (short lines, base64), are decoded 
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.session.frame import Frame, Stderr
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.index.columns import Columns
@@ -64,13 +65,18 @@ class TextSearch:
             self.end += len(chunk)
             yield Progress(self.end, until, len(self.lines))
         for line in odd_lines[self.odd :]:
-            if _has(source.line_at(columns.line_offset[line]), self.texts):
+            if _line_has(source.line_at(columns.line_offset[line]), self.texts):
                 self.lines.append(line)
         self.odd = len(odd_lines)
 
-    def rows(self, columns: Columns) -> set[int]:
-        """Return the rows to which ``lines`` belong."""
-        return set(map(columns.line_row.__getitem__, self.lines)) - {0}
+    def rows(self, columns: Columns, masked: Callable[[int], Record] | None = None) -> set[int]:
+        """Return the rows to which ``lines`` belong.
+
+        With ``masked``, which returns the record of a line with its values masked, a line counts only if the
+        text is not in a masked value. So nobody learns a value by searching for it.
+        """
+        lines = self.lines if masked is None else [n for n in self.lines if _has(masked(n), self.texts)]
+        return set(map(columns.line_row.__getitem__, lines)) - {0}
 
     def _search(self, chunk: bytes, needles: set[bytes], columns: Columns) -> None:
         """Add the lines that have one of ``needles``. ``chunk`` is in lower case."""
@@ -118,11 +124,14 @@ def spellings(text: str) -> set[bytes]:
     return {spelling.encode("utf-8", "replace").lower() for spelling in (text, plain, ascii_only)}
 
 
-def _has(line: bytes, texts: tuple[str, ...]) -> bool:
+def _line_has(line: bytes, texts: tuple[str, ...]) -> bool:
     try:
-        record = decode(line)
+        return _has(decode(line), texts)
     except NotARecordError:
         return False
+
+
+def _has(record: Record, texts: tuple[str, ...]) -> bool:
     raws = record.raws if isinstance(record, Lines) else ()
     if isinstance(record, Frame | Stderr):
         raws = (record.raw,)

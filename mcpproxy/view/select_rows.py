@@ -34,6 +34,10 @@ class Filterable(Protocol):
         """Return method and target of a row."""
         ...
 
+    def names(self) -> list[tuple[str, str | None]]:
+        """Return method and target by their numbers in the index."""
+        ...
+
     def id_of(self, row: int) -> str:
         """Return the id of a request as JSON."""
         ...
@@ -138,7 +142,7 @@ def _in_bytes(column: Column, values: set[int], rows: _Candidates) -> Iterable[i
 def _by_name(recording: Filterable, term: Term, rows: _Candidates) -> Iterable[bool]:
     """Return for each row whether its name fits. Each pair of method and target is compared only once."""
     columns, fits = recording.columns, _name_test(term)
-    numbers = {number for number, name in enumerate(columns.names) if fits(*name)}
+    numbers = {number for number, name in enumerate(recording.names()) if fits(*name)}
     # All pairs that are too long or too many for the index share the number ``unnamed``.
     if columns.unnamed < 0:
         return map(numbers.__contains__, _picked(columns.name, rows))

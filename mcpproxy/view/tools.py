@@ -18,7 +18,7 @@ def tools(columns: Columns, reader: CallReader, listings: Iterable[int]) -> tupl
 
     If a session listed its tools several times, the last listing counts, with all of its pages.
     """
-    call_counts = _called(columns)
+    call_counts = _called(columns, reader.names())
     listed = _listed(columns, reader, listings, call_counts)
     unlisted = [
         ToolDefinition(visible(name), session, None, 0, 0, calls, listed=False)
@@ -76,9 +76,9 @@ def whole_lists(columns: Columns, reader: CallReader, listings: Iterable[int]) -
     return frozenset(whole)
 
 
-def _called(columns: Columns) -> Counter[tuple[int, str]]:
+def _called(columns: Columns, names_by_number: list[tuple[str, str | None]]) -> Counter[tuple[int, str]]:
     """Return how often each tool was called in each session."""
-    names = {number: name for number, (method, name) in enumerate(columns.names) if method == "tools/call"}
+    names = {number: name for number, (method, name) in enumerate(names_by_number) if method == "tools/call"}
     called: Counter[tuple[int, str]] = Counter()
     for (number, session), count in Counter(zip(columns.name, columns.session, strict=True)).items():
         if (name := names.get(number)) is not None:

@@ -20,6 +20,7 @@ from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import CloseRecord, Header, Record, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view import details
+from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import (
     Call,
     Detail,
@@ -35,7 +36,7 @@ from mcpproxy.view.calls import (
 )  # fmt: skip
 from mcpproxy.view.filter import Filter, Term, parse_filter
 from mcpproxy.view.filtered_rows import FilteredRows
-from mcpproxy.view.growing_trace import GrowingTrace
+from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
@@ -55,15 +56,18 @@ class View:
     ``header`` is the first record of the trace.
     """
 
-    def __init__(self, growing: GrowingTrace, for_s: float = math.inf) -> None:
+    def __init__(
+        self, growing: GrowingTrace, for_s: float = math.inf, masking: Masking | None = None
+    ) -> None:
         self._growing: Final = growing
+        self._masking: Final = masking
         trace = growing.open()
         self.path: Final = trace.path
         self.header: Final[Header] = trace.header
         self._open(trace, for_s)
 
     def _open(self, trace: Trace, for_s: float) -> None:
-        self._index = index = IndexedTrace(trace)
+        self._index = index = IndexedTrace(trace, self._masking)
         self.columns = index.columns
         self._found = RecordedFindings(index)
         self._filtered = FilteredRows(self)
@@ -414,6 +418,10 @@ class View:
         """Return the method and target of a row as they were sent, without escapes."""
         return self._index.reader.name(row)
 
+    def names(self) -> list[tuple[str, str | None]]:
+        """Return the methods and targets of the index, without escapes."""
+        return self._index.reader.names()
+
     def id_of(self, row: int) -> str:
         """Return the id of a row's request as JSON."""
         return self._index.reader.call(row, 0).id
@@ -444,13 +452,21 @@ def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int
     return left_out
 
 
-def open_view(path: str | os.PathLike[str], for_s: float = math.inf) -> View:
+def open_view(
+    path: str | os.PathLike[str],
+    for_s: float = math.inf,
+    masking: Masking | None = None,
+    *,
+    only_reads: bool = False,
+) -> View:
     """Open a recording: a trace, finished or still running, or a recording of another program.
 
     A million calls without a saved index take some seconds. After about ``for_s`` seconds the view has the
-    first rows, and each ``refresh`` reads on, until nothing is ``unread``.
+    first rows, and each ``refresh`` reads on, until nothing is ``unread``. With ``masking``, everything that
+    the view gives is masked, and filters see only what is masked. With ``only_reads``, a trace is read as it
+    is: a killed session is not completed from its journal, and nothing is imported.
 
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.
     """
-    return View(GrowingTrace(path), for_s)
+    return View(UntouchedTrace(path) if only_reads else GrowingTrace(path), for_s, masking)

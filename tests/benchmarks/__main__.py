@@ -11,8 +11,12 @@ from functools import partial
 from typing import Final
 
 from tests.benchmarks import (
+    agents,
     bounds,
+    bridge,
     compare,
+    faults,
+    fleet,
     host_files,
     http,
     judge,
@@ -41,9 +45,13 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "watched": watched.run,
     "spans": spans.run,
     "tui": tui.run,
+    "agents": agents.run,
     "bounds": bounds.run,
     "compare": compare.run,
     "hosts": host_files.run,
+    "faults": faults.run,
+    "bridge": bridge.run,
+    "fleet": fleet.run,
 }
 
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {

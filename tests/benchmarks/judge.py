@@ -109,12 +109,38 @@ def ping(n: int) -> tuple[Line, ...]:
     return client({"id": n, "method": "ping"}), server({"id": n, "result": {}})
 
 
+def acp_opening() -> tuple[Line, ...]:
+    info: JSON = {"name": "bench", "version": "1.0.0"}
+    return (
+        client({"id": "a", "method": "initialize", "params": {"protocolVersion": 1, "clientInfo": info}}),
+        server({"id": "a", "result": {"protocolVersion": 1, "agentInfo": info}}),
+        client({"id": "b", "method": "session/new", "params": {"cwd": "/srv", "mcpServers": []}}),
+        server({"id": "b", "result": {"sessionId": "s"}}),
+    )
+
+
+def prompt_turn(n: int) -> tuple[Line, ...]:
+    text: JSON = {"type": "text", "text": TEXT}
+    call: dict[str, JSON] = {"toolCallId": f"t{n}"}
+    updates: tuple[dict[str, JSON], ...] = (
+        {"sessionUpdate": "tool_call", "title": "Build", "status": "pending", **call},
+        {"sessionUpdate": "tool_call_update", "status": "completed", **call},
+        *({"sessionUpdate": "agent_message_chunk", "content": text} for _ in range(6)),
+    )
+    return (
+        client({"id": n, "method": "session/prompt", "params": {"sessionId": "s", "prompt": [text]}}),
+        *(server({"method": "session/update", "params": {"sessionId": "s", "update": u}}) for u in updates),
+        server({"id": n, "result": {"stopReason": "end_turn"}}),
+    )
+
+
 TRAFFIC: Final = (
     Traffic("tools/call, 2025-06-18", handshake("2025-06-18"), call),
     Traffic("tools/call, 2025-11-25", handshake("2025-11-25"), call),
     Traffic("tools/call, 2026-07-28", (), stateless_call),
     Traffic("progress notifications, 2025-11-25", handshake("2025-11-25"), call_with_progress),
     Traffic("ping, 2025-11-25", handshake("2025-11-25"), ping),
+    Traffic("prompt turns, ACP 1", acp_opening(), prompt_turn),
 )
 
 

@@ -8,13 +8,13 @@ from typing import Any, Final, TypeVar, cast
 import pytest
 
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily
+from mcpproxy.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily, StderrCheck
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Finding
 from tests.rules import runner
 from tests.rules.runner import Fixture, fixtures, judge
 
-Row = TypeVar("Row", Check, HttpCheck, EventCheck)
+Row = TypeVar("Row", Check, HttpCheck, EventCheck, StderrCheck)
 
 PLAIN: Final = Ruleset.observer
 
@@ -45,6 +45,7 @@ def reversed_dispatch(families: tuple[RuleFamily, ...]) -> Dispatch:
             tuple(map(called_twice, family.http)),
             tuple(map(called_twice, family.events)),
             family.updates,
+            tuple(map(called_twice, family.stderr)),
         )
         for family in reversed(families)
     )

@@ -36,6 +36,7 @@ USES: Final[dict[str, tuple[str, ...]]] = {
     "check": ("check", "{}"),
     "pin": ("pin", "{}", "-o", "-"),
     "versions": ("versions", "{}"),
+    "faults plan": ("faults", "plan", "kind:request => drop", "{}"),
 }
 """Command -> its arguments; some end as soon as they know the recording, because what follows is wrong."""
 

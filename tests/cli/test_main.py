@@ -65,7 +65,7 @@ def test_help_says_what_this_is_and_names_every_command(mcpproxy: Mcpproxy) -> N
     for group, commands in COMMANDS.items():
         assert f"\n{group}\n" in shown.out
         for name, (_, line) in commands.items():
-            assert f"  {name:<11}{line}\n" in shown.out
+            assert f"  {name:<13}{line}\n" in shown.out
     assert max(map(len, shown.out.splitlines())) <= 100
     assert mcpproxy().out == mcpproxy("-h").out == mcpproxy("help").out == shown.out
 

@@ -26,7 +26,7 @@ def test_little_is_read_in_this_process(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_much_is_read_in_others_and_told_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORTH_BYTES", 1)
-    monkeypatch.setattr(parallel, "_processors", lambda: 2)
+    monkeypatch.setattr(parallel, "processors", lambda: 2)
     results = list(parallel.each(size_and_process, files(tmp_path)))
     assert [size for size, _ in results] == [0, 1, 2, 3, 4]
     assert os.getpid() not in {process for _, process in results}

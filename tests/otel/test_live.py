@@ -1,6 +1,7 @@
 """``--otlp``: the spans of a session while it is recorded."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -138,7 +139,9 @@ def test_sessions_do_not_wait_for_a_collector_that_never_answers(tmp_path: Path)
         for process in sessions:
             said = ends(process)
             assert "the recorder is not done" not in said
-            assert "0 spans sent, 1 or more wait; they are tried for 5 s; to send them again: " in said
+            assert re.search(
+                r"0 spans sent, \d+ or more wait; they are tried for 5 s; to send them again: ", said
+            )
         assert receiver.spans == []
 
 

@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,10 +77,15 @@ class Suite:
             result.held.update(self._run(scenario, asked))
         return result
 
-    def of_client(self, through: Path | None, revision: str, scenarios: Iterable[str]) -> Result:
-        """Test our client; the suite is the server. ``through``: the folder for the traces of a proxy."""
+    def of_client(
+        self, through: Path | None, revision: str, scenarios: Iterable[str], bridge: Sequence[str] = ()
+    ) -> Result:
+        """Test our client; the suite is the server. ``through``: the folder for the traces of a proxy.
+
+        With the command of a ``bridge`` the client speaks stdio with it.
+        """
         result = Result()
-        client = [self.python, str(HERE / "conformance_client.py")]
+        client = [self.python, str(HERE / "conformance_client.py"), *bridge]
         for scenario in scenarios:
             command = client
             if through is not None:

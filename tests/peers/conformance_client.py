@@ -1,14 +1,16 @@
 """A client for the official conformance suite, built with the Python SDK 2.x.
 
-    python conformance_client.py URL
+    python conformance_client.py [BRIDGE...] URL
 
-The suite starts it once per scenario. Environment variables name the scenario and the revision to speak. In
+The suite starts it once per scenario. With the command of a bridge it speaks stdio with the command and the
+URL. Environment variables name the scenario and the revision to speak. In
 every scenario it lists the tools and calls each with arguments that fit its schema. If authorization is
 needed, it uses the authorization code grant, or the credentials of the scenario.
 """
 
-# The SDK is installed where this runs, not where it is type-checked.
+# It runs with another version of the SDK than it is type-checked with.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportPrivateImportUsage=false
 
 import asyncio
 import json
@@ -25,6 +27,7 @@ from mcp.client.auth.extensions.client_credentials import (
     PrivateKeyJWTOAuthProvider,
     SignedJWTParameters,
 )
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
 
@@ -118,7 +121,8 @@ def fitting(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: samples.get(properties[name].get("type"), "words") for name in schema.get("required", [])}
 
 
-async def main(url: str) -> None:
+async def main(command: list[str]) -> None:
+    url = command[-1]
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "")
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
@@ -128,7 +132,11 @@ async def main(url: str) -> None:
         asyncio.timeout(DEADLINE_S),
         httpx2.AsyncClient(auth=auth, timeout=DEADLINE_S) as http,
         Client(
-            streamable_http_client(url, http_client=http), mode=mode, elicitation_callback=agree
+            stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+            if command[:-1]
+            else streamable_http_client(url, http_client=http),
+            mode=mode,
+            elicitation_callback=agree,
         ) as client,
     ):
         tools = (await client.list_tools()).tools
@@ -140,4 +148,4 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1:]))

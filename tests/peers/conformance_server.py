@@ -1,11 +1,14 @@
-"""A server for the official conformance suite, built with the Python SDK 2.x; it prints its port.
+"""A server for the official conformance suite, built with the Python SDK 2.x.
+
+It speaks over HTTP on a port that it prints, or with the argument ``stdio`` on stdio.
 
 The suite calls tools, resources and prompts by fixed names and checks the results. Those that the SDK
 supports are here. The server speaks 2025-11-25 with sessions and 2026-07-28 without.
 """
 
-# The SDK is installed where this runs, not where it is type-checked.
+# It runs with another version of the SDK than it is type-checked with.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportPrivateImportUsage=false
 
 import asyncio
 import base64
@@ -355,4 +358,7 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve())
+    if "stdio" in sys.argv:
+        server.run()
+    else:
+        asyncio.run(serve())

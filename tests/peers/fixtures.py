@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import pytest
 
 from tests.peers import install, plans
+from tests.peers.object_store import ObjectStore
 
 HERE: Final = Path(__file__).parent
 
@@ -24,7 +25,7 @@ class Peers:
     """Commands of real clients and servers by name, installed when first asked for."""
 
     CLIENTS = ("python 1", "python 2", "python 2 auto", "typescript 1", "typescript 2", "typescript 2 auto")
-    SERVERS = ("everything", "python 1", "python 2")
+    SERVERS = ("everything", "python 1", "python 2", "typescript 1", "typescript 2")
 
     def client(self, name: str, plan: str) -> list[str]:
         """Return the command of a client, to which ``--`` and the server's command or URL are appended."""
@@ -38,7 +39,10 @@ class Peers:
         """Return the command of a server on stdio."""
         if name == "everything":
             return self.reference_server(name, "stdio")
-        return [str(_python(int(name.split()[1]))), str(HERE / "sdk_server.py")]
+        language, line = name.split()
+        if language == "typescript":
+            return ["node", str(HERE / "ts_server.mjs"), line, str(_node_modules())]
+        return [str(_python(int(line))), str(HERE / "sdk_server.py")]
 
     def reference_server(self, name: str, *arguments: str) -> list[str]:
         """Return the command of a reference server: everything, filesystem or memory."""
@@ -55,13 +59,30 @@ class Peers:
             return [node, "--import", str(HERE / "say_port.mjs"), script, mode]
         return [*self.server(name), "http"]
 
+    def acp_client(self, version: str) -> list[str]:
+        """Return the command of an ACP client, to which ``--`` and the agent's command are appended."""
+        return ["node", str(HERE / "acp_client.mjs"), version, str(had(_acp()))]
+
+    def acp_agent(self, version: str) -> list[str]:
+        """Return the command of an ACP agent."""
+        return ["node", str(HERE / "acp_agent.mjs"), version, str(had(_acp()))]
+
     def conformance(self) -> list[str]:
         """Return the command of the official conformance suite."""
         return had(_suite())
 
+    def inspector(self) -> list[str]:
+        """Return the command of the inspector's client, to which the server's command is appended."""
+        package = had(_inspector()) / "@modelcontextprotocol" / "inspector"
+        return ["node", str(package / "cli" / "build" / "cli.js"), "--cli"]
+
     def report_schemas(self) -> Path:
         """Return the folder of the schemas by which reports are validated."""
         return had(_schemas())
+
+    def object_store(self, folder: Path) -> ObjectStore:
+        """Return a server of S3 that keeps its objects in ``folder``; start it."""
+        return ObjectStore(had(_object_store()), folder)
 
     def plan(self, server: str, over: str = "stdio") -> str:
         """Return the plan of a client for this server over ``stdio`` or ``http``."""
@@ -98,9 +119,19 @@ def _node() -> Path | install.PeerUnavailableError:
 
 
 @cache
+def _acp() -> Path | install.PeerUnavailableError:
+    return _tried(install.acp_modules)
+
+
+@cache
 def page_tools() -> Path | install.PeerUnavailableError:
     """Return what the page is held to; pass it to ``had``."""
     return _tried(install.page_tools)
+
+
+@cache
+def _inspector() -> Path | install.PeerUnavailableError:
+    return _tried(lambda: install.node_packages("inspector", install.INSPECTOR))
 
 
 @cache
@@ -111,6 +142,11 @@ def _schemas() -> Path | install.PeerUnavailableError:
 @cache
 def _suite() -> list[str] | install.PeerUnavailableError:
     return _tried(install.conformance_suite)
+
+
+@cache
+def _object_store() -> Path | install.PeerUnavailableError:
+    return _tried(install.object_store)
 
 
 def _tried(get: Callable[[], T]) -> T | install.PeerUnavailableError:

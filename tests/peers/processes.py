@@ -5,6 +5,7 @@ Tests wait for a line of output or for the exit of a process, with a deadline.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ DEADLINE_S: Final = 120
 
 PORT: Final = re.compile(r"^port (\d+)")
 GREETING: Final = re.compile(r"listening on (http://\S+)")
-RECORDING: Final = re.compile(r"recording to (.+)")
+RECORDING: Final = re.compile(r"recording to ([^;\n]+)")
 
 
 def run(command: list[str], env: Mapping[str, str] | None = None, codes: Container[int] = (0,)) -> str:
@@ -72,10 +73,10 @@ class Process:
         code = self._process.poll()
         assert code is None, f"ended with {code}"
 
-    def stop(self) -> int:
-        """End the process and return its exit code. After that, ``said`` is complete."""
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End the process with a signal and return its exit code. After that, ``said`` is complete."""
         if self._process.poll() is None:
-            self._process.terminate()
+            self._process.send_signal(number)
         try:
             return self._process.wait(DEADLINE_S)
         finally:

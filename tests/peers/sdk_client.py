@@ -13,8 +13,9 @@ the latest one of the SDK. The document has no times, process ids, paths or sess
 with and without a proxy can be compared.
 """
 
-# The SDK is installed where this runs, not where it is type-checked.
+# It runs with another version of the SDK than it is type-checked with.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportPrivateImportUsage=false
 
 import asyncio
 import json
@@ -40,7 +41,7 @@ if REVISION := os.environ.get("PEER_REVISION"):
     types.LATEST_PROTOCOL_VERSION = REVISION
     mcp.client.session.LATEST_HANDSHAKE_VERSION = REVISION
 
-DEADLINE_S = 60
+DEADLINE_S = float(os.environ.get("PEER_DEADLINE_S", "60"))
 PASSING = re.compile(
     r"\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?"  # times
     r"|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # session ids
@@ -116,6 +117,16 @@ async def perform(step: dict[str, Any], client: Any, host: Host) -> Any:
         case {"do": "call together", "tool": name, "arguments": many}:
             calls = [client.call_tool(name, arguments) for arguments in many]
             return [plain(result) for result in await asyncio.gather(*calls)]
+        case {"do": "echo often", "count": count}:
+            right = 0
+            for start in range(0, count, 50):
+                texts = [str(number) for number in range(start, min(start + 50, count))]
+                calls = [client.call_tool("echo", {"text": text}) for text in texts]
+                answers = await asyncio.gather(*calls)
+                right += sum(
+                    answer.content[0].text == text for answer, text in zip(answers, texts, strict=True)
+                )
+            return {"right": right}
         case {"do": "list resources"}:
             return plain(await client.list_resources())
         case {"do": "list templates"}:

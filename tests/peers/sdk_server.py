@@ -6,7 +6,7 @@ It offers tools (plain, structured, failing, with progress, with requests to the
 resource template, and a prompt with completion.
 """
 
-# The SDK is installed where this runs, not where it is type-checked.
+# It runs with another version of the SDK than it is type-checked with.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportRedeclaration=false
 
 import asyncio

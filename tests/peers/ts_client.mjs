@@ -137,6 +137,15 @@ async function perform(step, client) {
     }
     case "call together":
       return Promise.all(step.arguments.map((args) => call(client, step.tool, args)));
+    case "echo often": {
+      let right = 0;
+      for (let start = 0; start < step.count; start += 50) {
+        const texts = Array.from({ length: Math.min(50, step.count - start) }, (_, n) => String(start + n));
+        const answers = await Promise.all(texts.map((text) => call(client, "echo", { text })));
+        right += answers.filter((answer, n) => answer.content[0].text === texts[n]).length;
+      }
+      return { right };
+    }
     case "list resources":
       return client.listResources();
     case "list templates":

@@ -1,7 +1,8 @@
 """A client built with the Python SDK: ``python sdk_http_client.py URL`` prints what it got, a line each."""
 
-# The SDK is installed where this runs, not where it is type-checked.
+# It runs with another version of the SDK than it is type-checked with.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportPrivateImportUsage=false
 
 import asyncio
 import sys

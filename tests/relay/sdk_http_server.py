@@ -1,7 +1,8 @@
 """The SDK's example server over Streamable HTTP: ``python sdk_http_server.py`` prints its port."""
 
-# The SDK is installed where this runs, not where it is type-checked.
+# It runs with another version of the SDK than it is type-checked with.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: reportArgumentType=false, reportPrivateImportUsage=false
 
 import asyncio
 import socket

@@ -79,14 +79,12 @@ class Answer(NamedTuple):
 
 
 class Proxied:
-    """A proxy that enforces ``rules`` before ``server``, and a client's connection to it.
+    """A proxy with ``options`` before ``server``, and a client's connection to it.
 
     ``program`` is the module that is run.
     """
 
-    def __init__(
-        self, folder: Path, server: Server, rules: str, *options: str, program: str = "mcpproxy"
-    ) -> None:
+    def __init__(self, folder: Path, server: Server, *options: str, program: str = "mcpproxy") -> None:
         self.trace = folder / "http.jsonl"
         upstream = f"http://127.0.0.1:{server.server_port}/mcp"
         command = [
@@ -99,7 +97,7 @@ class Proxied:
             "127.0.0.1:0",
         ]
         self.process = subprocess.Popen(
-            [*command, "--trace", str(self.trace), "--enforce", rules, *options],
+            [*command, "--trace", str(self.trace), *options],
             stderr=subprocess.PIPE,
             env=HOME,
             text=True,
@@ -154,7 +152,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(params=["mcpproxy", "tests.relay.portable_command"])
 def proxied(request: pytest.FixtureRequest, tmp_path: Path, server: Server) -> Iterator[Proxied]:
-    proxied = Proxied(tmp_path, server, "PROTO-009,STAT-001", program=request.param)
+    proxied = Proxied(tmp_path, server, "--enforce", "PROTO-009,STAT-001", program=request.param)
     yield proxied
     proxied.connection.close()
     proxied.process.kill()

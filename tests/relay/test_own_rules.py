@@ -59,7 +59,7 @@ def test_a_rule_that_fails_refuses_no_more(tmp_path: Path) -> None:
 @pytest.fixture
 def proxied(tmp_path: Path, server: Server) -> Iterator[Proxied]:
     folder = house.build(tmp_path, house.CHECKS.replace('print("imported")', ""))
-    proxied = Proxied(tmp_path, server, "HOUSE-001", "--rules", folder, "--select", "HOUSE,EXT")
+    proxied = Proxied(tmp_path, server, "--enforce", "HOUSE-001", "--rules", folder, "--select", "HOUSE,EXT")
     yield proxied
     proxied.connection.close()
     proxied.process.kill()

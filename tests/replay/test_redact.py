@@ -213,6 +213,13 @@ def test_equal_values_have_equal_masks_in_one_file_alone() -> None:
     assert other.raw != one.raw
 
 
+def test_the_reason_of_a_status_is_masked() -> None:
+    head = ResponseHead(1, 1, 1, status=500, headers=(), reason=f"no {GITHUB}")
+    redacted = Redaction(RedactionScope(secrets=True)).record(head)
+    assert isinstance(redacted, ResponseHead)
+    assert redacted.reason.startswith("no masked(len=")
+
+
 TALK = (
     HEADER.replace(
         '["python","weather.py"]', f'["weather","--api-key","k","--url=https://u:pw@h/","{GITHUB}"]'

@@ -37,10 +37,10 @@ from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.checks.opt_in.implementations import range_checks
 from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server.definitions import definition
-from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
+from mcpproxy.reports.version_ranges import compiled
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import (

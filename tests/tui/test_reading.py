@@ -68,7 +68,7 @@ def test_the_first_rows_are_there_and_keys_work(path: Path, monkeypatch: pytest.
             await person.sees(' 24 ✓ → forecast {"city":"place 20"} ⇒ sunny')
             assert "read" not in person.screen()
             await person.presses("g")
-            await person.sees('  4 ✓ → forecast {"city":"place 0"}')
+            await person.sees('  4 ✓ → forecast {"city":"place 0"}', " Call 1\n", "← answer  frame 2")
             read_in_steps = person.screen()
         monkeypatch.undo()
         async with sitting(path) as other:

@@ -29,7 +29,7 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "server request in a call": (
         '  4 ✓ → forecast {"city":"Springfield"} ⇒ Springfield, Ohio: rain         2.05 s',
-        '  5 ✓   ↳ ← elicitation/create {"message":"Which S… ⇒ {"action":"accept…  2.00 s',
+        '  5 ✓   ↳ ← elicitation/create Which Springfield? ⇒ {"action":"accept",…  2.00 s',
         "← inner request  frame 7  +10.0 ms  call 5",
     ),
     "progress": (

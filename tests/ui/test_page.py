@@ -79,6 +79,17 @@ def test_a_situation_is_seen_at_a_glance(visitor: Visitor, page: Served, name: s
         assert any(wanted in row for row in rows), rows
 
 
+def test_the_mark_of_a_finding_is_seen_beside_long_words(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "finding")
+    row = visitor.page.locator(".scroller .row", has_text="not a message").first
+    row.click()
+    visitor.page.locator(".detail").wait_for()
+    cell, mark = row.locator(".c-outcome").bounding_box(), row.locator(".mark").bounding_box()
+    assert cell is not None
+    assert mark is not None
+    assert mark["x"] + mark["width"] <= cell["x"] + cell["width"]
+
+
 def test_the_token_leaves_the_address(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     assert "token" not in visitor.page.url
@@ -91,7 +102,7 @@ def test_without_the_token_there_is_nothing(visitor: Visitor, page: Served) -> N
     answer = visitor.page.goto(f"{page.home}/")
     assert answer is not None
     assert answer.status == 401
-    visitor.sees("Open the address that `mcpproxy ui` printed")
+    visitor.sees("The token that the command printed is needed")
 
 
 def test_a_page_of_another_site_reads_nothing(visitor: Visitor, page: Served) -> None:

@@ -289,6 +289,33 @@ def test_an_agents_updates_belong_to_the_prompt_of_their_session(tmp_path: Path)
         assert view.parts(two.number).inner == (6,)
 
 
+def test_a_tool_call_of_an_agent_is_listed_below_its_prompt_where_it_begins_and_ends(tmp_path: Path) -> None:
+    session = Conversation()
+    session.asks(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}, ms=1)
+    session.answers(0, {"protocolVersion": 1, "agentCapabilities": {}}, ms=2)
+    session.asks(1, "session/prompt", {"sessionId": "one", "prompt": []}, ms=10)
+    for ms, update in enumerate(
+        (
+            {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Build", "status": "pending"},
+            {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "in_progress"},
+            {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"},
+            {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Built."}},
+        ),
+        start=20,
+    ):
+        session.notifies("session/update", {"sessionId": "one", "update": update}, ms=ms)
+    session.answers(1, {"stopReason": "end_turn"}, ms=30)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=100))) as view:
+        rows = [view.call(row) for row in (3, 4)]
+        assert [(row.parent, row.arguments) for row in rows] == [
+            (2, "tool_call pending Build"),
+            (2, "tool_call_update completed t"),
+        ]
+        assert view.count() == 4
+        roles = [Role.REQUEST, *[Role.MESSAGE] * 4, Role.ANSWER]
+        assert [part.role for part in view.parts(2).parts] == roles
+
+
 def test_a_stateless_client_that_closes_the_stream_cancels_its_request(tmp_path: Path) -> None:
     session = Conversation(http=True)
     meta = {

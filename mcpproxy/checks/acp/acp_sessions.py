@@ -1,8 +1,7 @@
-"""The order of messages in the Agent Client Protocol: initialize, then a session, then its prompts.
+"""The sessions of the Agent Client Protocol: they are opened after initialize, and used after that.
 
-The client is an editor, the server of the connection an agent. A turn is the agent's work on one prompt. In
-version 1 the agent answers the prompt when the turn is over, with a stop reason. In version 2 it answers the
-prompt immediately, and a later state update says that the agent is idle again, with the stop reason.
+The client is an editor, the server of the connection an agent. What happens in a session is judged by
+``turns`` (prompts and stop reasons) and ``reported_work`` (tool calls).
 
 Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
@@ -11,28 +10,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
-from mcpproxy.checks.utilities.cancellation import READ_NS
 from mcpproxy.protocol import acp
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import CLIENT, SERVER, Severity
-from mcpproxy.session.history import History, SentRequest
+from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.history import History
 
 MAX_REMEMBERED: Final = 4096
 """The number of sessions that are remembered."""
 
-CROSSING_NS: Final = 1_000_000_000
-"""An answer this soon after session/cancel is not reported, unless the agent has certainly read it."""
-
-BUSY_NS: Final = 5_000_000_000
-"""How long an agent may need to read session/cancel, if it has answered no request that was sent later.
-
-An answer within this time is at most a warning.
-"""
-
-REQUEST_CANCELLED: Final = -32800
+_NAMING: Final = ("session/new", "session/fork")
+"""Requests whose answer names a session that only the agent knows before it."""
 
 _NOT_OPENING: Final = ("session/list", "session/delete")
 """Methods whose result may contain a session id without opening that session."""
@@ -40,27 +30,79 @@ _NOT_OPENING: Final = ("session/list", "session/delete")
 
 @slotted()
 class AcpSession:
-    """One session. ``busy`` is set during a turn, ``cancel_seq`` is the frame that cancelled that turn."""
+    """One session.
+
+    - ``is_open`` is set once the agent has opened the session, or the client has used it: it is not set while
+      the first session/load or session/resume of the session is unanswered.
+    - ``is_new`` is set if session/new created the session, and the client has neither closed nor deleted it.
+    - ``turn`` is what ``turns`` remembers about the latest prompt.
+    - ``calls`` are the tool calls that the agent reported.
+    """
+
+    is_open: bool = False
+    is_new: bool = False
+    turn: "PromptTurn" = field(default_factory=lambda: PromptTurn())
+    calls: "ReportedCalls" = field(default_factory=lambda: ReportedCalls())
+
+
+@slotted()
+class PromptTurn:
+    """The agent's work on one prompt.
+
+    ``busy`` is set during a turn, ``cancel_seq`` is the frame that cancelled that turn.
+    ``last_cancel_seq`` is the latest frame that cancelled any turn of the session. ``idle_seq`` is the latest
+    state update that said that the agent is idle. The other fields are used in version 2 only: ``works`` is
+    set while the agent says that it works. ``has_stopped`` is set once it gave a stop reason in this session.
+    ``prompt_seq`` is the prompt that found the agent idle, 0 once its work has ended; the last three fields
+    say what the agent has done since.
+    """
 
     busy: bool = False
     cancel_seq: int = 0
     cancel_ns: int = 0
+    last_cancel_seq: int = 0
+    idle_seq: int = 0
+    works: bool = False
+    has_stopped: bool = False
+    prompt_seq: int = 0
+    prompt_accepted: bool = False
+    message_reported: bool = False
+    work_reported: bool = False
+
+
+@slotted()
+class ReportedCalls:
+    """The tool calls that an agent reported in a session, in version 1.
+
+    ``known`` are the ids of all, ``unfinished`` those of the running turn that have not ended, ``cancelled``
+    those that had not ended when the agent said that the turn was cancelled. ``forgot_some`` is set once an
+    id was dropped from ``known``.
+    """
+
+    known: dict[str, None] = field(default_factory=dict[str, None])
+    unfinished: dict[str, None] = field(default_factory=dict[str, None])
+    cancelled: dict[str, None] = field(default_factory=dict[str, None])
+    forgot_some: bool = False
 
 
 @slotted()
 class Sessions:
     """The sessions of a connection, by id, oldest first.
 
-    ``forgot_some`` is set once a session was dropped from ``open``: from then on an unknown id is not
-    reported. ``initialize_failed`` is set if the latest initialize was answered with an error.
-    ``sent_too_early`` is set once the client sent a session request before the handshake was complete: only
-    the first such request is reported.
+    ``mentioned`` are all session ids that either side has sent in a place where the other side learns of a
+    session. ``forgot_some`` is set once a session was dropped from ``open`` or ``mentioned``: from then on an
+    unknown id is not reported. ``initialize_failed`` is set if the latest initialize was answered with an
+    error. ``sent_too_early`` is set once the client sent a session request before the handshake was complete:
+    only the first such request is reported. ``has_extensions`` is set once either side has sent a message
+    that the protocol does not define: such a message may open sessions, terminals and more.
     """
 
     open: dict[str, AcpSession] = field(default_factory=dict[str, AcpSession])
+    mentioned: dict[str, None] = field(default_factory=dict[str, None])
     forgot_some: bool = False
     initialize_failed: bool = False
     sent_too_early: bool = False
+    has_extensions: bool = False
 
     def add(self, id: str) -> AcpSession:
         """Return the session with this id, which is new if it was unknown; drop the oldest if need be."""
@@ -70,11 +112,37 @@ class Sessions:
             del self.open[next(iter(self.open))]
         return session
 
+    def mention(self, id: object) -> None:
+        """Remember that both sides may know the session with this id."""
+        if isinstance(id, str) and id not in self.mentioned:
+            self.mentioned[id] = None
+            if len(self.mentioned) > MAX_REMEMBERED:
+                self.forgot_some = True
+                del self.mentioned[next(iter(self.mentioned))]
 
-def _session_id(context: MessageContext) -> str | None:
+    def of(self, id: object) -> AcpSession | None:
+        """Return the session with this id, ``None`` if it is not open."""
+        return self.open.get(id) if isinstance(id, str) else None
+
+
+def all_was_seen(history: History) -> bool:
+    """Whether everything that both sides may refer to was seen, so that an unknown id is a fault.
+
+    It is not if the handshake or other messages are missing, or could not be read, or are extensions.
+    """
+    return (
+        history.negotiated is not None
+        and not history.has_gap
+        and history.client.fully_read
+        and history.server.fully_read
+        and not history.of(Sessions).has_extensions
+    )
+
+
+def session_id(context: MessageContext) -> str | None:
     """Return the session id in the params of a request or notification."""
-    message = context.message
-    id = member(message.params, "sessionId") if isinstance(message, Request | Notification) else None
+    params = context.contents
+    id = params.get("sessionId") if isinstance(params, dict) else None
     return id if isinstance(id, str) else None
 
 
@@ -100,18 +168,22 @@ def early_message(context: MessageContext[Request | Notification], history: Hist
     yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
-def remember_early_message(context: MessageContext, history: History) -> None:
-    """Record a message about sessions before initialize has succeeded: only the first is reported."""
-    message = context.message
-    is_of_session = isinstance(message, Request | Notification) and message.method.startswith("session/")
-    if is_of_session and context.sender == CLIENT and history.negotiated is None:
-        history.of(Sessions).sent_too_early = True
+def remember_message(context: MessageContext, history: History) -> None:
+    """Record which session the message is about, and whether it is an extension or came too early."""
+    message, sessions = context.message, history.of(Sessions)
+    if not isinstance(message, Request | Notification):
+        return
+    sessions.mention(member(message.params, "sessionId"))
+    if not acp.is_defined(message.method):
+        sessions.has_extensions = True
+    elif history.negotiated is None and context.sender == CLIENT and message.method.startswith("session/"):
+        sessions.sent_too_early = True
 
 
 def unknown_session(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a session id that was not opened on this connection (ACP-007)."""
     message, sessions = context.message, history.of(Sessions)
-    id = _session_id(context)
+    id = session_id(context)
     if id is None or context.sender != CLIENT or id in sessions.open:
         return
     if sessions.forgot_some or sessions.sent_too_early or history.has_gap or history.negotiated is None:
@@ -126,15 +198,63 @@ def unknown_session(context: MessageContext[Request | Notification], history: Hi
         yield Violation("ACP-007", "A-020", problem, pointer=pointer)
 
 
+def unknown_agent_session(
+    context: MessageContext[Request | Notification], history: History
+) -> Iterator[Violation]:
+    """Report an agent's message about a session that neither side has opened or named before (ACP-018)."""
+    sessions, id = history.of(Sessions), session_id(context)
+    if id is None or id in sessions.mentioned or context.sender != SERVER:
+        return
+    if sessions.forgot_some or not all_was_seen(history):
+        return
+    # The agent may report about a new session before the answer that names it.
+    if any(request.method in _NAMING for request in history.client.pending.values()):
+        return
+    problem = f"agent sent {context.method} for session {shown(id)}, which nothing has opened"
+    yield Violation("ACP-018", "A-045", problem, pointer=context.at + "/params/sessionId")
+
+
+def repeated_session_id(context: MessageContext[Response], history: History) -> Iterator[Violation]:
+    """Report a new session with the id of an earlier one that is still open (ACP-021)."""
+    id = member(context.message.result, "sessionId")
+    session = history.of(Sessions).of(id)
+    if context.sender == SERVER and session is not None and session.is_new:
+        problem = f"agent gave a new session the id {shown(id)}, which another open session has"
+        yield Violation("ACP-021", "A-053", problem, pointer=context.at + "/result/sessionId")
+
+
+def batched_setup(context: MessageContext[Request], history: History) -> Iterator[Violation]:
+    """Report a request in a batch although it changes which later messages are valid (ACP-024)."""
+    if context.at and context.sender == CLIENT and context.candidates == (acp.SECOND,):
+        problem = f"client put {context.message.method} into a batch; later messages depend on its answer"
+        yield Violation("ACP-024", "A-058", problem, pointer=context.at + "/method")
+
+
 def remember_opening(context: MessageContext, history: History) -> None:
     """Record the session that session/load or session/resume opens."""
-    id = _session_id(context)
+    id = session_id(context)
     if id is not None and context.sender == CLIENT:
         history.of(Sessions).add(id)
 
 
+def remember_subagent(context: MessageContext[Notification], history: History) -> None:
+    """Record the session of a subagent, which the agent announces in the session above it."""
+    update, sessions = member(context.message.params, "update"), history.of(Sessions)
+    id = member(update, "sessionId")
+    if member(update, "sessionUpdate") == "subagent_update" and isinstance(id, str):
+        sessions.mention(id)
+        sessions.add(id).is_open = True
+
+
+def remember_end(context: MessageContext, history: History) -> None:
+    """Record that the client closes or deletes a session: the agent may give its id to a new one."""
+    session = history.of(Sessions).of(session_id(context))
+    if session is not None and context.sender == CLIENT:
+        session.is_new = False
+
+
 def remember_answer(context: MessageContext, history: History) -> None:
-    """Record the session that a result opens; forget a session that was closed or could not be opened."""
+    """Record the session that a result opens; forget a session that was closed or never opened."""
     request, message, sessions = context.answers, context.message, history.of(Sessions)
     if request is None or context.sender != SERVER:
         return
@@ -143,139 +263,37 @@ def remember_answer(context: MessageContext, history: History) -> None:
     requested_id = member(request.params, "sessionId")
     if isinstance(message, Response):
         opened_id = member(message.result, "sessionId")
+        sessions.mention(opened_id)
+        if request.method == "session/list":
+            listed = member(message.result, "sessions")
+            for listed_session in listed if isinstance(listed, list) else ():
+                sessions.mention(member(listed_session, "sessionId"))
         if (
             isinstance(opened_id, str)
             and request.method.startswith("session/")
             and request.method not in _NOT_OPENING
         ):
-            sessions.add(opened_id)
+            session = sessions.add(opened_id)
+            session.is_open, session.is_new = True, request.method == "session/new"
+        if request.method in acp.SETUP and isinstance(requested_id, str):
+            sessions.add(requested_id).is_open = True
         if request.method == "session/close" and isinstance(requested_id, str):
             sessions.open.pop(requested_id, None)
     elif request.method in ("session/load", "session/resume") and isinstance(requested_id, str):
+        # A session that was open before stays open: only the new attempt to open it has failed.
         session = sessions.open.get(requested_id)
-        if session is not None and not session.busy and not sessions.forgot_some:
-            sessions.open.pop(requested_id, None)
+        if session is not None and not session.is_open:
+            del sessions.open[requested_id]
 
 
-# Prompts and stop reasons
-
-
-def remember_prompt(context: MessageContext, history: History) -> None:
-    """Record that a turn begins."""
-    id = _session_id(context)
-    if id is not None and context.sender == CLIENT:
-        session = history.of(Sessions).add(id)
-        session.busy, session.cancel_seq = True, 0
-
-
-def remember_cancel(context: MessageContext, history: History) -> None:
-    """Record the first session/cancel of a turn."""
-    id = _session_id(context)
-    session = history.of(Sessions).open.get(id) if id is not None else None
-    if session is not None and context.sender == CLIENT and session.busy and not session.cancel_seq:
-        session.cancel_seq, session.cancel_ns = context.seq, context.frame.observed_at_ns
-
-
-def stop_reason(context: MessageContext[Response | ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report a missing or wrong stop reason in the answer to a prompt, in version 1 (ACP-008)."""
-    request, message = context.answers, context.message
-    if request is None or context.sender != SERVER or context.candidates != (acp.FIRST,):
-        return
-    if isinstance(message, ErrorResponse):
-        code = member(as_object(message.error), "code")
-        if code != REQUEST_CANCELLED:
-            yield from _not_cancelled(request, context, history, f"with error {shown(code)}", "/error")
-        return
-    reason, pointer = member(message.result, "stopReason"), "/result/stopReason"
-    if not isinstance(reason, str):
-        problem = "agent answered session/prompt without a stopReason"
-        yield Violation("ACP-008", "A-021", problem, pointer=context.at + pointer, related=(request.seq,))
-    elif reason not in acp.STOP_REASONS:
-        problem = f"agent stopped a turn with {shown(reason)}, which is not a stop reason of version 1"
-        yield Violation("ACP-008", "A-022", problem, pointer=context.at + pointer, related=(request.seq,))
-    elif reason != "cancelled":
-        yield from _not_cancelled(request, context, history, f"with {shown(reason)}", pointer)
-
-
-def _not_cancelled(
-    request: SentRequest, context: MessageContext, history: History, outcome: str, pointer: str
-) -> Iterator[Violation]:
-    """Report a cancelled turn that ended with another reason, after the agent read the cancel (ACP-008)."""
-    id = member(request.params, "sessionId")
-    session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
-    if session is None or session.cancel_seq <= request.seq:
-        return
-    waited_ns, enough_ns = _since_cancel(session, context, history)
-    if waited_ns >= min(enough_ns, CROSSING_NS):
-        problem = (
-            f'agent ended a turn {outcome}, although the client had cancelled it; "cancelled" was expected'
-        )
-        related = (request.seq, session.cancel_seq)
-        at_most: Severity | None = None if waited_ns >= enough_ns else "warning"
-        yield Violation(
-            "ACP-008", "A-023", problem, pointer=context.at + pointer, related=related, at_most=at_most
-        )
-
-
-def _since_cancel(session: AcpSession, context: MessageContext, history: History) -> tuple[int, int]:
-    """Return the time since the turn was cancelled, and the time that the agent may need to act on that."""
-    cancellation_was_read = history.client.last_answered_seq > session.cancel_seq
-    return context.frame.observed_at_ns - session.cancel_ns, READ_NS if cancellation_was_read else BUSY_NS
-
-
-def idle_state(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
-    """Report a missing or wrong stop reason in a state update, in version 2 (ACP-008)."""
-    message = context.message
-    update, id = member(message.params, "update"), _session_id(context)
-    if member(update, "sessionUpdate") != "state_update" or context.sender != SERVER:
-        return
-    if context.candidates != (acp.SECOND,) or member(update, "state") != "idle":
-        return
-    session = history.of(Sessions).open.get(id) if id is not None else None
-    reason, pointer = member(update, "stopReason"), context.at + "/params/update/stopReason"
-    if reason is None:
-        if session is not None and session.busy and not history.has_gap:
-            problem = "agent became idle after its work without saying why it stopped (stopReason)"
-            yield Violation("ACP-008", "A-024", problem, pointer=pointer)
-    elif isinstance(reason, str) and reason not in acp.STOP_REASONS and not reason.startswith("_"):
-        problem = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
-        yield Violation("ACP-008", "A-022", problem, pointer=pointer)
-    elif reason != "cancelled" and session is not None and session.cancel_seq and session.busy:
-        waited_ns, enough_ns = _since_cancel(session, context, history)
-        if waited_ns < min(enough_ns, CROSSING_NS):
-            return
-        problem = f'agent became idle with {shown(reason)} after a cancel; "cancelled" was expected'
-        at_most: Severity | None = None if waited_ns >= enough_ns else "warning"
-        yield Violation(
-            "ACP-008", "A-023", problem, pointer=pointer, related=(session.cancel_seq,), at_most=at_most
-        )
-
-
-def remember_update(context: MessageContext[Notification], history: History) -> None:
-    """Record whether the agent is working, according to its state updates."""
-    update, id = member(context.message.params, "update"), _session_id(context)
-    session = history.of(Sessions).open.get(id) if id is not None else None
-    if session is None or member(update, "sessionUpdate") != "state_update":
-        return
-    state: JSON = member(update, "state")
-    if state == "idle":
-        session.busy, session.cancel_seq = False, 0
-    elif state in ("running", "requires_action"):
-        session.busy = True
-
-
-def remember_turn_end(context: MessageContext, history: History) -> None:
-    """Record the end of a turn: in version 1 any answer to its prompt, in version 2 an error."""
-    request = context.answers
-    id = member(request.params, "sessionId") if request else None
-    session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
-    if session is not None and (
-        history.negotiated == acp.FIRST or isinstance(context.message, ErrorResponse)
-    ):
-        session.busy, session.cancel_seq = False, 0
-
-
-_PROMPT: Final = ("session/prompt",)
+_BATCHED_ALONE: Final = ("initialize", "auth/login", "session/new", "session/resume", "session/prompt")
+_FROM_AGENT: Final = (
+    "session/request_permission",
+    "fs/read_text_file",
+    "fs/write_text_file",
+    "terminal/create",
+    "elicitation/create",
+)
 
 FAMILY: Final = RuleFamily(
     checks=(
@@ -283,16 +301,23 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-006",), early_message, (Notification,), (), ACP_ONLY),
         Check(("ACP-007",), unknown_session, (Request,), acp.USES_SESSION, ACP_ONLY),
         Check(("ACP-007",), unknown_session, (Notification,), ("session/cancel",), ACP_ONLY),
-        Check(("ACP-008",), stop_reason, ANSWERS, _PROMPT, ACP_ONLY),
-        Check(("ACP-008",), idle_state, (Notification,), ("session/update",), ACP_ONLY),
+        Check(("ACP-018",), unknown_agent_session, (Request,), _FROM_AGENT, ACP_ONLY),
+        Check(("ACP-018",), unknown_agent_session, (Notification,), ("session/update",), ACP_ONLY),
+        Check(("ACP-021",), repeated_session_id, (Response,), ("session/new",), ACP_ONLY),
+        Check(("ACP-024",), batched_setup, (Request,), _BATCHED_ALONE, ACP_ONLY),
     ),
     updates=(
-        StateUpdate(remember_early_message, (Request, Notification), (), ACP_ONLY),
+        StateUpdate(remember_message, (Request, Notification), (), ACP_ONLY),
         StateUpdate(remember_opening, (Request,), ("session/load", "session/resume"), ACP_ONLY),
-        StateUpdate(remember_prompt, (Request,), _PROMPT, ACP_ONLY),
-        StateUpdate(remember_cancel, (Notification,), ("session/cancel",), ACP_ONLY),
+        StateUpdate(remember_end, (Request,), ("session/close", "session/delete"), ACP_ONLY),
         StateUpdate(remember_answer, ANSWERS, (), ACP_ONLY),
-        StateUpdate(remember_turn_end, ANSWERS, _PROMPT, ACP_ONLY),
-        StateUpdate(remember_update, (Notification,), ("session/update",), ACP_ONLY),
+        StateUpdate(
+            remember_subagent,
+            (Notification,),
+            ("session/update",),
+            ACP_ONLY,
+            SERVER,
+            mentions=(b'"subagent_update"',),
+        ),
     ),
 )

@@ -13,7 +13,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
-from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.engine.rows import ACP_ONLY, Check, DispatchKey, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import ACP
@@ -269,6 +269,15 @@ def foreign_method(context: MessageContext[Request | Notification], history: His
     yield Violation("ACP-010", "A-030", problem, pointer=pointer)
 
 
+def _is_the_senders(dispatch_key: DispatchKey) -> bool:
+    """Whether the one version that applies has this method, as this kind of message of this sender."""
+    kind, name, sender, candidates = dispatch_key
+    definition = acp.method(name, candidates[0]) if len(candidates) == 1 else None
+    if definition is None or definition.sender not in (sender, "both"):
+        return False
+    return (kind is Request) == (definition.kind == "request")
+
+
 # Required members, and paths
 
 
@@ -308,14 +317,20 @@ def _unnamed_peer(container: object, side: str, version: str, pointer: str) -> I
         yield Violation("ACP-011", "A-032", problem, pointer=missing_pointer, candidates=(version,))
 
 
-def incomplete_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a request about a session without the members that it needs (ACP-011)."""
+def incomplete_params(
+    context: MessageContext[Request | Notification], history: History
+) -> Iterator[Violation]:
+    """Report a request or notification without the members that it needs (ACP-011)."""
     message = context.message
-    if context.sender != CLIENT or len(context.candidates) != 1:
+    if len(context.candidates) != 1:
         return
-    for name in acp.REQUIRED.get((context.candidates[0], message.method), ()):
+    version = context.candidates[0]
+    definition = acp.method(message.method, version)
+    if definition is None or definition.sender != context.sender:
+        return
+    for name in acp.required(message.method, version):
         if member(message.params, name) is None:
-            problem = f"client sent {message.method} without {name}"
+            problem = f"{NAMES[context.sender]} sent {message.method} without {name}"
             yield Violation("ACP-011", "A-033", problem, pointer=f"{context.at}/params/{name}")
     servers = member(message.params, "mcpServers") if context.candidates[0] == acp.SECOND else None
     for index, server in enumerate(servers if isinstance(servers, list) else []):
@@ -325,6 +340,17 @@ def incomplete_request(context: MessageContext[Request], history: History) -> It
                 "ACP-011", "A-033", problem, pointer=f"{context.at}/params/mcpServers/{index}/type"
             )
             return
+
+
+def incomplete_result(context: MessageContext[Response], history: History) -> Iterator[Violation]:
+    """Report an answer without the members that it needs (ACP-011)."""
+    request = context.answers
+    if request is None or len(context.candidates) != 1:
+        return
+    for name in acp.required_in_answer(request.method, context.candidates[0]):
+        if member(context.message.result, name) is None:
+            problem = f"{NAMES[context.sender]} answered {request.method} without {name}"
+            yield Violation("ACP-011", "A-059", problem, pointer=f"{context.at}/result/{name}")
 
 
 def nameless_session(context: MessageContext[Response], history: History) -> Iterator[Violation]:
@@ -368,12 +394,21 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-003",), undeclared_directories, (Request,), _SETUP, ACP_ONLY),
         Check(("ACP-004",), undeclared_content, (Request,), ("session/prompt",), ACP_ONLY),
         Check(("ACP-009",), relative_path, (Request,), tuple(acp.PATHS), ACP_ONLY),
-        Check(("ACP-009",), relative_path, (Notification,), ("session/update",), ACP_ONLY),
-        Check(("ACP-010",), foreign_method, (Request,), (), ACP_ONLY),
-        Check(("ACP-010",), foreign_method, (Notification,), (), ACP_ONLY),
+        Check(
+            ("ACP-009",),
+            relative_path,
+            (Notification,),
+            ("session/update",),
+            ACP_ONLY,
+            mentions=(b'"path"', b'"oldPath"', b'"cwd"'),
+        ),
+        Check(("ACP-010",), foreign_method, (Request,), (), ACP_ONLY, unless=_is_the_senders),
+        Check(("ACP-010",), foreign_method, (Notification,), (), ACP_ONLY, unless=_is_the_senders),
         Check(("ACP-011",), incomplete_opening, (Request,), ("initialize",), ACP_ONLY),
         Check(("ACP-011",), incomplete_answer, (Response,), ("initialize",), ACP_ONLY),
-        Check(("ACP-011",), incomplete_request, (Request,), (*_SETUP, "session/prompt"), ACP_ONLY),
+        Check(("ACP-011",), incomplete_params, (Request,), acp.requiring(), ACP_ONLY),
+        Check(("ACP-011",), incomplete_params, (Notification,), acp.requiring(), ACP_ONLY),
+        Check(("ACP-011",), incomplete_result, (Response,), (), ACP_ONLY),
         Check(("ACP-011",), nameless_session, (Response,), ("session/new",), ACP_ONLY),
     ),
     updates=(StateUpdate(remember_declarations, (Response,), ("initialize",), ACP_ONLY),),

@@ -83,11 +83,11 @@ def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterat
     url = member(ask.params, "url")
     if member(ask.params, "mode") != "url" or not isinstance(url, str):
         return
-    parts = _parsed(url)
+    parts = parsed(url)
     if parts is None:
         problem = f"server sent the user to {shown(url)}, which is not an absolute URL"
         yield Violation("ELIC-004", "R-183", problem, pointer=ask.at + "/params/url")
-    elif parts.scheme == "http" and not _is_local(parts.hostname or ""):
+    elif parts.scheme == "http" and not is_local(parts.hostname or ""):
         problem = f"server sent the user to {shown(url)} without TLS"
         # This is a SHOULD, and does not apply in development.
         yield Violation("ELIC-004", "R-183", problem, pointer=ask.at + "/params/url", at_most="info")
@@ -247,7 +247,7 @@ def _asks_secret(text: str) -> bool:
     )
 
 
-def _parsed(url: str) -> "SplitResult | None":
+def parsed(url: str) -> "SplitResult | None":
     """Return the parts of ``url``, or ``None`` if it is not an absolute URL."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
         return None
@@ -261,7 +261,7 @@ def _parsed(url: str) -> "SplitResult | None":
     return None if parts.scheme in ("http", "https") and not host else parts
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
     """Whether ``host`` is this machine or probably another one on the local network."""
     return "." not in host or LOCAL.search(host) is not None
 

@@ -12,7 +12,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, RequestId, Single
 from mcpproxy.protocol.lifecycle import Input
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
-from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
+from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal, Stderr
 from mcpproxy.session.history import History, SentRequest
 
 # ``M`` and ``M_co`` are kinds of message, such as ``Request``; by default any kind.
@@ -104,6 +104,9 @@ ContentCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame], I
 
 EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Iterator[Violation]]
 """A check of a signal, or of the end of the recording."""
+
+StderrCheckFunction: TypeAlias = Callable[[Stderr, History], Iterator[Violation]]
+"""A check of a line on stderr."""
 
 
 def spelled(id: "RequestId | None") -> str:

@@ -28,6 +28,7 @@ from mcpproxy.checks.engine.rows import (
     Moment,
     RuleFamily,
     StateUpdate,
+    StderrCheck,
     Write,
     takes,
 )
@@ -269,6 +270,9 @@ class Dispatch:
         self.event_checks: Final[tuple[EventCheck, ...]] = tuple(
             row for f in families for row in f.events if protocol in row.protocols
         )
+        self.stderr_checks: Final[tuple[StderrCheck, ...]] = tuple(
+            row for f in families for row in f.stderr if protocol in row.protocols
+        )
         self.updates: Final[tuple[StateUpdate, ...]] = tuple(
             row for f in families for row in f.updates if protocol in row.protocols
         )
@@ -287,7 +291,7 @@ class Dispatch:
     @property
     def rules(self) -> frozenset[str]:
         """The codes of all rules that the checks of these families may report, for any protocol."""
-        rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events))
+        rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events, *f.stderr))
         return frozenset(code for row in rows for code in row.rules)
 
     def _plan(self, dispatch_key: DispatchKey) -> DispatchPlan:

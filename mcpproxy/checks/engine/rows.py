@@ -22,13 +22,14 @@ from mcpproxy.checks.engine.context import (
     HttpCheckFunction,
     M,
     MessageContext,
+    StderrCheckFunction,
 )
 from mcpproxy.checks.engine.http_facts import HttpFact
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response, Single
 from mcpproxy.protocol.methods import sends_in_any
 from mcpproxy.protocol.revisions import Protocol
 from mcpproxy.session.exchanges import Traffic
-from mcpproxy.session.frame import Sender
+from mcpproxy.session.frame import Sender, Stderr
 from mcpproxy.session.history import History
 
 Kind = Literal["request", "notification", "response", "error", "malformed"]
@@ -277,6 +278,19 @@ class EventCheck:
 
 
 @slotted(frozen=True)
+class StderrCheck:
+    """One check of the lines that the server writes to stderr.
+
+    ``remember`` is called afterwards. It adds to the history what the check needs to know of the line.
+    """
+
+    rules: tuple[str, ...]
+    check: StderrCheckFunction
+    remember: Callable[[Stderr, History], None]
+    protocols: tuple[Protocol, ...] = MCP_ONLY
+
+
+@slotted(frozen=True)
 class RuleFamily:
     """The checks of one module, in the order in which their findings are reported, and its state updates."""
 
@@ -284,6 +298,7 @@ class RuleFamily:
     http: tuple[HttpCheck, ...] = ()
     events: tuple[EventCheck, ...] = ()
     updates: tuple[StateUpdate, ...] = ()
+    stderr: tuple[StderrCheck, ...] = ()
 
 
 def is_the_senders(dispatch_key: DispatchKey) -> bool:

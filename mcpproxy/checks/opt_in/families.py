@@ -4,10 +4,12 @@ from typing import Final
 
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.checks.opt_in import envelope, extensions, implementations, pins
+from mcpproxy.checks.security import secrets
 
 FAMILIES: Final[tuple[RuleFamily, ...]] = (
     extensions.FAMILY,
     envelope.FAMILY,
     implementations.FAMILY,
     pins.FAMILY,
+    secrets.FAMILY,
 )

@@ -117,7 +117,7 @@ def metadata_nowhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         # A client tries the address at the root last. Only a refusal there proves that there is no metadata.
         return
     for head in history.challenges:
-        if _resource_metadata(Fields(head.headers)) is None:
+        if resource_metadata(Fields(head.headers)) is None:
             problem = "server refused with 401 without resource_metadata, and has no well-known metadata"
             yield Violation(
                 "AUTH-002",
@@ -147,12 +147,12 @@ def _challenge_fault(exchange: HttpExchange) -> str:
     """Say what the challenge of a 401 lacks, as a phrase; empty if it names the resource metadata."""
     if "www-authenticate" not in exchange.response_fields:
         return "without WWW-Authenticate"
-    if _resource_metadata(exchange.response_fields) is None:
+    if resource_metadata(exchange.response_fields) is None:
         return "whose WWW-Authenticate has no resource_metadata"
     return ""
 
 
-def _resource_metadata(fields: Fields) -> str | None:
+def resource_metadata(fields: Fields) -> str | None:
     return _parameters(fields).get("resource_metadata")
 
 

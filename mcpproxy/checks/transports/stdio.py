@@ -6,6 +6,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.frames import looks_meant
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, shortened
 from mcpproxy.checks.engine.rows import ANY_PROTOCOL, Check, EventCheck, RuleFamily
@@ -18,6 +19,19 @@ PROMPT_EXIT_NS: Final = 5_000_000_000
 
 _RULE_BY_SENDER: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-003", "R-058")}
 _PIPE_BY_SENDER: Final = {"server": "stdout", "client": "the server's stdin"}
+
+_OTHER_TRANSPORT: Final = pattern(rb"(?i)(content-length:)|pri \* http/2\.0")
+"""Finds how a stream begins in the Language Server Protocol (the group), and in HTTP/2 (RFC 9113, 3.4)."""
+
+
+def other_transport(raw: bytes) -> str:
+    """Return what to say about a line with which a stream of another transport begins, or an empty text."""
+    found = _OTHER_TRANSPORT.match(raw)
+    if found is None:
+        return ""
+    if found[1]:
+        return "; messages are separated by line feeds, not by headers as in the Language Server Protocol"
+    return "; this is the beginning of HTTP/2, and stdio has messages on lines"
 
 
 def stray_output(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
@@ -39,12 +53,8 @@ def stray_output(context: MessageContext[Malformed], history: History) -> Iterat
         yield Violation(*rule, problem, at_most="info")
     elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not looks_meant(frame.raw):
         text = shortened(frame.raw.decode("utf-8", "replace").strip())
-        hint = (
-            "; messages are separated by line feeds, not by headers"
-            if text.lower().startswith("content-length")
-            else ""
-        )
-        yield Violation(*rule, f"{sender} wrote something to {pipe} that is not a message: {text!r}{hint}")
+        problem = f"{sender} wrote something to {pipe} that is not a message: {text!r}"
+        yield Violation(*rule, problem + other_transport(frame.raw))
 
 
 def split_message(sender: Sender, frames: list[Frame]) -> Violation:

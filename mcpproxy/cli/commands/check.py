@@ -5,14 +5,15 @@ and nobody can hide a finding by editing the trace.
 """
 
 import argparse
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcpproxy import judging
 from mcpproxy.base import paths
 from mcpproxy.base.style import count
-from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.cli import (
     baseline_options,
     check_report,
@@ -23,42 +24,57 @@ from mcpproxy.cli import (
     progress_bar,
     report_options,
 )
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, positive, seconds
 from mcpproxy.cli.progress_bar import ReadProgress
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
+from mcpproxy.fleet.judge.judge_rules import JudgeRules
+from mcpproxy.fleet.judge.shard import ENGINES, shard
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
-from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
+from mcpproxy.session.frame import Finding
 
 if TYPE_CHECKING:
     from mcpproxy.reports.baseline import Baseline
+    from mcpproxy.view.across_servers import SeenInRecording
 
 EPILOG = """\
 A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
 
 With --baseline, findings that FILE accepts are known and do not count; --write-baseline accepts all.
 
+With --out, each recording is judged on its own, and what kills its judge is skipped. Run it again at any
+time: it goes on. Results of other rules, and of other versions of mcpproxy, are kept apart.
+
 exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
             2 a trace could not be judged, or the report not written
+            with --out: 0 all recordings that have ended have a result, 2 some have none
 
   mcpproxy check recordings/ --strict
   mcpproxy check session.jsonl --select PROTO,SCHEMA-004 --format json
-  mcpproxy check recordings/ --baseline mcp.json --format sarif -o mcp.sarif"""
+  mcpproxy check recordings/ --baseline mcp.json --format sarif -o mcp.sarif
+  mcpproxy check recordings/ --shard 3/64 --out findings/"""
 
 
 def run(argv: list[str]) -> int:
     """Judge every trace that the arguments name, and report the findings."""
     options = _arguments(argv)
-    rules, selection = _rules(options)
+    judge_rules = _rules(options)
+    if options.out or options.engine:
+        from mcpproxy.cli import check_corpus
+
+        return check_corpus.run(options, judge_rules)
+    rules, selection = judge_rules.load()
     accepted = baseline_options.read(options)
     if options.output:
         output.check_writable(options.output)
     recordings = find_traces.every(options.paths)
+    if options.shard:
+        recordings = [path for path in recordings if options.shard.holds(_name_in(options.paths, path))]
     streams = options.format == "text" and not options.output and not options.write_baseline
     style, base = terminal_style(), paths.working_directory()
     verdict = judge_all(
@@ -104,32 +120,56 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         help='judge JSON errors ("error": true) in tool results too (APP)',
     )
     parser.add_argument(
+        "--secrets",
+        action="store_true",
+        help="report keys of providers in messages and URLs, and keys that cross servers (SEC-007, SEC-008)",
+    )
+    parser.add_argument(
         "--rules", action="append", default=[], metavar="DIR", help="judge by the rules in this folder too"
     )
     parser.add_argument("--versions", metavar="FILE", help="report peers outside the version ranges in FILE")
     parser.add_argument("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
+    corpus = parser.add_argument_group("many recordings")
+    corpus.add_argument(
+        "--shard", type=shard, metavar="I/N", help="judge this of N parts only, counted from 0: 3/64"
+    )
+    corpus.add_argument(
+        "--out", metavar="DIR|URL", help="put a file for each recording there; leave out those that have one"
+    )
+    corpus.add_argument(
+        "--engine", choices=ENGINES, help="what judges them, with --out: processes (local), or a cluster"
+    )
+    corpus.add_argument("--workers", type=positive, metavar="N", help="how many at a time (all processors)")
+    corpus.add_argument(
+        "--timeout", type=seconds, default=300.0, metavar="S", help="the most seconds for a recording (300)"
+    )
+    corpus.add_argument(
+        "--memory", type=positive, default=2048, metavar="MIB", help="the most memory for a recording (2048)"
+    )
     return parser.parse_args(argv)
 
 
-def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
-    """Return the rules to judge by."""
-    rules = ruleset.load(options.rules)
+def _name_in(named: list[str], path: str) -> str:
+    """Return the name of a recording by which its shard is chosen: in the folder that was named."""
+    for place in named:
+        if os.path.isdir(place) and not os.path.relpath(path, place).startswith(os.pardir):
+            return os.path.relpath(path, place).replace(os.sep, "/")
+    return os.path.basename(path)
+
+
+def _rules(options: argparse.Namespace) -> JudgeRules:
+    """Return which rules the options name."""
     extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
-    families: list[RuleFamily] = []
-    if options.versions:
-        extend.append("VER")
-        from mcpproxy.checks.opt_in.implementations import range_checks
-        from mcpproxy.cli import version_ranges
-
-        families.append(range_checks(version_ranges.read(options.versions)))
-    if options.pins:
-        from mcpproxy.checks.opt_in.pins import pin_checks
-        from mcpproxy.reports import pin_file
-
-        extend.append("PIN")
-        families.append(pin_checks(pin_file.read(options.pins)))
-    selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
-    return rules.extended(selection.wanted or (), families), selection
+    if options.secrets:
+        extend += ["SEC-007", "SEC-008"]
+    return JudgeRules(
+        select=None if options.select is None else tuple(options.select),
+        ignore=tuple(options.ignore or ()),
+        extend=tuple(extend),
+        rules=tuple(options.rules),
+        versions=options.versions or "",
+        pins=options.pins or "",
+    )
 
 
 def _compared(
@@ -142,9 +182,9 @@ def _compared(
     """Return the verdict compared with the baseline. ``--write-baseline`` writes the baseline first."""
 
     def was_judged(code: str) -> bool:
-        if options.session or verdict.unjudged or (rule := catalogue.rules.get(code)) is None:
+        if options.session or verdict.unjudged or code not in catalogue.rules:
             return False
-        return selection.takes(code) and (selection.wanted is not None or not rule.opt_in)
+        return _is_wanted(catalogue, selection, code)
 
     if not options.write_baseline:
         return replace(verdict, fixed=accepted.fixed(verdict.located, was_judged))
@@ -190,16 +230,29 @@ def judge_all(
     are marked as known.
     """
 
-    def attempt(path: str) -> JudgedTrace | Unjudged:
+    collected: SeenInRecording | None = None
+    if len(paths) > 1:
+        from mcpproxy.view import across_servers  # imported here: it takes 30 ms
+
+        collected = across_servers.SeenInRecording()
+        is_wanted = partial(_is_wanted, rules.catalogue, selection)
+        collectors = across_servers.collectors(collected, is_wanted, key=os.urandom(32))
+        rules = rules.extended((), collectors)
+
+    def attempt(path: str) -> "tuple[JudgedTrace | Unjudged, SeenInRecording | None]":
         try:
-            return judge(path, rules, selection, session, located=located, progress=progress)
+            result = judge(path, rules, selection, session, located=located, progress=progress)
         except McpProxyError as error:
-            return Unjudged(path, str(error))
+            result = Unjudged(path, str(error))
+        return result, collected.taken() if collected else None
 
     judged: list[JudgedTrace] = []
     unjudged: list[Unjudged] = []
+    seen: dict[str, SeenInRecording] = {}
     with progress_bar.reading(paths) as progress:
-        for path, result in zip(paths, parallel.each(attempt, paths), strict=True):
+        for path, (result, content) in zip(paths, parallel.each(attempt, paths), strict=True):
+            if content is not None and not isinstance(result, Unjudged):
+                seen[path] = content
             progress.finish_file(path)
             if isinstance(result, Unjudged):
                 progress.clear()
@@ -213,7 +266,40 @@ def judge_all(
                     sentence = f"{path}: {result.journal_fault}; the trace was judged without it"
                     tell(sentence)
                     unjudged.append(Unjudged(path, sentence))
+    if seen and not session:
+        from mcpproxy.view import across_servers
+
+        for path, findings in across_servers.across_servers(seen, rules.catalogue):
+            index = [trace.path for trace in judged].index(path)
+            more = _with_findings(judged[index], findings, located=located)
+            more = _marked(more, accepted) if accepted else more
+            on_judged(more)
+            judged[index] = replace(
+                judged[index],
+                findings=judged[index].findings + more.findings,
+                located=judged[index].located + more.located,
+                places={**judged[index].places, **more.places},
+            )
     return JudgedTraces(tuple(judged), tuple(unjudged), strict)
+
+
+def _is_wanted(catalogue: Catalogue, selection: Selection, code: str) -> bool:
+    """Whether findings of a rule are reported that may be off by default."""
+    return selection.takes(code) and (selection.wanted is not None or not catalogue.rules[code].opt_in)
+
+
+def _with_findings(judged: JudgedTrace, findings: tuple[Finding, ...], *, located: bool) -> JudgedTrace:
+    """Return a judged trace with nothing but ``findings``, and their places."""
+    trace = open_trace(judged.path)
+    places = judging.places_of(trace, {finding.frame for finding in findings} - judged.places.keys())
+    alone = replace(
+        judged, findings=findings, located=(), notes=(), more=(), places={**judged.places, **places}
+    )
+    if not located:
+        return alone
+    from mcpproxy.reports.located import locate
+
+    return replace(alone, located=locate(trace, findings))
 
 
 def judge(

@@ -79,6 +79,12 @@ def run(argv: list[str]) -> int:
     settings.make_proxy = make_proxy
     trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
     settings.greetings.append(greeting)
+    if recording.fault_rules is not None:
+        from mcpproxy.intercept.fault_options import fault_proxy_factory
+
+        settings.make_proxy = fault_proxy_factory(
+            recording.fault_rules, options.endpoint, trace, recording.make_addons
+        )
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
@@ -116,7 +122,7 @@ def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
         UsageError: the port is taken, or a certificate cannot be read.
     """
     tls_up, tls_down = _tls(options)
-    listener = _listen(options)
+    listener = open_listener(options.host, options.port)
     host, port = cast("tuple[str, int]", listener.getsockname()[:2])
     proxy_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     settings = proxy.Settings(_router(options, host), options.upstream.address if options.upstream else "")
@@ -148,6 +154,8 @@ def parse(argv: list[str]) -> HttpOptions:
         _refuse("--allow-host is for --forward", "leave it out")
     if recording.lists["--enforce"] and args.forward:
         _refuse("--enforce is not for --forward", "stand before one server: mcpproxy http URL")
+    if recording.fault_rules is not None and args.forward:
+        _refuse("--fault is not for --forward", "stand before one server: mcpproxy http URL")
     if args.rewrite_origin and args.forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
     host, port = split_listen(args.listen)
@@ -187,6 +195,7 @@ def _recording(args: argparse.Namespace) -> RecordingOptions:
         elif given:
             recording.set(name, "")
     recording.resolve_rules()
+    recording.resolve_faults()
     recording.check_companions()
     return recording
 
@@ -324,11 +333,16 @@ def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
     return up, down
 
 
-def _listen(options: HttpOptions) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        UsageError: the port is taken, or this machine does not have the address.
+    """
     try:
-        return listen(options.host, options.port)
+        return listen(host, port)
     except OSError as error:
-        where = f"{options.host}:{options.port}"
+        where = f"{host}:{port}"
         if error.errno == errno.EADDRINUSE:
             _refuse_at(
                 where, "the port is taken", "stop the program that uses it, or choose another with --listen"

@@ -3,6 +3,7 @@
 Only the beginning and the end of each file are read, see ``mcpproxy.view.folder``.
 """
 
+import argparse
 import json
 import os
 from collections.abc import Sequence
@@ -46,13 +47,20 @@ _LEAST_WIDTH: Final = 7
 def run(argv: list[str]) -> int:
     """List the state directory, or the named folder."""
     parser = Parser("list", "List recordings, the latest first.", EPILOG)
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="the folder to list (the state directory)")
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help="the folder or URL to list (the state directory)"
+    )
     parser.add_argument(
         "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (20)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
     folder: str = options.folder or paths.state_dir()
+    if options.folder and find_traces.is_url(folder):
+        fetched = [recording(path) for path in find_traces.expand(folder)]
+        fetched.sort(key=lambda entry: entry.started_ns, reverse=True)
+        _print(folder, fetched[: options.limit], len(fetched), options)
+        return 0
     if options.folder and not os.path.isdir(folder):
         fact = "not a folder" if os.path.exists(folder) else "no such folder"
         raise UsageError(folder, fact, "mcpproxy list without a name looks in the state directory")
@@ -61,17 +69,21 @@ def run(argv: list[str]) -> int:
         raise UsageError(
             folder, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded"
         )
-    entries = [recording(path) for path in found[: options.limit]]
+    _print(folder, [recording(path) for path in found[: options.limit]], len(found), options)
+    return 0
+
+
+def _print(folder: str, entries: Sequence[RecordingEntry], total: int, options: argparse.Namespace) -> None:
+    """Print the latest of ``total`` recordings."""
     if options.json:
         emit([json.dumps({"folder": folder, "traces": [as_object(entry) for entry in entries]}, indent=2)])
-    elif not found:
+    elif not total:
         tell(f"nothing recorded yet in {folder}; wrap a server with mcpproxy -- SERVER, or try mcpproxy demo")
     else:
         has_handles = os.path.abspath(folder) == os.path.abspath(paths.state_dir())
         emit(as_table(entries, terminal_style(), has_handles=has_handles))
-        if len(found) > len(entries):
-            tell(f"{count(len(found) - len(entries), 'older recording')} not listed; see --limit")
-    return 0
+        if total > len(entries):
+            tell(f"{count(total - len(entries), 'older recording')} not listed; see --limit")
 
 
 def as_object(entry: RecordingEntry) -> dict[str, object]:

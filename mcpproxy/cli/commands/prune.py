@@ -1,8 +1,6 @@
 """``mcpproxy prune``: delete old recordings of the state directory."""
 
-import argparse
 import os
-import re
 import stat
 import sys
 import time
@@ -15,7 +13,7 @@ from mcpproxy.base.files import Folder
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser, UsageError, age
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.recorder import journal_reader, lock
 from mcpproxy.relay import journal
@@ -31,8 +29,6 @@ file that is not a recording, is a link, has a second name, or belongs to somebo
   mcpproxy prune --older-than 30d --dry-run    say what would be deleted
   mcpproxy prune --older-than 30d --yes        delete without a question"""
 
-_AGE: Final = re.compile(r"(\d{1,6})(m|h|d|w)")
-_UNIT_S: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _HEADER_BYTES: Final = 1 << 20
 
 
@@ -57,7 +53,7 @@ def run(argv: list[str]) -> int:
     """Delete the recordings that are older than an age; return 2 if one could not be deleted."""
     parser = Parser("prune", "Delete old recordings of the state directory.", EPILOG)
     add = parser.add_argument
-    add("--older-than", type=_age, required=True, metavar="AGE", help="30d; units m (minutes), h, d, w")
+    add("--older-than", type=age, required=True, metavar="AGE", help="30d; units m (minutes), h, d, w")
     add("--dry-run", action="store_true", help="delete nothing, and say what would be deleted")
     add("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
@@ -214,10 +210,3 @@ def _confirm(what: str) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("prune", "nothing was deleted", "answer y to delete")
-
-
-def _age(text: str) -> float:
-    """Read ``30d``, ``12h``, ``90m`` or ``2w`` into seconds: an argparse type."""
-    if not (parts := _AGE.fullmatch(text.strip().lower())):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an age such as 30d, 12h or 90m")
-    return float(int(parts[1]) * _UNIT_S[parts[2]])

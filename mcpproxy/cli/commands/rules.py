@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
-from mcpproxy.protocol.rules import SEVERITY, Catalogue, Keyword, Level, Requirement, Rule
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Keyword, Rule
+from mcpproxy.reports.rule_json import as_object
 from mcpproxy.reports.text_table import table
 from mcpproxy.ruleset.selection import family, known_rules, unknown
 
@@ -98,12 +99,6 @@ def _coverage(catalogue: Catalogue, *, as_json: bool) -> int:
     return 0
 
 
-def level(rule: Rule, revision: str) -> Level | None:
-    """Return the most severe level that a violation of ``rule`` can have in ``revision``."""
-    keywords = rule.keywords(revision)
-    return SEVERITY[keywords[0]] if keywords else None
-
-
 def level_words(rule: Rule) -> dict[str, str]:
     """Return the word for the level of ``rule`` in each version to which it applies.
 
@@ -136,28 +131,3 @@ def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
         return style.paint(padded, colour) if colour else padded
 
     return table(rows, style, paint=paint if style.colour else None)
-
-
-def as_object(rule: Rule) -> dict[str, object]:
-    """Return a rule as a JSON object. ``levels`` has a member per revision, ``null`` if there is no level."""
-    return {
-        "code": rule.code,
-        "name": rule.name,
-        "summary": rule.summary,
-        "why": rule.why,
-        "example": rule.example,
-        "instead": rule.instead,
-        "levels": {revision: level(rule, revision) for revision in VERSIONS},
-        "requirements": [_requirement(requirement) for requirement in rule.requirements],
-    }
-
-
-def _requirement(requirement: Requirement) -> dict[str, object]:
-    return {
-        "id": requirement.id,
-        "text": requirement.text,
-        "blame": requirement.blame,
-        "keywords": dict(requirement.keywords),
-        "sources": dict(requirement.sources),
-        "unobservable": requirement.unobservable or None,
-    }

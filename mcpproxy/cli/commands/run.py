@@ -61,6 +61,7 @@ def run(argv: list[str]) -> int:
         sys.stdout.write(usage())
         return 0
     options.resolve_rules()
+    options.resolve_faults()
     options.check_companions()
     make_relay = None
     if options.lists["--enforce"]:
@@ -74,8 +75,12 @@ def run(argv: list[str]) -> int:
         **options.members(),
     }
     trace, journal, greeting = options.begin(label, members)
+    if options.fault_rules is not None:
+        from mcpproxy.intercept.fault_options import fault_relay_factory
 
-    if sys.platform == "win32":  # without ``make_relay``: --enforce was refused above
+        make_relay = fault_relay_factory(options.fault_rules, trace, options.make_addons)
+
+    if sys.platform == "win32":  # without ``make_relay``: --enforce and --fault were refused above
         from mcpproxy.relay.spawned_recorder import recorder_command
         from mcpproxy.relay.stdio import threads
 

@@ -11,7 +11,11 @@ from typing import Any, Final
 
 from mcpproxy.cli.arguments import Parser, ParserDescription
 
-PARTS: Final = {"replay": ("server", "client"), "export": ("html", "har", "pcapng", "otlp")}
+PARTS: Final = {
+    "replay": ("server", "client"),
+    "export": ("html", "har", "pcapng", "otlp"),
+    "faults": ("list", "plan"),
+}
 """Command -> its parts. Each part has a parser of its own."""
 
 Groups = Mapping[str, Mapping[str, tuple[str, str]]]

@@ -26,10 +26,11 @@ from mcpproxy.framing.http1 import (
 from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.recorder.http.connections import Connection, OpenExchange
 from mcpproxy.recorder.http.contents import ContentOwner, Contents
+from mcpproxy.recorder.http.faulted import GIVEN, SENT_KIND, as_given, given_events, held_end, sent_events
 from mcpproxy.recorder.http.head_reader import HeadReader, MaskedHead
 from mcpproxy.recorder.http.memory_budget import HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.payloads import object_of, salt_of
+from mcpproxy.recorder.payloads import http_faulted_of, object_of, salt_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -42,7 +43,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.trace.members import member
+from mcpproxy.trace.members import list_member, member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
@@ -73,6 +74,8 @@ class HttpAssembly:
     TRANSIENT = ("_mask", "_heads", "_contents")
     """Attributes that are not saved in a checkpoint, from which recording continues after a kill."""
 
+    _secret_fields: tuple[str, ...] = ()  # also in the checkpoint of an earlier version, which has none
+
     def __init__(self, start: bytes) -> None:
         members = object_of(start)
         self._endpoint: str = member(members, "endpoint", str, "/mcp")
@@ -80,6 +83,7 @@ class HttpAssembly:
         self._keep: bool = bool(members.get("keep_credentials"))
         # The salt is the key of the masks. A START record of an old relay has none; then its hash is used.
         self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
+        self._secret_fields = tuple(list_member(members, "secret_fields", str))
         self._connections: dict[int, Connection] = {}
         self._learned: dict[str, None] = {}  # session ids from URLs
         self._budget = Budget()
@@ -93,7 +97,9 @@ class HttpAssembly:
 
     def begin(self) -> None:
         """Make the attributes that are not in a checkpoint."""
-        self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
+        self._mask = Masker(
+            self._salt, keep=self._keep, learned=self._learned, secret_fields=self._secret_fields
+        )
         self._heads = HeadReader(self._mask, self._endpoint, is_forward=self._is_forward)
         self._contents = Contents(self._mask, self._budget, self._held)
         for connection in self._connections.values():
@@ -134,6 +140,8 @@ class HttpAssembly:
         """
         self.at_ns = at_ns
         if kind not in _BYTES:
+            if kind in SENT_KIND or kind in GIVEN:
+                return self._faulted(kind, payload, at_ns, number)
             return self._from_relay(kind, payload, at_ns, number)
         self._budget.count_passed(len(payload))
         self._contents.grown += len(payload)
@@ -152,6 +160,23 @@ class HttpAssembly:
         if kind == journal.SERVER:
             return self._read(connection, http.server(payload, at_ns))
         return self._read(connection, http.proxy(payload, at_ns))
+
+    def _faulted(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """Yield the events of what met a fault, or of what was given in its place."""
+        fault, content, part, has_more = http_faulted_of(payload)
+        connection = self._connection(number)
+        if kind in SENT_KIND:
+            events = self.take(SENT_KIND[kind], content, at_ns, number)
+            yield from sent_events(events, connection, fault, has_more=has_more)
+            return
+        for event in given_events(GIVEN[kind], part, content, at_ns, connection, self._heads, self._next_seq):
+            yield as_given(event, fault)
+        if not has_more:
+            yield from held_end(connection)
+
+    def _next_seq(self) -> int:
+        self.seq += 1
+        return self.seq
 
     def _held(self) -> int:
         """Return how many bytes of incomplete heads, contents and exchanges are held."""
@@ -291,6 +316,7 @@ class HttpAssembly:
         if len(connection.ended) < 2:
             return
         yield from self._abandoned(connection, at_ns)
+        yield from held_end(connection)
         for exchange in connection.exchanges.values():
             yield ExchangeEnd(exchange.number, connection.number, True, _blame(connection.first), at_ns)
         yield from self._report_opaque(connection, at_ns)

@@ -37,6 +37,7 @@ from mcpproxy.relay.http.loop import READ, Timers, make_loop
 from mcpproxy.relay.http.resolve import Resolver
 from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
+from mcpproxy.relay.open_files import raise_limit
 from mcpproxy.relay.stdio.processes import fork_recorder
 from mcpproxy.relay.stdio.signals import ENDING
 from mcpproxy.relay.stdio.sinks import occupy_standard
@@ -116,7 +117,7 @@ def run(
         recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
     """
     occupy_standard()
-    _raise_limit()
+    raise_limit()
     proxy = (settings.make_proxy or Proxy)(settings, listener, journal)
 
     def start_recorder() -> None:
@@ -419,19 +420,3 @@ def _catch_signals() -> tuple[int, int]:
 
 def _do_nothing(number: int, frame: object) -> None:
     """The handler of every signal. It does nothing, because the number is in the wake-up pipe already."""
-
-
-def _raise_limit() -> None:
-    """Raise the limit of open files as far as allowed: each client needs two descriptors."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (hard, min(hard, 10240) if hard != resource.RLIM_INFINITY else 10240):
-        if wanted != soft:
-            try:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            except (OSError, ValueError):  # macOS reports no limit, but allows only 10240
-                continue
-        return

@@ -165,6 +165,9 @@ class Transcript:
             id += _unfinished(frame)
         if frame.refused or (frame.by_proxy and not frame.exchange):
             id += " refused by mcpproxy" if frame.refused else " from mcpproxy"
+        if (fault := frame.fault) is not None:
+            what = "" if frame.by_proxy else "not passed: "
+            id += f" ({what}rule {visible(fault.rule)}, {visible(fault.action)})"
         room = self._room(len(name) + len(id) + 5 + (len(str(frame.exchange)) + 2 if frame.exchange else 0))
         payload = ""
         if turn.kind == "malformed":

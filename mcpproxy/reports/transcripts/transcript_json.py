@@ -96,6 +96,9 @@ def frame_object(
             head["event"] = {"id": sse.id, "name": sse.name, "retry": sse.retry}
     elif frame.by_proxy or frame.refused:
         head |= {"by_proxy": frame.by_proxy, "refused": frame.refused}
+    if (fault := frame.fault) is not None:
+        head |= {"by_proxy": frame.by_proxy}
+        head["fault"] = {"rule": fault.rule, "action": fault.action, "number": fault.number}
     if isinstance(frame.message, Batch):
         what: dict[str, object] = {"kind": "batch", "messages": [turn_object(turn) for turn in turns]}
     else:

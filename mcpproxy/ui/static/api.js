@@ -53,7 +53,7 @@ async function parsed(response) {
  *
  * @param {string} path
  * @param {Query} query
- * @param {Record<string, (data: any) => void>} handlers by the name of the event; `failed` is called if the stream was refused
+ * @param {Record<string, (data: any) => void>} handlers by the name of the event; `failed` is called if the stream was refused, `lost` when the connection is lost, `opened` when there is one
  * @returns {() => void} ends the stream
  */
 export function subscribe(path, query, handlers) {
@@ -68,6 +68,8 @@ export function subscribe(path, query, handlers) {
   // The browser connects again after the connection was lost, but not after the request was refused.
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) handlers.failed?.(null);
+    else handlers.lost?.(null);
   });
+  source.addEventListener("open", () => handlers.opened?.(null));
   return () => source.close();
 }

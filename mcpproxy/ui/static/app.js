@@ -1,11 +1,12 @@
 // @ts-check
 /** The page: recordings on the left, one of six views of the chosen one on the right. */
 import { usePlace } from "./address.js";
-import { get, isExported, subscribe } from "./api.js";
+import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
 import { Compare } from "./compare.js";
 import { Findings } from "./findings.js";
 import { plural, visible } from "./format.js";
+import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
 import { useCurrentSummary, useLive } from "./live.js";
 import { html, render, useEffect, useErrorBoundary, useState } from "./preact.js";
@@ -47,6 +48,7 @@ function App() {
   const [place, go] = usePlace();
   const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
   const [error, setError] = useState("");
+  const [held, setHeld] = useState(NOTHING);
   const [isHelp, setHelp] = useState(false);
   const [paused, setPaused] = useState(false);
   const [theme, setTheme] = useState(savedTheme);
@@ -55,7 +57,7 @@ function App() {
   useEffect(() => {
     const load = () => get("/api/recordings").then((answer) => setFolder({ ...answer, isLoaded: true }), (problem) => setError(problem.message));
     load();
-    return subscribe("/api/live", {}, { recordings: load });
+    return isExported ? undefined : subscribeFolder(load, setHeld);
   }, []);
   useEffect(() => {
     if (!place.recording && folder.recordings.length) go({ recording: folder.recordings[0].id });
@@ -78,6 +80,7 @@ function App() {
       const keys = {
         "/": () => /** @type {HTMLElement} */ (document.querySelector("#filter"))?.focus(),
         "?": () => setHelp(true),
+        b: focusHeld,
         p: () => setPaused((now) => !now),
         f: () => /** @type {HTMLElement} */ ([...document.querySelectorAll(".filter .chip")].find((chip) => chip.textContent === "follow"))?.click(),
         t: () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]),
@@ -102,6 +105,11 @@ function App() {
     return () => removeEventListener("keydown", onKeyDown);
   }, [folder.recordings, place.recording]);
 
+  const count = heldCount(held);
+  useEffect(() => {
+    // The title is in the tab, so it says what is held when another tab is in front.
+    document.title = document.title.replace(/^(\(\d+ held\) )?/, count ? `(${count} held) ` : "");
+  }, [count]);
   const chosen = folder.recordings.find((one) => one.id === place.recording);
   return html`
     <a class="skip" href="#main">To the calls</a>
@@ -111,14 +119,16 @@ function App() {
         ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name })}>${words}</button></li>`,
       )}</ul></nav>
       <span class="space"></span>
+      ${count ? html`<button type="button" class="chip held-chip" onClick=${focusHeld}>❚❚ ${count} held <kbd>b</kbd></button>` : null}
       ${paused ? html`<button type="button" class="chip" aria-pressed="true" onClick=${() => setPaused(false)}>paused</button>` : null}
       <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>theme: ${theme}</button>
       <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}>help <kbd>?</kbd></button>
     </header>
-    ${isExported ? null : html`<${Sidebar} recordings=${folder.recordings} runs=${folder.runs} place=${place} go=${go} />`}
+    ${isExported ? null : html`<${Sidebar} recordings=${folder.recordings} runs=${folder.runs} held=${held} place=${place} go=${go} />`}
     <main id="main" tabindex="-1">
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
+      <${HeldPanel} held=${held} recordings=${folder.recordings} here=${chosen} go=${go} />
       ${place.recording
         ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
         : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
@@ -171,7 +181,8 @@ function Opened({ summary, folder, place, go, paused }) {
   // The list of the folder says first how a session has ended.
   const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
   useEffect(() => {
-    document.title = `${recording.server || recording.label} – mcpproxy`;
+    const mark = /^\(\d+ held\) /.exec(document.title)?.[0] ?? "";
+    document.title = `${mark}${recording.server || recording.label} – mcpproxy`;
   }, [recording.id]);
   return html`
     <p class="about">

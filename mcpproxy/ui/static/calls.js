@@ -220,7 +220,7 @@ function Row({ call, index, now, running, scale, names }) {
   return html`
     <span role="gridcell" class="c-number">${call.number}</span>
     <span role="gridcell" class="c-time">${offset(call.started_ms)}</span>
-    <span role="gridcell" class=${`c-outcome ${kind}`}><span aria-hidden="true">${symbol}</span> ${words || call.kind} ${findings}</span>
+    <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span> ${findings}</span>
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
     <span role="gridcell" class=${`c-latency${call.outcome === "no-answer" ? " waiting" : ""}`}>${duration(ms)}</span>

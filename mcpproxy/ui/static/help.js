@@ -10,6 +10,7 @@ const KEYS = [
   ["/", "to the filter"],
   ["1 … 6", "calls, timeline, findings, tools, stats, compare"],
   ["[ / ]", "previous, next recording"],
+  ["b", "to the messages that breakpoints hold; there j and k next and previous, s show, r resume, e edit, d drop, x error"],
   ["f", "follow the last call of a running recording"],
   ["p", "pause: hold new rows back"],
   ["t", "dark, light, as the system has it"],

@@ -1,6 +1,7 @@
 // @ts-check
 /** The list of the recordings in the folder; the recordings of one run are together. */
 import { SEVERITY_MARKS, duration, visible } from "./format.js";
+import { heldIn } from "./held.js";
 import { html } from "./preact.js";
 import { href } from "./address.js";
 
@@ -8,10 +9,11 @@ import { href } from "./address.js";
  * @param {object} props
  * @param {import("./types.js").Recording[]} props.recordings
  * @param {import("./types.js").Run[]} props.runs
+ * @param {import("./held.js").Held} props.held
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function Sidebar({ recordings, runs, place, go }) {
+export function Sidebar({ recordings, runs, held, place, go }) {
   const byId = new Map(recordings.map((one) => [one.id, one]));
   const grouped = new Set(runs.flatMap((run) => run.recordings));
   const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", why: "", recordings: [one.id] }));
@@ -26,7 +28,7 @@ export function Sidebar({ recordings, runs, place, go }) {
         ${run.title ? html`<h3 title=${run.why}>${visible(run.title)} <span class="count">${run.certainty}</span></h3>` : null}
         <ul>${run.recordings.map((id) => {
           const one = byId.get(id);
-          return one ? html`<li key=${id}><${Entry} one=${one} place=${place} go=${go} /></li>` : null;
+          return one ? html`<li key=${id}><${Entry} one=${one} held=${heldIn(held, id).length} place=${place} go=${go} /></li>` : null;
         })}</ul>
       </div>`,
     )}
@@ -36,10 +38,11 @@ export function Sidebar({ recordings, runs, place, go }) {
 /**
  * @param {object} props
  * @param {import("./types.js").Recording} props.one
+ * @param {number} props.held how many messages its session holds
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-function Entry({ one, place, go }) {
+function Entry({ one, held, place, go }) {
   const isHere = one.id === place.recording;
   const target = { recording: one.id, view: place.view === "compare" ? "calls" : place.view, filter: "", call: 0, other: "" };
   return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
@@ -49,6 +52,7 @@ function Entry({ one, place, go }) {
       go(target);
     }}>
     <strong>${visible(one.server || one.label)}</strong>
+    ${held ? html`<span class="waiting">❚❚ ${held} held</span>` : null}
     <span class="count">${visible(one.client || one.label)}</span>
     <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.findings ? html` · <span class=${`mark ${one.severity}`}>${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}</span>
   </a>`;

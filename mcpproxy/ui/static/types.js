@@ -26,7 +26,7 @@
  * @property {string} progress how far a call without an answer came, by its last progress notification
  * @property {number} findings
  * @property {Severity | null} severity
- * @property {number} parent the row to which a request of the server belongs, or 0
+ * @property {number} parent the row to which a request or an update of the server belongs, or 0
  *
  * @typedef {object} Part A record that belongs to a call.
  * @property {string} role
@@ -93,5 +93,28 @@
  * @property {boolean} may_send
  * @property {string} not_sent_because why calls of this recording cannot be sent again; empty without --allow-send
  * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
+ *
+ * @typedef {object} HeldMessage A message that a breakpoint holds.
+ * @property {number} number
+ * @property {"client" | "server"} sender
+ * @property {string} kind request, answer, notification, batch or not-a-message
+ * @property {string} method
+ * @property {string | null} target
+ * @property {string | null} id the id as JSON
+ * @property {number} bytes
+ * @property {string} rule the breakpoint
+ * @property {string} preview the beginning of the message
+ * @property {number} held_ms how long it has been held
+ * @property {number} left_ms how long the breakpoint still holds it
+ * @property {string} then what happens then: pass, drop or error
+ *
+ * @typedef {object} HeldSession
+ * @property {string} recording
+ * @property {string} problem why the session does not answer; empty if it does
+ * @property {HeldMessage[]} held
+ *
+ * @typedef {object} HeldContext What a recording knows about what its session holds.
+ * @property {Record<number, {call: number, started_ms: number, preview: string}>} calls by the number of the message
+ * @property {Record<"client" | "server", {seconds: number | null, why: string}>} limits how long each peer probably waits for an answer
  */
 export {};

@@ -11,18 +11,13 @@ from urllib.parse import urljoin
 
 from mcpproxy.base.renamed import OldName
 from mcpproxy.protocol.jsonrpc import (
-    JSON,
-    Absent,
     Batch,
     ErrorResponse,
-    Notification,
     Request,
     Response,
     parse,
 )
-from mcpproxy.protocol.mirrors import ANNOTATION, argument, read_mirrors
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
-from mcpproxy.replay.client.request_headers import encoded_name
+from mcpproxy.replay.client.message_headers import MessageHeaders
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
@@ -33,8 +28,6 @@ from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, Reque
 
 _MAX_RESUMPTIONS: Final = 5
 _CLOSE_S: Final = 5.0
-_NAME_MEMBERS: Final = ("name", "uri", "taskId")
-"""Members of params that the header ``Mcp-Name`` repeats."""
 
 
 class HttpWire:
@@ -52,6 +45,7 @@ class HttpWire:
         self.server: Final = server
         self.recording = server.recording
         self.on_event: EventHandler = _ignore
+        self._headers: Final = MessageHeaders(server.mirrors)
         self.session_id = ""
         self.version = ""
         self.last: ClientExchange | None = None
@@ -90,26 +84,7 @@ class HttpWire:
 
     def headers(self, raw: bytes = b"") -> list[tuple[str, str]]:
         """Return the headers that a correct client sends with the message ``raw``, or without a body."""
-        accept = "application/json, text/event-stream" if raw else "text/event-stream"
-        headers = [("Accept", accept)]
-        if raw:
-            headers.append(("Content-Type", "application/json"))
-        if self.session_id:
-            headers.append(("Mcp-Session-Id", self.session_id))
-        message = parse(raw) if raw else None
-        call = message if isinstance(message, Request | Notification) else None
-        params = call.params if call else None
-        version = _text_at(params, "_meta", VERSION_KEY) or self.version
-        if version:
-            headers.append(("MCP-Protocol-Version", version))
-        if call and (version in STATELESS or _text_at(params, "_meta", VERSION_KEY)):
-            headers.append(("Mcp-Method", call.method))
-            names = (_text_at(params, member) for member in _NAME_MEMBERS)
-            name = next((name for name in names if name is not None), None)
-            if name is not None:
-                headers.append(("Mcp-Name", encoded_name(name)))
-            headers += self._argument_headers(call)
-        return headers
+        return self._headers.of(parse(raw) if raw else None, self.session_id, self.version)
 
     async def send(self, raw: bytes) -> int:
         """Send one message in a POST. Return the number of its frame, as soon as the message is sent.
@@ -161,11 +136,7 @@ class HttpWire:
 
     def on_frame(self, frame: Frame) -> None:
         """Process a frame of the server, and note the tools in it that require arguments in headers."""
-        if ANNOTATION.encode() in frame.raw and isinstance(message := frame.message, Response):
-            tools = message.result.get("tools") if isinstance(message.result, dict) else None
-            for tool in tools if isinstance(tools, list) else ():
-                if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
-                    self.server.mirrors[name] = read_mirrors(tool.get("inputSchema"))
+        self._headers.learn(frame.raw, frame.message)
         self.on_event(FrameReceived(frame))
 
     async def close(self) -> None:
@@ -174,20 +145,6 @@ class HttpWire:
         if self.session_id:
             with suppress(GoneError, TimedOutError):
                 await self.server.exchange("DELETE", self.headers(), timeout_s=_CLOSE_S)
-
-    def _argument_headers(self, request: Request | Notification) -> list[tuple[str, str]]:
-        """Return the headers with those arguments of a call that its tool requires in headers."""
-        params = None if isinstance(request.params, Absent) else request.params
-        if request.method != "tools/call" or not isinstance(params, dict):
-            return []
-        mirrors = self.server.mirrors.get(str(params.get("name")))
-        headers: list[tuple[str, str]] = []
-        for path, header in mirrors.headers if mirrors else ():
-            value = argument(params.get("arguments"), path)
-            if isinstance(value, bool | int | str):
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                headers.append((f"Mcp-Param-{header}", encoded_name(text)))
-        return headers
 
     async def _read_stream(self, stream: ClientExchange) -> None:
         """Read the stream of HTTP+SSE to its end."""
@@ -240,9 +197,3 @@ def _count_answers(frames: Iterable[Frame]) -> int:
         singles = message.items if isinstance(message, Batch) else (message,)
         total += sum(isinstance(single, Response | ErrorResponse) for single in singles)
     return total
-
-
-def _text_at(value: "JSON | Absent", *path: str) -> str | None:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, str) else None

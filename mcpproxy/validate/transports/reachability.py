@@ -39,7 +39,7 @@ async def check_reachable(url: str, *, insecure: bool = False) -> None:
         reason = f"the port does not speak TLS; try {_with_scheme(url, 'http')}"
         raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
     except (OSError, TimeoutError) as fault:
-        raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {_reason(fault)}") from None
+        raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {system_reason(fault)}") from None
 
 
 async def why_no_server(url: str, fault: ValidateError) -> str:
@@ -85,7 +85,7 @@ async def _connect(host: str, port: int, context: ssl.SSLContext | None) -> None
         await writer.wait_closed()
 
 
-def _reason(fault: OSError | TimeoutError) -> str:
+def system_reason(fault: OSError | TimeoutError) -> str:
     """Return why there is no connection; asyncio puts the address in the place of the system's words."""
     if numbers := re.findall(r"\[Errno (\d+)\]", str(fault)):  # several if the host has several addresses
         return " and ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))

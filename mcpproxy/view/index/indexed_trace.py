@@ -15,7 +15,7 @@ from mcpproxy.session.frame import Gap
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
 from mcpproxy.trace.records import Continued
-from mcpproxy.view.call_reader import CallReader
+from mcpproxy.view.call_reader import CallReader, Masking
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.index.columns import Columns
 from mcpproxy.view.index.scan import Scan
@@ -36,19 +36,21 @@ class IndexedTrace:
     """``trace`` as it was opened last, with the index of its lines.
 
     ``running`` is whether the recording was still being written then. ``unread`` is how far ``read`` is;
-    ``None`` if it has come to the end.
+    ``None`` if it has come to the end. With a ``scan`` of the caller's, the index is neither loaded nor
+    saved.
     """
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, masking: Masking | None = None, *, scan: Scan | None = None) -> None:
         self.trace = trace
         self.running = trace.is_recording
         self.source: Final = Source(trace)
         self.unread: Progress | None = None
-        saved = None if self.running else self._load()
-        self._is_loaded: Final = saved is not None
-        self.scan: Final = saved or Scan(Columns())
+        saved = None if self.running or scan else self._load()
+        self._is_never_saved: Final = saved is not None or scan is not None
+        self.scan: Final = scan or saved or Scan(Columns())
         self.columns: Final = self.scan.columns
-        self.reader: Final = CallReader(self.columns, self.source)
+        self.reader: Final = CallReader(self.columns, self.source, masking)
+        self._is_masked: Final = masking is not None
         self._last_line = (0, b"")
         self._searches: dict[tuple[str, ...], TextSearch] = {}
         self._fault: tuple[int, str, str] | None = None
@@ -68,7 +70,7 @@ class IndexedTrace:
         It is ``None`` unless this is the new index of a large recording that has ended.
         """
         is_whole = not (self.running or self.unread or self._fault)
-        if self._is_loaded or not is_whole or self.source.size < SMALLEST_SAVED_BYTES:
+        if self._is_never_saved or not is_whole or self.source.size < SMALLEST_SAVED_BYTES:
             return None
         from mcpproxy.view.index import saved_index
 
@@ -127,7 +129,7 @@ class IndexedTrace:
             del self._searches[next(iter(self._searches))]
         self._searches[texts] = search
         yield from search.go_on(self.columns, self.scan.odd_lines, self.source, self.scan.end_offset)
-        return search.rows(self.columns)
+        return search.rows(self.columns, self.reader.record if self._is_masked else None)
 
     def refuse_damage(self) -> None:
         """Check that every line of the recording is a record, and that its files, each of which names the

@@ -21,7 +21,7 @@ import orjson
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import Batch, RequestId
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
+from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
@@ -74,6 +74,8 @@ class Scan(MessageScan):
         self._exchanges: Final[dict[int, ExchangeState]] = {}
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
         """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
+        self._rows_of_faults: Final[dict[int, int]] = {}
+        """Number of a fault -> the row of the message that met it."""
         self._stderr_row = 0
         """The row of the last lines on stderr that belong to no call."""
 
@@ -111,7 +113,7 @@ class Scan(MessageScan):
             return self._frame_object(decode(line), at)
         if kind == "frame":
             message = members.get("message")
-            if type(message) is not dict or "continues" in members:
+            if type(message) is not dict or "continues" in members or "fault" in members:
                 if message is None:
                     self.odd_lines.append(at)
                 return self._frame_object(decode(line), at)
@@ -148,13 +150,22 @@ class Scan(MessageScan):
         by_us = frame.by_proxy or frame.refused
         seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
         place = (frame.exchange, client)
-        if frame.continues or place in self._pieces:
+        if by_us and (fault := frame.fault) is not None and not self._is_our_answer(fault):
+            row = self._rows_of_faults.get(fault.number, 0)
+        elif frame.continues or place in self._pieces:
             row = self._piece(frame, seen, place)
         elif isinstance(message, Batch):
             row = self._batch(message, frame.raw, seen)
         else:
             row = self._value(getattr(message, "value", None), seen, frame.raw)
+        if frame.fault is not None and not by_us:
+            self._rows_of_faults[frame.fault.number] = row
         return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
+
+    def _is_our_answer(self, fault: FaultMark) -> bool:
+        """Whether what mcpproxy gave is its answer to a request, and not in the place of a message."""
+        row = self._rows_of_faults.get(fault.number, 0)
+        return fault.action == "error" and row > 0 and self.columns.outcome[row] == _NO_ANSWER
 
     def _value(self, value: object, seen: Seen, raw: bytes) -> int:
         """Add the JSON value of a frame. If it is not an object, the frame is not a message."""

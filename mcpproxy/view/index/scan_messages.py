@@ -263,8 +263,9 @@ class MessageScan:
         if row:
             if method == _PROGRESS and self.columns.outcome[row] == _NO_ANSWER:
                 self.columns.progress[row] = seen.line
-            return row
-        return self._orphan(_NOTIFICATION, seen, method, session)
+            if not (self._is_acp and method == "session/update" and _begins_or_ends_tool_call(members)):
+                return row
+        return self._orphan(_NOTIFICATION, seen, method, session, row)
 
     def _named_by(
         self, method: str, params: dict[str, Any], client: bool, session: int, exchange: ExchangeState | None
@@ -316,8 +317,13 @@ class MessageScan:
         waiting = self._open[True]
         return next(iter(waiting.values())) if len(waiting) == 1 else 0
 
-    def _orphan(self, kind: int, seen: Seen, method: str = "", session: int | None = None) -> int:
-        """Add a row for a record that belongs to no call, and return its number."""
+    def _orphan(
+        self, kind: int, seen: Seen, method: str = "", session: int | None = None, parent: int = 0
+    ) -> int:
+        """Add a row for a record that is not part of a request, and return its number.
+
+        ``parent`` is the row of the call during which it was sent.
+        """
         exchange = seen.exchange
         if exchange is not None and exchange.row and kind == _NOT_A_MESSAGE:
             return exchange.row  # for example the plain text of an HTTP error
@@ -326,7 +332,7 @@ class MessageScan:
         columns = self.columns
         name = columns.number_of(method, None)
         kind |= 0 if seen.client else FROM_SERVER
-        row = columns.add(kind, seen.line, seen.at_ns, name, min(seen.size, LARGEST), session, _NONE)
+        row = columns.add(kind, seen.line, seen.at_ns, name, min(seen.size, LARGEST), session, _NONE, parent)
         self.touch(row)
         return row
 
@@ -368,6 +374,17 @@ class MessageScan:
         self.sessions[columns.session[row]].take_result(result)
         if self._is_acp and "sessionId" in result:
             columns.session[row] = self._acp_session(result)
+
+
+def _begins_or_ends_tool_call(params: dict[str, Any]) -> bool:
+    """Whether an update of ACP announces a tool call or says how it ended. Such an update is a row."""
+    update: Any = params.get("update")
+    if type(update) is not dict:
+        return False
+    members = cast("dict[str, Any]", update)
+    kind = members.get("sessionUpdate")
+    is_end = members.get("status") in ("completed", "failed")
+    return kind == "tool_call" or (kind == "tool_call_update" and is_end)
 
 
 def _exact_id(message: dict[str, Any], line: bytes) -> RequestId | None:

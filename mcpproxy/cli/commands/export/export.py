@@ -13,11 +13,12 @@ PARTS: Final = {
     "har": "an HTTP Archive (HAR), which browsers and HTTP tools open",
     "pcapng": "packets, which Wireshark opens, with the findings as comments",
     "otlp": "spans for OpenTelemetry, in a file or to a collector",
+    "parquet": "tables of many recordings, for DuckDB, Spark, pandas and others",
 }
 
 
 def run(argv: list[str]) -> int:
-    """Run ``export html``, ``export har``, ``export pcapng`` or ``export otlp``."""
+    """Run ``export html``, ``export har``, ``export pcapng``, ``export otlp`` or ``export parquet``."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         width = max(map(len, PARTS)) + 2

@@ -33,7 +33,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--keep-secrets", action="store_true", help="mask nothing")
     options = parser.parse_args(argv)
     named = find_traces.one(options.trace)
-    output: str = options.output or f"{os.path.splitext(named)[0]}.har"
+    output: str = options.output or f"{find_traces.stem(options.trace, named)}.har"
 
     from mcpproxy.export.exported_trace import open_exported
     from mcpproxy.export.http_archive import HttpArchive

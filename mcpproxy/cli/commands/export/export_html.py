@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--keep-secrets", action="store_true", help="mask nothing")
     options = parser.parse_args(argv)
     named = find_traces.one(options.trace)
-    output: str = options.output or f"{os.path.splitext(named)[0]}.html"
+    output: str = options.output or f"{find_traces.stem(options.trace, named)}.html"
 
     from mcpproxy.export.exported_trace import masked_copy
     from mcpproxy.export.html import pieces

@@ -1,6 +1,5 @@
 """``mcpproxy export otlp``: the spans of a recording, in a file or to a collector of OpenTelemetry."""
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -64,7 +63,8 @@ def run(argv: list[str]) -> int:
             made = _send(reader, url)
             where = url
         else:
-            where = options.output or f"{os.path.splitext(named)[0]}.otlp{'.json' if options.json else ''}"
+            suffix = ".otlp.json" if options.json else ".otlp"
+            where = options.output or find_traces.stem(options.trace, named) + suffix
             made = _write(reader, where, as_json=options.json)
         _tell(view, reader, where, made)
     return 0

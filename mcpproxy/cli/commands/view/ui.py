@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser, UsageError, address
 from mcpproxy.cli.terminal import tell
 
 if TYPE_CHECKING:
@@ -21,13 +21,15 @@ PINS: Final = "pins.json"
 
 EPILOG: Final = """\
 The page shows the recordings of a folder, and new ones as they are made. Its address has a token, and without
-the token nobody sees anything. The page reads files; it is never part of a session, and it changes nothing.
+the token nobody sees anything. The page reads files; it is never part of a session, and it changes
+nothing unless --allow-send is given.
 
   mcpproxy ui                       the folder of all recordings
   mcpproxy ui --open                and open the browser
   mcpproxy ui session.jsonl         one recording
   mcpproxy ui --pins pins.json      and what has changed in the tools since they were pinned
-  mcpproxy ui --allow-send          calls may be sent again, edited, to the server of the recording"""
+  mcpproxy ui --allow-send          calls may be sent again, edited, to the server of the recording, and what
+                                    breakpoints hold may be answered"""
 
 
 def run(argv: list[str]) -> int:
@@ -43,7 +45,11 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="default: a free port of 127.0.0.1"
     )
-    parser.add_argument("--allow-send", action="store_true", help="calls may be sent again to their server")
+    parser.add_argument(
+        "--allow-send",
+        action="store_true",
+        help="calls may be sent again to their server, and messages that breakpoints hold answered",
+    )
     parser.add_argument(
         "--pins",
         metavar="FILE",
@@ -54,7 +60,7 @@ def run(argv: list[str]) -> int:
     path: str = options.path or _state_folder()
     if not options.beside:  # beside a session that has just begun, the file may not exist yet
         path = find_traces.place(options.path) if options.path else path
-    host, port = _address(options.listen)
+    host, port = address("--listen", options.listen)
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     pins = _pins(options.pins or "", folder)
 
@@ -126,10 +132,3 @@ def _state_folder() -> str:
         reason = (error.strerror or "cannot be created").lower()
         raise UsageError(folder, reason, "name a folder of recordings") from None
     return folder
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
-        raise UsageError("--listen", f"{text} has no port", "write HOST:PORT, such as 127.0.0.1:8080")
-    return host.strip("[]") or "127.0.0.1", int(port)

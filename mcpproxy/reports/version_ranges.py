@@ -17,7 +17,7 @@ import tomli
 
 from mcpproxy.base import files
 from mcpproxy.checks.opt_in.implementations import ANY, Range, Ranges
-from mcpproxy.cli.arguments import UsageError, nearest
+from mcpproxy.errors import UsageError, nearest
 from mcpproxy.protocol.revisions import REVISIONS
 
 _LIMIT_BYTES: Final = 1 << 20

@@ -1,0 +1,179 @@
+"""What addons import: programs that see the messages of a session, and may change, drop or answer them.
+
+    from mcpproxy.addons import Addon, Answer, Message, Session
+
+    class Clock(Addon):
+        def request(self, session: Session, message: Message) -> Answer | None:
+            if message.tool == "clock":
+                return message.answer({"content": [{"type": "text", "text": "noon"}]})
+            return None
+
+``mcpproxy --addon clock.py -- COMMAND`` makes one object of each class in ``clock.py`` that derives from
+``Addon``. Its hooks may be functions or coroutine functions. A hook that returns ``None`` or the message that
+it got lets the message pass, every byte of it.
+"""
+
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from mcpproxy.protocol.raw_json import put, value_bytes, with_value, without_value
+
+__all__ = ["DROP", "Addon", "Answer", "Finding", "Message", "Result", "Session"]
+
+Sender: TypeAlias = Literal["client", "server"]
+
+
+class _Drop(Enum):
+    DROP = "drop"
+
+
+DROP: Final = _Drop.DROP
+"""What a hook returns for a message that its receiver is not to get."""
+
+
+class Message:
+    """A JSON-RPC message. It never changes: the methods return a new one."""
+
+    __slots__ = ("_value", "raw", "sender")
+
+    def __init__(self, raw: bytes, sender: Sender) -> None:
+        self.raw: Final = raw
+        """The bytes that the sender has sent, without a line feed."""
+        self.sender: Final = sender
+        self._value: Any = None
+
+    @property
+    def json(self) -> Any:
+        """The message as Python has JSON. Changes in it change nothing."""
+        if self._value is None:
+            self._value = json.loads(self.raw)
+        return self._value
+
+    @property
+    def method(self) -> str:
+        """The method of a request or a notification; empty for a response."""
+        return self.json.get("method", "")
+
+    @property
+    def id(self) -> Any:
+        """The id; ``None`` for a notification."""
+        return self.json.get("id")
+
+    @property
+    def params(self) -> Any:
+        """The parameters; an empty dictionary if there are none."""
+        return self.json.get("params", {})
+
+    @property
+    def tool(self) -> str:
+        """The tool that a request calls; empty for anything else."""
+        name = self.params.get("name") if self.method == "tools/call" else None
+        return name if isinstance(name, str) else ""
+
+    def set(self, pointer: str, value: object) -> Self:
+        """Return the message with ``value`` at a JSON Pointer; every other byte stays.
+
+        Objects that are missing on the way are added.
+        """
+        tokens, text = _tokens(pointer), _written(value)
+        return self.with_raw(with_value(self.raw, tokens, text) or put(self.raw, tuple(tokens), text))
+
+    def remove(self, pointer: str) -> Self:
+        """Return the message without what is at a JSON Pointer; the same message if nothing is there."""
+        without = without_value(self.raw, _tokens(pointer))
+        return self if without is None else self.with_raw(without)
+
+    def with_raw(self, raw: bytes) -> Self:
+        """Return a message of these bytes. They need not be JSON; on stdio line feeds become spaces."""
+        return type(self)(raw, self.sender)
+
+    def answer(self, result: Mapping[str, object]) -> "Answer":
+        """Return the answer to this request; its receiver does not get the request."""
+        return self._answered(b'"result":' + _written(result))
+
+    def error(self, code: int, text: str, data: object = None) -> "Answer":
+        """Return an error as the answer to this request; its receiver does not get the request."""
+        members = {"code": code, "message": text} | ({} if data is None else {"data": data})
+        return self._answered(b'"error":' + _written(members))
+
+    def _answered(self, member: bytes) -> "Answer":
+        # The id as it was written: reading and writing it again could change a large number.
+        id = value_bytes(self.raw, ("id",)) or b"null"
+        return Answer(b'{"jsonrpc":"2.0","id":%b,%b}' % (id, member))
+
+    def __repr__(self) -> str:
+        return f"Message({self.raw[:200]!r}, {self.sender!r})"
+
+
+class Answer:
+    """An answer to a request, from ``Message.answer`` or ``Message.error``."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw: Final = raw
+
+
+class Session:
+    """A session, which may keep what an addon wants to remember in ``memory``.
+
+    ``id`` is the ``Mcp-Session-Id`` over HTTP, otherwise empty. Messages over HTTP without one are one
+    session.
+    """
+
+    __slots__ = ("id", "memory", "transport")
+
+    def __init__(self, id: str, transport: Literal["stdio", "http"]) -> None:
+        self.id: Final = id
+        self.transport: Final = transport
+        self.memory: Final[dict[str, Any]] = {}
+
+
+class Finding:
+    """What the judge has found: the rule, whom it blames, the text, and the number of the frame."""
+
+    __slots__ = ("blame", "frame", "rule", "text")
+
+    def __init__(self, rule: str, blame: str, text: str, frame: int) -> None:
+        self.rule: Final = rule
+        self.blame: Final = blame
+        self.text: Final = text
+        self.frame: Final = frame
+
+
+Result: TypeAlias = Message | Answer | Literal[_Drop.DROP] | None
+"""What a hook returns: another message, an answer to a request, ``DROP``, or ``None``."""
+
+
+class Addon:
+    """The base of all addons. A hook that a class does not have is not called.
+
+    The hooks, each a function or a coroutine function::
+
+        request(session, message) -> Result
+        response(session, request, message) -> Result     # request is None if it was not seen
+        notification(session, message) -> Result
+        opened(session), closed(session)
+        finding(session, finding)
+    """
+
+    budget_s: float = 1.0
+    """How long a hook may take. After that it has failed."""
+    fail_open: bool = True
+    """Whether a message passes if the hook fails. Otherwise a request is answered with an error, a response
+    is replaced by one, and a notification is dropped."""
+    concurrent: bool = False
+    """Whether hooks of one session may run at the same time, if all addons allow it. They are called in the
+    order of the messages, which are delivered in that order, too."""
+
+
+def _tokens(pointer: str) -> list[str]:
+    if not pointer.startswith("/"):
+        raise ValueError(f"{pointer!r} is not a JSON Pointer: write it as /params/name")
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+
+
+def _written(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,1 @@
+"""Recordings for agents: an MCP server that only reads; see README.md."""

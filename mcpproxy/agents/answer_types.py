@@ -1,0 +1,342 @@
+"""What the tools answer. Members with a default are left out where they have it.
+
+Times are milliseconds; those of calls and frames count from the start of the recording. ``next``, where it is
+there, is the cursor of the next page.
+"""
+
+from dataclasses import dataclass, field
+from typing import overload
+
+
+@overload
+def milliseconds(time_ns: int) -> float: ...
+@overload
+def milliseconds(time_ns: int | None) -> float | None: ...
+def milliseconds(time_ns: int | None) -> float | None:
+    """Return a time in milliseconds, to the microsecond."""
+    return None if time_ns is None else round(time_ns / 1e6, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingRow:
+    """A recording. ``recording`` is its handle."""
+
+    recording: str
+    state: str
+    server: str = ""
+    client: str = ""
+    label: str = ""
+    transport: str = ""
+    revision: str = ""
+    started_at: str = ""
+    duration_ms: float | None = None
+    frames: int | None = None
+    findings: dict[str, int] = field(default_factory=dict[str, int])
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPage:
+    """Recordings, the latest first."""
+
+    recordings: list[RecordingRow]
+    total: int
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """The recordings of one client process. ``certainty`` says how sure it is that they belong together."""
+
+    client: str
+    started_at: str
+    certainty: str
+    recordings: list[str]
+    why: str = ""
+    more_recordings: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Runs, the latest first."""
+
+    runs: list[RunRow]
+    total: int
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session of a recording."""
+
+    number: int
+    protocol: str
+    rows: int
+    name: str = ""
+    client: str = ""
+    server: str = ""
+    revision: str = ""
+    started_ms: float = 0
+    ended_ms: float = 0
+    errors: int = 0
+    unanswered: int = 0
+    findings: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingDetail:
+    """A recording with its sessions. ``missing`` says what is not in it."""
+
+    about: RecordingRow
+    rows: int
+    sessions: list[SessionRow]
+    target: str = ""
+    missing: list[str] = field(default_factory=list[str])
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A call, or a record that belongs to none. ``latency_ms`` is missing if there is no answer."""
+
+    recording: str
+    call: int
+    frame: int
+    sender: str
+    kind: str
+    outcome: str
+    at_ms: float
+    method: str = ""
+    target: str = ""
+    id: str = ""
+    session: int = 0
+    answer: int | None = None
+    error_code: int | None = None
+    latency_ms: float | None = None
+    waited_ms: float | None = None
+    request_bytes: int = 0
+    answer_bytes: int = 0
+    arguments: str = ""
+    result: str = ""
+    progress: str = ""
+    findings: int = 0
+    severity: str = ""
+    parent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallPage:
+    """Calls that pass the filter.
+
+    In all recordings, ``searched`` says how many of ``recordings`` were searched so far, the latest first.
+    """
+
+    calls: list[CallRow]
+    total: int | None = None
+    searched: int = 0
+    recordings: int = 0
+    unreadable: int = 0
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """A record of a call. ``cut`` is the number of characters left out of ``text``; get_frame has them."""
+
+    role: str
+    at_ms: float
+    frame: int | None = None
+    sender: str = ""
+    text: str = ""
+    cut: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRow:
+    """A finding. ``rule`` is described in ``rules`` of the answer."""
+
+    rule: str
+    severity: str
+    message: str
+    frame: int = 0
+    call: int = 0
+    broken_by: str = ""
+    pointer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """What a rule demands. ``count`` is how many findings of it the recording has."""
+
+    name: str = ""
+    summary: str = ""
+    sentence: str = ""
+    instead: str = ""
+    link: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallDetail:
+    """A call with everything that belongs to it, in the order of the wire."""
+
+    call: CallRow
+    parts: list[PartRow]
+    findings: list[FindingRow] = field(default_factory=list[FindingRow])
+    rules: dict[str, RuleRow] = field(default_factory=dict[str, RuleRow])
+    more_findings: int = 0
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameText:
+    """The text of a frame, or a part of it. ``characters`` is the length of the whole."""
+
+    recording: str
+    frame: int
+    sender: str
+    at_ms: float
+    text: str
+    characters: int
+    call: int = 0
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingPage:
+    """Findings, the worst rules first. ``not_judged`` says why there may be others."""
+
+    findings: list[FindingRow]
+    rules: dict[str, RuleRow]
+    total: int
+    not_judged: str = ""
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsRow:
+    """The requests of one method and, where it names one, one tool, prompt or resource."""
+
+    method: str
+    sender: str
+    count: int
+    name: str = ""
+    errors: int = 0
+    unanswered: int = 0
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    max_ms: float | None = None
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsPage:
+    """Statistics, the most frequent calls first."""
+
+    frames: int
+    duration_ms: float
+    calls: list[StatisticsRow]
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """A tool: what its definition and its results cost. ``result_tokens`` is the sum over all calls."""
+
+    tool: str
+    calls: int
+    definition_tokens: int
+    server: str = ""
+    result_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CostPage:
+    """Tools, the dearest definitions first. ``unused_tokens`` is the cost of those that were never called."""
+
+    definition_tokens: int
+    unused_tokens: int
+    result_tokens: int
+    estimate: str
+    tools: list[CostRow]
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceRow:
+    """Something that differs. ``frame`` is in the first recording, ``found_frame`` in the second."""
+
+    what: str
+    verdict: str
+    frame: int | None = None
+    found_frame: int | None = None
+    session: str = ""
+    changes: list[str] = field(default_factory=list[str])
+    more_changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPage:
+    """What the server did otherwise in the second recording."""
+
+    before: str
+    after: str
+    summary: str
+    differences: list[DifferenceRow]
+    notes: list[str] = field(default_factory=list[str])
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequirementText:
+    """A sentence of the specification; ``link`` is its newest page."""
+
+    text: str
+    binds: str
+    link: str
+    not_checked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleText:
+    """A rule. ``levels`` has a member for each protocol revision to which it applies."""
+
+    code: str
+    name: str
+    summary: str
+    why: str
+    example: str
+    instead: str
+    levels: dict[str, str]
+    requirements: list[RequirementText]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """A check that did not pass."""
+
+    name: str
+    status: str
+    message: str
+    rule: str = ""
+    revision: str = ""
+    link: str = ""
+    recording: str = ""
+    frames: list[int] = field(default_factory=list[int])
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationText:
+    """The result of a validation."""
+
+    target: str
+    verdict: str
+    passed: int
+    failed: int
+    warnings: int
+    skipped: int
+    revisions: list[str]
+    checks: list[CheckRow]
+    more_checks: int = 0
+    notes: list[str] = field(default_factory=list[str])

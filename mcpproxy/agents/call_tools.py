@@ -1,0 +1,128 @@
+"""Tools that show one call or one frame, in parts if it is long."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcpproxy.agents import cursors
+from mcpproxy.agents.answer_types import CallDetail, FindingRow, FrameText, PartRow, milliseconds
+from mcpproxy.agents.errors import AgentError
+from mcpproxy.agents.finding_rows import finding_row, rule_rows
+from mcpproxy.agents.pages import ANSWER_BYTES, FRAME_BYTES, AnswerPage, beginning, cost
+from mcpproxy.agents.recording_library import OpenedRecording, RecordingLibrary
+from mcpproxy.agents.recording_tools import call_row
+from mcpproxy.agents.tool_arguments import Cursor, Handle, Number
+from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
+from mcpproxy.view.calls import Detail, FoundRule, Part
+from mcpproxy.view.view import View
+
+_MAX_PARTS: Final = 2000
+_MAX_FINDINGS: Final = 8
+"""How many findings are shown with a call; list_findings has the others."""
+
+
+class CallTools:
+    """Tools over single calls of the recordings of ``library``."""
+
+    def __init__(self, library: RecordingLibrary) -> None:
+        self._library: Final = library
+        self._shown: _ShownFrame | None = None  # of the last frame: its next page is probably asked for next
+
+    def get_call(self, call: Number, recording: Handle = "", cursor: Cursor = "") -> CallDetail:
+        """Show a call: its request, answer, progress, log messages and findings. Long texts are cut."""
+        opened = self._library.opened(self._library.find(recording))
+        question = ("get_call", opened.handle, call)
+        start, _ = cursors.read(question, cursor)
+        detail = self._detail(opened, call)
+        findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])
+        row = call_row(opened.handle, detail.call)
+        more_findings = 0 if start else len(detail.findings) - len(findings)
+        rules = {} if start else rule_rows(detail.findings[:_MAX_FINDINGS])
+        head = CallDetail(row, [], findings, rules, more_findings)
+        parts, has_more = AnswerPage(100, head).fill(_parts(detail.parts[start:]))
+        next = cursors.write(question, (start + len(parts), "")) if has_more else ""
+        return CallDetail(row, parts, findings, rules, more_findings, next)
+
+    def _detail(self, opened: OpenedRecording, call: int) -> Detail:
+        try:
+            return opened.view.parts(call, _MAX_PARTS)
+        except IndexError as fault:
+            raise AgentError(f"{opened.handle}: {fault}; find_calls has their numbers") from None
+
+    def get_frame(self, frame: Number, recording: Handle = "", cursor: Cursor = "") -> FrameText:
+        """Show the text of a frame, as it was sent but for masked secrets. A long one has several pages."""
+        opened = self._library.opened(self._library.find(recording))
+        question = ("get_frame", opened.handle, frame)
+        start, _ = cursors.read(question, cursor)
+        shown = self._shown
+        if shown is None or shown.view is not opened.view or shown.frame != frame:
+            self._shown = shown = _shown_frame(opened, frame)
+        head = FrameText(
+            opened.handle,
+            frame,
+            shown.sender,
+            milliseconds(shown.at_ns),
+            text="",
+            characters=len(shown.text),
+            call=opened.view.row_of(frame),
+            next=cursors.write(question, (len(shown.text), "")),
+        )
+        part = beginning(shown.text[start : start + ANSWER_BYTES], ANSWER_BYTES - cost(head))
+        end = start + len(part)
+        next = cursors.write(question, (end, "")) if end < len(shown.text) else ""
+        return replace(head, text=part, next=next)
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownFrame:
+    """The text of a frame of ``view``, masked and safe to show."""
+
+    view: View
+    frame: int
+    sender: str
+    at_ns: int
+    text: str
+
+
+def _shown_frame(opened: OpenedRecording, frame: int) -> _ShownFrame:
+    try:
+        record = opened.view.record(frame)
+    except LookupError as fault:
+        known = "find_calls has the frames of calls"
+        raise AgentError(f"{opened.handle}: {fault.args[0]}; {known}") from None
+    sender, text = text_of_record(record)
+    return _ShownFrame(opened.view, frame, sender, getattr(record, "observed_at_ns", 0), text)
+
+
+def _findings(opened: OpenedRecording, found: tuple[FoundRule, ...]) -> list[FindingRow]:
+    return [finding_row(opened, each.finding, each.row) for each in found]
+
+
+def _parts(parts: tuple[Part, ...]) -> Iterator[PartRow]:
+    for part in parts:
+        sender, text = text_of_record(part.record)
+        shown = beginning(text or part.summary, FRAME_BYTES)
+        yield PartRow(
+            role=part.role,
+            at_ms=milliseconds(part.at_ns),
+            frame=part.seq,
+            sender=sender,
+            text=shown,
+            cut=max(0, len(text) - len(shown)),
+        )
+
+
+def text_of_record(record: object) -> tuple[str, str]:
+    """Return the sender and the text of a record, with hidden characters as escapes."""
+    match record:
+        case Frame():
+            return record.sender, visible_lines(record.raw.decode("utf-8", "backslashreplace"))
+        case RequestHead():
+            first_line, sender = f"{record.method} {record.target}", "client"
+        case ResponseHead():
+            first_line, sender = f"{record.status} {record.reason}", "server"
+        case _:
+            return "", ""
+    lines = [first_line, *(f"{name}: {value}" for name, value in record.headers)]
+    return sender, "\n".join(map(visible, lines))

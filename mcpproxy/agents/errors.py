@@ -1,0 +1,7 @@
+"""What an agent asked for and cannot have."""
+
+from mcpproxy.errors import McpProxyError
+
+
+class AgentError(McpProxyError):
+    """A tool cannot do what it was asked for. The text says what is wrong and what to do next."""

@@ -1,0 +1,41 @@
+"""Findings and the texts of their rules, as the tools answer them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.agents.answer_types import FindingRow, RuleRow
+from mcpproxy.agents.recording_library import OpenedRecording
+from mcpproxy.base.visible import visible
+from mcpproxy.session.frame import Finding
+from mcpproxy.view.calls import FoundRule
+
+_MESSAGE_CHARACTERS: Final = 600
+
+
+def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingRow:
+    """Return a finding. Its message is masked, too, where it quotes a masked value of its frames."""
+    for frame in (finding.frame, *finding.related):
+        try:
+            opened.view.record(frame)  # the redaction remembers the frames in which it masked something
+        except LookupError:
+            pass  # the finding is about the whole session, or names a frame that was not recorded
+    masked = opened.redaction.record(finding)
+    assert isinstance(masked, Finding)
+    return FindingRow(
+        rule=visible(masked.rule)[:40],
+        severity=masked.severity,
+        message=visible(masked.message)[:_MESSAGE_CHARACTERS],
+        frame=masked.frame,
+        call=row,
+        broken_by=masked.blame,
+        pointer=visible(opened.redaction.text(masked.pointer or ""))[:240],
+    )
+
+
+def rule_rows(found: Iterable[FoundRule]) -> dict[str, RuleRow]:
+    """Return the texts of the rules of findings by their codes; unknown rules are left out."""
+    return {
+        each.finding.rule: RuleRow(each.name, each.summary, each.sentence, each.instead, each.link)
+        for each in found
+        if each.name
+    }

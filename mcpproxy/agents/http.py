@@ -1,0 +1,118 @@
+"""The server over Streamable HTTP, behind the guards of the page: Host, Origin and a token.
+
+The SDK answers two kinds of wrong requests with other errors than the specification says, so they are refused
+here: JSON that is not a request, and a request whose header names another revision than its body.
+"""
+
+import logging
+from typing import Final
+
+import anyio
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
+from starlette.datastructures import Headers
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcpproxy.agents.recording_server import RecordingServer
+from mcpproxy.protocol.jsonrpc import Absent, Batch, ErrorResponse, Flaw, Malformed, Request, parse
+
+PATH: Final = "/mcp"
+
+WITHOUT_TOKEN: Final = 403
+"""The status of the answer to a request without the token. After 401 clients look for an authorization
+server, and there is none."""
+
+_MAX_BODY_BYTES: Final = 1 << 20
+_NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
+
+
+def app(server: RecordingServer) -> ASGIApp:
+    """Return the application. ``PageServer`` puts the guards before it, so the SDK's own are off."""
+    # When a session ends while a notification of it is handled, the SDK logs a traceback; see ``_OneAnswer``.
+    logging.getLogger("mcp.server.streamable_http").addHandler(logging.NullHandler())
+    return RequestChecks(
+        server.server.streamable_http_app(
+            streamable_http_path=PATH,
+            json_response=True,
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+    )
+
+
+class RequestChecks:
+    """Wraps the application of the SDK, and refuses what it would misunderstand."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app: Final = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = b""
+        async for chunk in HttpRequest(scope, receive).stream():
+            body += chunk
+            if len(body) > _MAX_BODY_BYTES:
+                await PlainTextResponse("too large\n", 413)(scope, receive, send)
+                return
+        if refusal := _refusal(Headers(scope=scope), body):
+            await refusal(scope, receive, send)
+            return
+        is_read = False
+
+        async def receive_again() -> Message:
+            nonlocal is_read
+            if is_read:
+                return await receive()
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        answer = _OneAnswer(send)
+        try:
+            await self._app(scope, receive_again, answer)
+        except anyio.ClosedResourceError:
+            if not answer.is_complete:
+                raise
+
+
+class _OneAnswer:
+    """A ``send`` that drops what comes after the end of the answer.
+
+    When a session ends while a notification of it is handled, the SDK answers 202, then 500, and raises an
+    exception. After either, uvicorn would close the connection, and with it the next request.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send: Final = send
+        self.is_complete = False
+
+    async def __call__(self, message: Message) -> None:
+        if not self.is_complete:
+            is_body = message["type"] == "http.response.body"
+            self.is_complete = is_body and not message.get("more_body", False)
+            await self._send(message)
+
+
+def _refusal(headers: Headers, body: bytes) -> Response | None:
+    match parse(body):
+        case Malformed(flaw=flaw, value=value) if flaw not in _NOT_JSON:
+            id = value.get("id") if isinstance(value, dict) else None
+            return _error(
+                id if isinstance(id, str | int) else None, INVALID_REQUEST, "not a request of JSON-RPC"
+            )
+        case ErrorResponse(error=Absent()) | Batch(items=()):  # an id alone, and an empty array
+            return _error(None, INVALID_REQUEST, "not a request of JSON-RPC")
+        case Request(id=id, params={"_meta": {"io.modelcontextprotocol/protocolVersion": str(version)}}):
+            if headers.get("mcp-protocol-version", version) != version:
+                return _error(
+                    id, HEADER_MISMATCH, "MCP-Protocol-Version differs from the revision in the body"
+                )
+        case _:
+            pass
+    return None
+
+
+def _error(id: object, code: int, text: str) -> Response:
+    return JSONResponse({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}, 400)

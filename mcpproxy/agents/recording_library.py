@@ -1,0 +1,216 @@
+"""The recordings below one folder, for agents: found by handles, opened to be read, and masked.
+
+A handle is the path of a recording within the folder, without its suffix. Only what a listing of the folder
+contains has a handle, so no argument of a tool is ever used as a path. Symbolic links are not followed, and
+nothing is written: a recording that was cut off is read as it is, and not completed from its journal.
+"""
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
+from threading import Lock
+from typing import Final
+
+from mcpproxy.agents.errors import AgentError
+from mcpproxy.base.visible import visible
+from mcpproxy.edit.redact import Redaction, RedactionScope
+from mcpproxy.errors import TraceError
+from mcpproxy.opening import read_untouched
+from mcpproxy.replay.recording import LoadedTrace, from_trace
+from mcpproxy.trace import chain
+from mcpproxy.view.folder import JOURNAL_SUFFIX, SUFFIX, RecordingEntry, RecordingFolder
+from mcpproxy.view.runs import ClientRun, runs
+from mcpproxy.view.view import View, open_view
+
+SHORT_CHARACTERS: Final = 240
+"""The greatest length of a text in a row, as of the previews in calls."""
+
+_MAX_OPEN: Final = 16
+_MAX_FOLDERS: Final = 2000
+_MAX_HANDLE_CHARACTERS: Final = 400
+_MAX_COMPARED_BYTES: Final = 64 << 20
+_MAX_SUGGESTIONS: Final = 3
+_SUGGESTED_FROM: Final = 300
+"""How many of the latest recordings are suggested for a handle that no recording has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRecording:
+    """A recording of the folder and its handle."""
+
+    handle: str
+    entry: RecordingEntry
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """The place among all recordings: by start, then by handle."""
+        return self.entry.started_ns, self.handle
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRecording:
+    """An open recording. ``redaction`` is what masks the values of ``view``."""
+
+    listed: ListedRecording
+    view: View
+    redaction: Redaction
+
+    @property
+    def handle(self) -> str:
+        """The handle of the recording."""
+        return self.listed.handle
+
+
+class RecordingLibrary:
+    """The recordings in ``folder`` and below it. One thread at a time may use it, but any may list them."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder: Final = folder
+        self._folders: dict[str, RecordingFolder] = {}
+        self._listing: Final = Lock()
+        self._open: Final[OrderedDict[str, OpenedRecording]] = OrderedDict()
+        self._runs: tuple[list[RecordingEntry], list[ClientRun]] = [], []
+        # One key for all: an agent sees that two recordings have the same secret, and not which.
+        self._mask_key: Final = os.urandom(32)
+        self._redaction: Final = self._new_redaction()
+
+    def _new_redaction(self) -> Redaction:
+        return Redaction(RedactionScope(secrets=True), self._mask_key)
+
+    # Listing
+
+    def recordings(self) -> list[ListedRecording]:
+        """Return all recordings, the latest first."""
+        with self._listing:
+            return self._listed()
+
+    def _listed(self) -> list[ListedRecording]:
+        found: dict[str, ListedRecording] = {}
+        folders: dict[str, RecordingFolder] = {}
+        for where, below, _ in islice(os.walk(self._folder), _MAX_FOLDERS):
+            below[:] = sorted(name for name in below if not name.endswith(JOURNAL_SUFFIX))
+            folders[where] = folder = self._folders.get(where) or RecordingFolder(where, follows=False)
+            try:
+                entries = folder.entries()
+            except OSError:
+                continue  # it was deleted, or may not be read
+            for entry in entries:
+                handle = self.handle_of(entry.path)
+                if len(handle) <= _MAX_HANDLE_CHARACTERS:
+                    found.setdefault(handle, ListedRecording(handle, entry))
+        self._folders = folders
+        return sorted(found.values(), key=lambda listed: listed.order, reverse=True)
+
+    def handle_of(self, path: str) -> str:
+        """Return the handle of the recording at ``path``."""
+        relative = os.path.relpath(path, self._folder).removesuffix(SUFFIX)
+        return visible(relative.replace(os.sep, "/"))
+
+    def contains(self, path: str) -> bool:
+        """Whether ``path`` is below the folder."""
+        folder = os.path.realpath(self._folder)
+        return os.path.realpath(path).startswith(os.path.join(folder, ""))
+
+    def find(self, named: str) -> ListedRecording:
+        """Return the recording that ``named`` means; without a name the latest.
+
+        Raises:
+            AgentError: there is none, or there are several.
+        """
+        listed = self.recordings()
+        if not listed:
+            step = "let the user record a session with mcpproxy -- SERVER"
+            raise AgentError(f"there are no recordings in {visible(self._folder)}; {step}")
+        if not named:
+            return listed[0]
+        wanted = named.removesuffix(SUFFIX)
+        for each in listed:
+            if each.handle == wanted:
+                return each
+        for each in listed:
+            if self.shown(each.entry.label) == named:
+                return each
+        matching = [each for each in listed if wanted in each.handle]
+        if len(matching) == 1:
+            return matching[0]
+        shown = self.shown(named)
+        if matching:
+            names = ", ".join(each.handle for each in matching[:_MAX_SUGGESTIONS])
+            raise AgentError(f"{len(matching)} recordings have {shown!r} in their handle; name one: {names}")
+        names = {each.handle: None for each in listed[:_SUGGESTED_FROM]}
+        names |= {self.shown(each.entry.label): None for each in listed[:_SUGGESTED_FROM]}
+        near = get_close_matches(wanted[:SHORT_CHARACTERS], names, _MAX_SUGGESTIONS, 0.4)
+        step = f"do you mean {' or '.join(near)}?" if near else f"the latest is {listed[0].handle}"
+        raise AgentError(f"there is no recording {shown!r}; {step} list_recordings has all handles")
+
+    def runs(self) -> list[ClientRun]:
+        """Return the runs, in the order in which they began."""
+        entries = [listed.entry for listed in self.recordings()]
+        if self._runs[0] != entries:
+            self._runs = entries, runs(entries)
+        return self._runs[1]
+
+    # Reading
+
+    def opened(self, listed: ListedRecording) -> OpenedRecording:
+        """Return a recording, opened if it is not open, with what was recorded until now.
+
+        Raises:
+            AgentError: a file of it is a link.
+            TraceError: it cannot be read.
+        """
+        recording = self._open.pop(listed.handle, None)
+        if recording and recording.view.running:
+            recording.view.refresh()
+            recording = replace(recording, listed=listed)
+        elif recording and recording.listed != listed:  # the file was completed or replaced
+            recording.view.close()
+            recording = None
+        if recording is None:
+            self._refuse_links(listed)
+            redaction = self._new_redaction()
+            view = open_view(listed.entry.path, masking=redaction, only_reads=True)
+            recording = OpenedRecording(listed, view, redaction)
+        self._open[listed.handle] = recording
+        while len(self._open) > _MAX_OPEN:
+            self._open.popitem(last=False)[1].view.close()
+        return recording
+
+    def loaded(self, listed: ListedRecording) -> LoadedTrace:
+        """Return the messages of a recording, to be compared with those of another.
+
+        Raises:
+            AgentError: it is too large, or a file of it is a link.
+            TraceError: it cannot be read.
+        """
+        if listed.entry.size > _MAX_COMPARED_BYTES:
+            fact = f"has {listed.entry.size >> 20} MB, which is too much to compare here"
+            raise AgentError(f"{listed.handle}: {fact}; the user can compare it with mcpproxy diff")
+        self._refuse_links(listed)
+        return from_trace(read_untouched(listed.entry.path), masked=self._new_redaction().record)
+
+    def _refuse_links(self, listed: ListedRecording) -> None:
+        for file in chain.files_of(listed.entry.path):
+            if os.path.islink(file):
+                fact = "a file of it is a symbolic link, which is not followed"
+                raise AgentError(f"{listed.handle}: {fact}; choose another recording")
+
+    def unreadable(self, fault: TraceError) -> AgentError:
+        """Return the error for an agent whose recording cannot be read."""
+        place = "" if fault.line is None else f"line {fault.line}: "
+        fact = f"{place}{self.shown(fault.fact)}"
+        return AgentError(f"{self.handle_of(fault.path)}: {fact}; choose another recording")
+
+    # Texts
+
+    def shown(self, text: str, limit: int = SHORT_CHARACTERS) -> str:
+        """Return a text masked, safe to show, and at most ``limit`` characters long."""
+        text = visible(self._redaction.text(text))
+        return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+    def target_of(self, view: View) -> str:
+        """Return the command or the URL of the server of a recording."""
+        words = " ".join(self._redaction.command(view.header.command))
+        return self.shown(words or self._redaction.url(view.header.upstream), 1000)

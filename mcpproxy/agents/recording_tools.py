@@ -1,0 +1,229 @@
+"""Tools that find recordings and calls. The docstring of a tool is its description."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.agents import cursors
+from mcpproxy.agents.answer_types import (
+    CallPage,
+    CallRow,
+    RecordingDetail,
+    RecordingPage,
+    RecordingRow,
+    RunPage,
+    RunRow,
+    SessionRow,
+    milliseconds,
+)
+from mcpproxy.agents.errors import AgentError
+from mcpproxy.agents.pages import AnswerPage
+from mcpproxy.agents.recording_library import ListedRecording, OpenedRecording, RecordingLibrary
+from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, HandleOrAll, Limit, MatchText
+from mcpproxy.errors import McpProxyError
+from mcpproxy.view.calls import Call, SessionSummary
+from mcpproxy.view.filter import Filter, parse_filter
+from mcpproxy.view.runs import ClientRun
+
+_MAX_NOTES: Final = 10
+_MAX_IN_RUN: Final = 20
+
+_SEARCHED_RECORDINGS: Final = 20
+_SEARCHED_BYTES: Final = 2 << 20
+"""How much is searched for one answer. The next call goes on, so that none takes long."""
+
+
+class RecordingTools:
+    """Tools over the recordings of ``library``."""
+
+    def __init__(self, library: RecordingLibrary) -> None:
+        self._library: Final = library
+
+    def list_recordings(self, match: MatchText = "", cursor: Cursor = "", limit: Limit = 20) -> RecordingPage:
+        """List recordings of MCP sessions, the latest first."""
+        question = ("list_recordings", match)
+        listed = self._library.recordings()
+        if match:
+            wanted = match.casefold()
+            listed = [each for each in listed if wanted in self._searched(each).casefold()]
+        last = cursors.read(question, cursor)
+        start = _after([each.order for each in listed], last) if cursor else 0
+        rows, has_more = AnswerPage(limit).fill(map(self._recording, listed[start:]))
+        last = listed[start + len(rows) - 1].order if has_more else (0, "")
+        return RecordingPage(rows, len(listed), cursors.write(question, last) if has_more else "")
+
+    def _searched(self, listed: ListedRecording) -> str:
+        entry = listed.entry
+        return "\n".join(
+            (listed.handle, *map(self._library.shown, (entry.label, entry.server, entry.client)))
+        )
+
+    def _recording(self, listed: ListedRecording) -> RecordingRow:
+        entry, shown = listed.entry, self._library.shown
+        return RecordingRow(
+            recording=listed.handle,
+            state=entry.state,
+            server=shown(f"{entry.server} {entry.server_version}".strip() or entry.upstream),
+            client=shown(f"{entry.client} {entry.client_version}".strip()),
+            label=shown(entry.label),
+            transport=shown(entry.transport),
+            revision=shown(entry.revision),
+            started_at=shown(entry.started_at),
+            duration_ms=milliseconds(entry.duration_ns),
+            frames=entry.frames,
+            findings={name: count for name, count in (entry.findings or {}).items() if count},
+            ended=shown(entry.ended) if entry.ended != entry.state else "",
+        )
+
+    def list_runs(self, cursor: Cursor = "", limit: Limit = 10) -> RunPage:
+        """List runs, the latest first: recordings of several servers that one client process used."""
+        question = ("list_runs",)
+        found = [run for run in reversed(self._library.runs()) if len(run.entries) > 1]
+        last = cursors.read(question, cursor)
+        orders = [self._order(run) for run in found]
+        start = _after(orders, last) if cursor else 0
+        rows, has_more = AnswerPage(limit).fill(map(self._run, found[start:]))
+        last = orders[start + len(rows) - 1] if has_more else (0, "")
+        return RunPage(rows, len(found), cursors.write(question, last) if has_more else "")
+
+    def _order(self, run: ClientRun) -> tuple[int, str]:
+        return run.started_ns, self._library.handle_of(run.entries[0].path)
+
+    def _run(self, run: ClientRun) -> RunRow:
+        handles = [self._library.handle_of(entry.path) for entry in run.entries]
+        return RunRow(
+            client=self._library.shown(run.client),
+            started_at=self._library.shown(run.entries[0].started_at),
+            certainty=run.certainty,
+            recordings=handles[:_MAX_IN_RUN],
+            why=self._library.shown(run.why),
+            more_recordings=max(0, len(handles) - _MAX_IN_RUN),
+        )
+
+    def describe_recording(self, recording: Handle = "", cursor: Cursor = "") -> RecordingDetail:
+        """Describe a recording: its sessions, how it ended, and what is missing from it."""
+        opened = self._library.opened(self._library.find(recording))
+        question = ("describe_recording", opened.handle)
+        start, _ = cursors.read(question, cursor)
+        view = opened.view
+        notes = [*view.notes, *([view.not_judged] if view.not_judged else [])]
+        about = RecordingDetail(
+            about=self._recording(opened.listed),
+            rows=view.count(),
+            sessions=[],
+            target=self._library.target_of(view),
+            missing=[self._library.shown(note) for note in notes[:_MAX_NOTES]],
+        )
+        rows, has_more = AnswerPage(100, about).fill(map(self._session, view.sessions[start:]))
+        next = cursors.write(question, (start + len(rows), "")) if has_more else ""
+        return RecordingDetail(about.about, about.rows, rows, about.target, about.missing, next)
+
+    def _session(self, session: SessionSummary) -> SessionRow:
+        shown = self._library.shown
+        return SessionRow(
+            number=session.number,
+            protocol=session.protocol,
+            rows=session.rows,
+            name=shown(session.name),
+            client=shown(f"{session.client} {session.client_version}".strip()),
+            server=shown(f"{session.server} {session.server_version}".strip()),
+            revision=shown(session.revision),
+            started_ms=milliseconds(session.started_ns),
+            ended_ms=milliseconds(session.ended_ns),
+            errors=session.errors,
+            unanswered=session.unanswered,
+            findings=session.findings,
+        )
+
+    def find_calls(
+        self, filter: FilterText = "", recording: HandleOrAll = "", cursor: Cursor = "", limit: Limit = 20
+    ) -> CallPage:
+        """Find calls: requests with their answers, and records that belong to none.
+
+        Without a recording, all are searched, the latest first, some at a time: go on with next.
+        """
+        wanted = parse_filter(filter)
+        if recording:
+            return self._in_one(wanted, self._library.find(recording), cursor, limit)
+        return self._in_all(wanted, cursor, limit)
+
+    def _in_one(self, wanted: Filter, listed: ListedRecording, cursor: str, limit: int) -> CallPage:
+        question = ("find_calls", wanted.text, listed.handle)
+        last, _ = cursors.read(question, cursor)
+        opened = self._library.opened(listed)
+        page = AnswerPage(limit)
+        rows, has_more = page.fill(_calls(opened, wanted, last))
+        next = cursors.write(question, (rows[-1].call, "")) if has_more else ""
+        return CallPage(rows, opened.view.count(wanted), next=next)
+
+    def _in_all(self, wanted: Filter, cursor: str, limit: int) -> CallPage:
+        question = ("find_calls", wanted.text, "")
+        last, handle = cursors.read(question, cursor)
+        listed = self._library.recordings()
+        places = [each.handle for each in listed]
+        if cursor and handle not in places:
+            raise AgentError("cursor: its recording is gone; repeat the call without it")
+        place = first = places.index(handle) if cursor else 0
+        page, rows = AnswerPage(limit), list[CallRow]()
+        unreadable, read_bytes, next = 0, 0, ""
+        while place < len(listed):
+            if place - first >= _SEARCHED_RECORDINGS or read_bytes > _SEARCHED_BYTES:
+                next = cursors.write(question, (0, listed[place].handle))
+                break
+            read_bytes += listed[place].entry.size
+            try:
+                found, has_more = page.fill(_calls(self._library.opened(listed[place]), wanted, last))
+            except McpProxyError:
+                unreadable += 1
+                found, has_more = [], False
+            rows += found
+            if has_more:
+                next = cursors.write(question, (found[-1].call if found else last, listed[place].handle))
+                break
+            place, last = place + 1, 0
+        return CallPage(rows, None, place, len(listed), unreadable, next)
+
+
+def _calls(opened: OpenedRecording, wanted: Filter, last: int) -> Iterator[CallRow]:
+    """Yield the calls after row ``last`` that pass a filter."""
+    view = opened.view
+    start = view.position(last + 1, wanted)
+    while calls := view.calls(wanted, start, _AT_ONCE):
+        start += len(calls)
+        yield from (call_row(opened.handle, call) for call in calls)
+
+
+_AT_ONCE: Final = 25
+
+
+def call_row(handle: str, call: Call) -> CallRow:
+    """Return a call of a recording. Its texts are masked and shortened by the view."""
+    return CallRow(
+        recording=handle,
+        call=call.number,
+        frame=call.frame,
+        sender=call.sender,
+        kind=call.kind,
+        outcome=call.outcome,
+        at_ms=milliseconds(call.started_ns),
+        method=call.method,
+        target=call.target or "",
+        id=call.id,
+        session=call.session,
+        answer=call.answer,
+        error_code=call.error_code,
+        latency_ms=milliseconds(call.latency_ns),
+        waited_ms=milliseconds(call.waited_ns),
+        request_bytes=call.request_bytes,
+        answer_bytes=call.answer_bytes,
+        arguments=call.arguments,
+        result=call.result,
+        progress=call.progress,
+        findings=call.findings,
+        severity=call.severity or "",
+        parent=call.parent,
+    )
+
+
+def _after(orders: list[cursors.Position], last: cursors.Position) -> int:
+    """Return the first place after ``last``; the greatest order is first."""
+    return next((place for place, order in enumerate(orders) if order < last), len(orders))

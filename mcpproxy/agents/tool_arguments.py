@@ -1,0 +1,32 @@
+"""The arguments that several tools take, with their descriptions."""
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+Handle: TypeAlias = Annotated[
+    str,
+    Field(
+        max_length=1000,
+        description="Handle from list_recordings, a label, or a unique part of a handle; empty: the latest",
+    ),
+]
+HandleOrAll: TypeAlias = Annotated[
+    str, Field(max_length=1000, description="Handle, label or unique part; empty: all recordings")
+]
+MatchText: TypeAlias = Annotated[
+    str, Field(max_length=1000, description="Text in handle, label, server or client")
+]
+FilterText: TypeAlias = Annotated[
+    str,
+    Field(
+        max_length=2000,
+        description=(
+            "Terms that all must hold: tool: prompt: resource: method: status:error code: latency:>2s "
+            'bytes:>10k rule:PROTO-* severity: from:server session: kind: call: frame: id: "text"; - negates'
+        ),
+    ),
+]
+Cursor: TypeAlias = Annotated[str, Field(max_length=4000, description="next of the page before")]
+Limit: TypeAlias = Annotated[int, Field(ge=1, le=100, description="most rows in the answer")]
+Number: TypeAlias = Annotated[int, Field(ge=0, le=1 << 53)]

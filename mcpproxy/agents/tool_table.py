@@ -1,0 +1,127 @@
+"""The tools by their names: for each the schemas of its arguments and its answer, and how it is called.
+
+A tool is a method. Its name, its docstring and the annotations of its parameters and its answer become the
+definition that an agent sees.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast, get_type_hints
+
+from mcp_types import Tool, ToolAnnotations
+from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import ArgsKwargs
+from pydantic_core.core_schema import NullableSchema, WithDefaultSchema
+
+from mcpproxy.agents.call_tools import CallTools
+from mcpproxy.agents.errors import AgentError
+from mcpproxy.agents.figure_tools import FigureTools
+from mcpproxy.agents.judgement_tools import JudgementTools
+from mcpproxy.agents.recording_library import RecordingLibrary
+from mcpproxy.agents.recording_tools import RecordingTools
+from mcpproxy.errors import TraceError
+
+READS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+STARTS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
+"""What a tool declares that reads recordings, and the one that starts a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """A tool over ``library``."""
+
+    definition: Tool
+    adapter: TypeAdapter[Any]
+    library: RecordingLibrary
+
+    def call(self, arguments: dict[str, Any]) -> object:
+        """Return the answer to a call; of an asynchronous tool a coroutine that returns it.
+
+        Raises:
+            AgentError: the arguments do not fit the schema, or a recording cannot be read.
+            McpProxyError: the tool cannot do what it was asked for.
+        """
+        try:
+            return self.adapter.validate_python(ArgsKwargs((), arguments))
+        except ValidationError as fault:
+            raise AgentError(f"{self.definition.name}: {_reason(fault)}") from None
+        except TraceError as fault:
+            raise self.library.unreadable(fault) from None
+
+
+def tools(library: RecordingLibrary, *, allows_validate: bool) -> dict[str, ToolEntry]:
+    """Return the tools over ``library`` by their names."""
+    recordings, calls = RecordingTools(library), CallTools(library)
+    judgements, figures = JudgementTools(library), FigureTools(library)
+    methods: list[Callable[..., object]] = [
+        recordings.list_recordings,
+        recordings.list_runs,
+        recordings.describe_recording,
+        recordings.find_calls,
+        calls.get_call,
+        calls.get_frame,
+        judgements.list_findings,
+        judgements.explain_rule,
+        judgements.compare_recordings,
+        figures.get_statistics,
+        figures.get_context_cost,
+    ]
+    entries = [_entry(method, READS, library) for method in methods]
+    if allows_validate:
+        from mcpproxy.agents.validate_tool import ValidateTool  # most servers do not have it
+
+        entries.append(_entry(ValidateTool(library).validate_server, STARTS, library))
+    return {entry.definition.name: entry for entry in entries}
+
+
+def _entry(
+    method: Callable[..., object], annotations: ToolAnnotations, library: RecordingLibrary
+) -> ToolEntry:
+    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", method))  # its types know no functions
+    answer: TypeAdapter[Any] = TypeAdapter(get_type_hints(method)["return"])
+    definition = Tool(
+        name=method.__name__,
+        description=" ".join((method.__doc__ or "").split()),
+        input_schema=_schema(adapter, _ArgumentSchema),
+        output_schema=_schema(answer, _AnswerSchema),
+        annotations=annotations,
+    )
+    return ToolEntry(definition, adapter, library)
+
+
+class _ArgumentSchema(GenerateJsonSchema):
+    """Leaves out titles, which repeat the names of members and cost tokens."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        del schema
+        return False
+
+
+class _AnswerSchema(_ArgumentSchema):
+    """Leaves out defaults and null, too: a member is not in an answer that has its default."""
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def nullable_schema(self, schema: NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+
+def _schema(adapter: TypeAdapter[Any], generator: type[GenerateJsonSchema]) -> dict[str, Any]:
+    schema = adapter.json_schema(schema_generator=generator)
+    for each in (schema, *schema.get("$defs", {}).values()):
+        each.pop("title", None)
+        each.pop("description", None)
+    return schema
+
+
+def _reason(fault: ValidationError) -> str:
+    """Return the first reason why arguments do not fit, and what fits."""
+    first = fault.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(map(str, first["loc"])) or "arguments"
+    if first["type"] == "unexpected_keyword_argument":
+        return f"there is no argument {place}; see its input schema"
+    if first["type"].startswith("missing"):
+        return f"the argument {place} is missing; see its input schema"
+    return f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}; see its input schema"

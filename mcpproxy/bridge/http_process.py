@@ -1,0 +1,85 @@
+"""The process of ``bridge --stdio``: its start, its signals and its end."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.bridge.copied_server import CopiedServer
+from mcpproxy.bridge.http_app import HttpApp
+from mcpproxy.bridge.leg import Leg, StderrLines
+from mcpproxy.bridge.server_process import ServerProcess
+from mcpproxy.bridge.session_recordings import Begin, SessionRecordings
+from mcpproxy.bridge.session_table import HttpSessions
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.http.guard import Guard, is_loopback
+
+_ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.SIGHUP: b"SIGHUP"}
+
+
+@dataclass(frozen=True)
+class BridgeSettings:
+    """What the server does. ``host`` is the name or address that it listens on."""
+
+    command: Sequence[str]
+    host: str
+    endpoint: str
+    origins: Sequence[str]
+    token: str
+    limit: int
+    idle_s: float
+    grace_s: float
+
+
+def run(
+    settings: BridgeSettings,
+    listener: socket.socket,
+    leg: Leg,
+    begin: Begin,
+    recorder_options: list[str],
+    stderr: StderrLines,
+) -> int:
+    """Serve until SIGINT, SIGTERM or SIGHUP. Return the exit code, which is 0."""
+    return asyncio.run(_serve(settings, listener, leg, begin, recorder_options, stderr))
+
+
+async def _serve(
+    settings: BridgeSettings,
+    listener: socket.socket,
+    leg: Leg,
+    begin: Begin,
+    recorder_options: list[str],
+    stderr: StderrLines,
+) -> int:
+    leg.open()
+    recordings = SessionRecordings(begin, recorder_options, stderr)
+
+    def make_process(on_line: Callable[[bytes], None], on_exit: Callable[[int], None]) -> ServerProcess:
+        return ServerProcess(
+            settings.command, recordings.begin, on_line, stderr.write, on_exit, settings.grace_s
+        )
+
+    sessions = HttpSessions(make_process, stderr.say, settings.limit, settings.idle_s)
+    guard = Guard(is_loopback(settings.host), [settings.host], settings.origins)
+    origins = {origin.lower().rstrip("/") for origin in settings.origins}
+    app = HttpApp(sessions, settings.endpoint, guard, origins, settings.token)
+    server = CopiedServer(app, leg)
+
+    def stop(number: int) -> None:
+        leg.record_bytes(journals.SIGNAL, _ENDING[signal.Signals(number)], 0)
+        server.should_exit = True
+        sessions.stop_streams()
+
+    for number in _ENDING:
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    sweeping = asyncio.create_task(sessions.sweep())
+    try:
+        await server.serve([listener])
+    finally:
+        sweeping.cancel()
+        await sessions.close()
+        await recordings.close()
+        await leg.close()
+    return 0

@@ -1,0 +1,140 @@
+"""One leg of a bridge: its journal, the recorder process that follows it, and the lines for stderr.
+
+The bytes of a leg are appended to the journal where they are read, and just before they are written. So
+whatever was read or sent is in the recording, however the bridge ends.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.exit_status import RECORDER_S, exit_payload
+from mcpproxy.relay.journal import Journal
+from mcpproxy.relay.stdio.processes import Recorder, fork_recorder
+from mcpproxy.relay.stdio.sinks import inherited_sink
+
+if TYPE_CHECKING:
+    from mcpproxy.relay.stdio.processes import RecorderMain
+
+_NOTES_BYTES: Final = 64 << 10
+_PENDING_BYTES: Final = 256 << 10
+_AGAIN_S: Final = 0.05
+
+
+class StderrLines:
+    """Writes lines to stderr without ever waiting for its reader. What does not fit is kept up to a limit."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._sink: Final = inherited_sink(2)
+        self._is_quiet: Final = is_quiet
+        self._pending = bytearray()
+        self._retry: asyncio.TimerHandle | None = None
+
+    def say(self, text: str) -> None:
+        """Write one line of ours."""
+        if not self._is_quiet:
+            self.write(f"mcpproxy: {visible(text)}\n".encode())
+
+    def write(self, data: bytes) -> None:
+        """Write whole lines."""
+        if len(self._pending) + len(data) <= _PENDING_BYTES:
+            self._pending += data
+        if self._retry is None:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write as many bytes as there is room for, and the rest later."""
+        self._retry = None
+        while self._pending:
+            try:
+                taken = self._sink.put(bytes(self._pending))
+            except BlockingIOError:
+                taken = 0
+            except OSError:  # nobody reads it
+                self._pending.clear()
+                return
+            if not taken:
+                self._retry = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
+                return
+            del self._pending[:taken]
+
+
+class Leg:
+    """Records a leg in ``journal``; with ``None`` nothing is recorded.
+
+    The recorder is forked here, so a leg is made before the event loop runs and before threads are started.
+    """
+
+    def __init__(
+        self, journal: Journal | None, recorder_main: "RecorderMain | None", stderr: StderrLines
+    ) -> None:
+        self._journal: Final = journal
+        self._stderr: Final = stderr
+        self._recorder: Recorder | None = None
+        self._notes_ended: asyncio.Event | None = None
+        if journal is None:
+            return
+        journal.on_notice = stderr.say
+        try:
+            if recorder_main is not None:
+                self._recorder = fork_recorder(recorder_main, None, 0)
+        except OSError as fault:
+            stderr.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
+
+    def open(self) -> None:
+        """Forward the recorder's lines to stderr from now on."""
+        if self._recorder is not None:
+            self._notes_ended = asyncio.Event()
+            asyncio.get_running_loop().add_reader(self._recorder.notes, self._forward_notes)
+
+    def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
+        """Append a record of a connection to the journal."""
+        if self._journal is None:
+            return
+        self._journal.append(kind, journals.now_ns(), payload, connection)
+        if self._recorder is not None and self._recorder.asleep[0]:
+            self._recorder.wake()
+
+    def note(self, what: str, why: str) -> None:
+        """Record what happened to the leg, apart from its bytes."""
+        payload = f'{{"what":{journals.quoted(what)},"why":{journals.quoted(why)}}}'
+        self.record_bytes(journals.NOTE, payload.encode("utf-8", "replace"), 0)
+
+    async def close(self) -> None:
+        """Complete the journal, and wait a moment for the recorder to complete the trace."""
+        if self._journal is None:
+            return
+        now_ns = journals.now_ns()
+        self._journal.append(journals.EXIT, now_ns, exit_payload(0))
+        unwritten = self._journal.close(now_ns)
+        if self._recorder is None:
+            return
+        self._recorder.leave(unwritten)
+        if self._notes_ended is not None:
+            try:
+                async with asyncio.timeout(RECORDER_S):
+                    await self._notes_ended.wait()
+            except TimeoutError:
+                self._stderr.say("the recorder is not done; the next mcpproxy command completes the trace")
+
+    def _forward_notes(self) -> None:
+        assert self._recorder is not None
+        assert self._notes_ended is not None
+        try:
+            notes = os.read(self._recorder.notes, _NOTES_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            notes = b""
+        if notes:
+            self._stderr.write(notes)
+        else:
+            asyncio.get_running_loop().remove_reader(self._recorder.notes)
+            self._notes_ended.set()
+
+
+Say = Callable[[str], None]
+"""Writes one line to stderr."""

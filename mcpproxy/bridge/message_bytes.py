@@ -1,0 +1,64 @@
+"""Messages as bytes: what a bridge may change of them, and what it says in a server's place."""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.protocol import raw_json
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Message, Request, Response, Single
+
+Key = tuple[type, int | str]
+"""A request id with its JSON type: the number 1 and the string "1" are two ids."""
+
+ERROR_CODE: Final = -32000
+"""The code of errors that the bridge sends in the place of a server."""
+
+_ID: Final = ("id",)
+_TO_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
+
+
+def as_line(raw: bytes) -> bytes:
+    """Return a message as a line of stdio, without its line feed.
+
+    Line breaks around the message are left out, and those between its tokens become spaces. Within a string,
+    JSON has no line breaks.
+    """
+    raw = raw.strip(b"\r\n")
+    return raw.translate(_TO_SPACES) if b"\n" in raw or b"\r" in raw else raw
+
+
+def singles(message: Message) -> tuple[Single, ...]:
+    """Return the messages of a batch, or the one message."""
+    return message.items if isinstance(message, Batch) else (message,)
+
+
+def key_of(single: Request | Response | ErrorResponse) -> Key | None:
+    """Return the id of a request or of an answer; ``None`` if it has none."""
+    id = single.id
+    return (type(id), id) if isinstance(id, int | str) else None
+
+
+def requests_in(raw: bytes, message: Message) -> dict[Key, bytes]:
+    """Return the ids of the requests in a message, each with its original bytes."""
+    found: dict[Key, bytes] = {}
+    if isinstance(message, Batch):
+        pairs: Iterator[tuple[Single, bytes]] = zip(message.items, raw_json.elements(raw), strict=False)
+    else:
+        pairs = iter(((message, raw),))
+    for single, text in pairs:
+        if isinstance(single, Request) and (key := key_of(single)) is not None:
+            found[key] = raw_json.value_bytes(text, _ID) or raw_json.written(key[1])
+    return found
+
+
+def answers_in(message: Message) -> Iterator[Key]:
+    """Yield the ids that a message answers."""
+    for single in singles(message):
+        if isinstance(single, Response | ErrorResponse) and (key := key_of(single)) is not None:
+            yield key
+
+
+def own_error(id: bytes, why: str) -> bytes:
+    """Return an error of the bridge for the request whose id has the bytes ``id``."""
+    message = json.dumps(f"mcpproxy: {why}", ensure_ascii=False).encode("utf-8", "replace")
+    return b'{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}' % (id, ERROR_CODE, message)

@@ -1,0 +1,139 @@
+"""The event streams of one session over HTTP: numbered, kept for a while, resumed by ``Last-Event-ID``.
+
+An event id is ``STREAM-NUMBER``, so that it names the stream and the place in it. It names no session: ids of
+sessions are secrets.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Final
+
+from mcpproxy.errors import McpProxyError
+
+KEPT_BYTES: Final = 4 << 20
+"""How many bytes of events a stream keeps for a client that comes back."""
+
+
+class GoneEventsError(McpProxyError):
+    """The events after the ``Last-Event-ID`` are not kept any more, or never existed."""
+
+
+class ResumableStream:
+    """One stream of a session, read by one connection at a time.
+
+    ``has_ids`` says whether its events have ids; without them, an event is kept only until it is sent.
+    """
+
+    def __init__(self, number: int, *, has_ids: bool) -> None:
+        self.number: Final = number
+        self.has_ids: Final = has_ids
+        self.is_over = False
+        self.is_connected = False
+        self.dropped = 0
+        """How many events were dropped before any connection could take them."""
+        self._events: Final[deque[bytes]] = deque()
+        self._first = 1  # the number of the first event that is kept
+        self._next = 1  # the number of the next event to send
+        self._bytes = 0
+        self._readers = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def last_sent(self) -> int:
+        """The number of the last event that was given to a connection; 0 if there is none."""
+        return self._next - 1
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether there are events that no connection has taken."""
+        return self._next < self._first + len(self._events)
+
+    def put(self, line: bytes) -> None:
+        """Add a message."""
+        self._add(b"event: message\n%bdata: %b\n\n", line)
+
+    def prime(self) -> None:
+        """Add an event without data, which gives the client an id to come back with."""
+        self._add(b"%bdata: %b\n\n", b"")
+
+    def _add(self, form: bytes, line: bytes) -> None:
+        number = self._first + len(self._events)
+        id = b"id: %d-%d\n" % (self.number, number) if self.has_ids else b""
+        event = form % (id, line)
+        self._events.append(event)
+        self._bytes += len(event)
+        self._drop_old()
+        self._notify()
+
+    def _drop_old(self) -> None:
+        """Drop the oldest events beyond the limit; without ids, those that are sent."""
+        while self._events and (
+            (self._bytes > KEPT_BYTES and len(self._events) > 1)
+            or (not self.has_ids and self._first < self._next)
+        ):
+            self._bytes -= len(self._events.popleft())
+            self._first += 1
+            if self._next < self._first:
+                self._next = self._first
+                self.dropped += 1
+
+    def end(self) -> None:
+        """End the stream: no more events will come."""
+        self.is_over = True
+        self._notify()
+
+    def rewind(self, number: int) -> None:
+        """Let the next connection begin after the event ``number``.
+
+        Raises:
+            GoneEventsError: some of the events after it are not kept, or it does not exist.
+        """
+        if not self._first - 1 <= number < self._first + len(self._events):
+            raise GoneEventsError(f"the events after {self.number}-{number} are not kept")
+        self._next = number + 1
+
+    async def read(self) -> AsyncIterator[bytes]:
+        """Yield the events for a new connection, and end the older connection."""
+        self._readers += 1
+        reader = self._readers
+        self._notify()
+        self.is_connected = True
+        try:
+            while reader == self._readers:
+                if self.has_unsent:
+                    event = self._events[self._next - self._first]
+                    self._next += 1
+                    self._drop_old()
+                    yield event
+                elif self.is_over:
+                    return
+                else:
+                    await self._changed.wait()
+        finally:
+            if reader == self._readers:
+                self.is_connected = False
+
+    async def wait(self) -> None:
+        """Wait until there is an event that was not sent, or the stream is over."""
+        while not (self.has_unsent or self.is_over):
+            await self._changed.wait()
+
+    def _notify(self) -> None:
+        """Wake the waiting readers; the next wait needs an event that is not set."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def position(last_event_id: str) -> tuple[int, int]:
+    """Return the stream and the number that an event id names.
+
+    Raises:
+        GoneEventsError: it is not an id of ours.
+    """
+    stream, dash, number = last_event_id.partition("-")
+    if not (dash and stream.isdecimal() and number.isdecimal() and last_event_id.isascii()):
+        raise GoneEventsError("the Last-Event-ID is not one of this server")
+    if len(last_event_id) > 40:
+        raise GoneEventsError("the Last-Event-ID is not one of this server")
+    return int(stream), int(number)

@@ -1,0 +1,106 @@
+"""What a server checks in the head of a stateless request, and the HTTP status of a JSON-RPC error.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Message, Notification, Request
+from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.replay.client.message_headers import stateless_version
+
+MISMATCH: Final = -32020
+_NO_METHOD: Final = -32601
+_BAD_PARAMS: Final = -32602
+
+_NAME_SOURCE: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_STATUS: Final = {_NO_METHOD: 404, -32020: 400, -32021: 400, -32022: 400}
+"""Code of an error -> the status of the response that it comes in."""
+
+
+def mismatch(
+    message: Request | Notification, fields: Mapping[str, str], mirrors: Mapping[str, Mirrors]
+) -> str:
+    """Return how the header ``fields`` (names in lower case) contradict a request; empty if they do not.
+
+    ``mirrors`` maps the name of a tool to the arguments that a call of it repeats in headers.
+    """
+    version = fields.get("mcp-protocol-version")
+    if version is None:
+        return "MCP-Protocol-Version is missing"
+    if version != stateless_version(message):
+        return "MCP-Protocol-Version is not the version in _meta"
+    if "mcp-method" not in fields:
+        return "Mcp-Method is missing"
+    if fields["mcp-method"] != message.method:
+        return "Mcp-Method is not the method"
+    params = None if isinstance(message.params, Absent) else message.params
+    source = _NAME_SOURCE.get(message.method)
+    name = params.get(source) if source and isinstance(params, dict) else None
+    if isinstance(name, str):
+        if fault := _fault(fields.get("mcp-name"), name):
+            return f"Mcp-Name {fault}"
+        if message.method == "tools/call" and isinstance(params, dict) and name in mirrors:
+            return _parameter_mismatch(params.get("arguments"), fields, mirrors[name])
+    return ""
+
+
+def status_of(message: Message, request: Message) -> int:
+    """Return the status of the response ``message`` to a stateless request."""
+    error = message.error if isinstance(message, ErrorResponse) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    if code == _BAD_PARAMS and isinstance(request, Request) and not _has_capabilities(request):
+        return 400
+    return _STATUS.get(code, 200) if isinstance(code, int) else 200
+
+
+def rejection_of(
+    message: Request, fields: Mapping[str, str], mirrors: Mapping[str, Mirrors]
+) -> "Rejection | None":
+    """Return why a stateless request is not passed on; ``None`` if it is."""
+    if message.method == "initialize":
+        return Rejection(404, _NO_METHOD, "this revision has no initialize")
+    if not stateless_version(message):
+        return Rejection(400, _BAD_PARAMS, f"params._meta has no {VERSION_KEY}")
+    if why := mismatch(message, fields, mirrors):
+        return Rejection(400, MISMATCH, why)
+    return None
+
+
+class Rejection(NamedTuple):
+    """Why a request is not passed on, with the status and the code of the error."""
+
+    status: int
+    code: int
+    why: str
+
+
+def _has_capabilities(request: Request) -> bool:
+    params = request.params
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return isinstance(meta, dict) and CAPABILITIES_KEY in meta
+
+
+def _parameter_mismatch(arguments: JSON, fields: Mapping[str, str], mirrors: Mirrors) -> str:
+    for path, header in mirrors.headers:
+        value = argument(arguments, path)
+        field = fields.get(f"mcp-param-{header.lower()}")
+        if value is None and field is None:
+            continue
+        if value is None:
+            return f"Mcp-Param-{header} repeats an argument that is absent"
+        if fault := _fault(field, value):
+            return f"Mcp-Param-{header} {fault}"
+    return ""
+
+
+def _fault(field: str | None, value: JSON) -> str:
+    """Return what is wrong with a field that has to repeat ``value``, as a clause; empty if nothing is."""
+    if field is None:
+        return "is missing"
+    if fault := encoding_fault(field):
+        return fault
+    text = decoded(field)
+    return "" if text is not None and means_same(text, value) else "is not the value in the body"

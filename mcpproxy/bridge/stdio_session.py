@@ -1,0 +1,337 @@
+"""One session with a stdio server: which message of the server goes to which response over HTTP.
+
+All messages of a stdio server come on one channel. An answer goes to the POST of its request. Progress, and
+the notifications of a subscription, name their request. For any other message nothing says what it belongs
+to: it goes to the only request that is open, or else to the stream of the GET.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from mcpproxy.bridge.leg import Say
+from mcpproxy.bridge.message_bytes import Key, answers_in, key_of, own_error, singles
+from mcpproxy.bridge.resumable_streams import GoneEventsError, ResumableStream, position
+from mcpproxy.bridge.server_process import ServerProcess
+from mcpproxy.protocol import raw_json
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Absent,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Single,
+    parse,
+)
+from mcpproxy.relay import journal as journals
+
+_MOST_STREAMS: Final = 32
+"""How many streams of POSTs are kept for a client that comes back."""
+
+_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+
+_OF_NO_REQUEST: Final = (
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+)
+"""Notifications that belong to no request, whatever is open."""
+
+
+class PostAnswer:
+    """The response to one POST with requests. ``open`` has the ids of those not answered, and their bytes.
+
+    Until it is known whether the response is one body or a stream, its messages are kept in ``lines``.
+    """
+
+    def __init__(self, requests: dict[Key, bytes], message: Message, stream: ResumableStream) -> None:
+        self.open: Final = dict(requests)
+        self.tokens: Final = tokens_in(message)
+        self.wants_logs: Final = wants_logs(message)
+        self.stream: Final = stream
+        self.lines: Final[list[bytes]] = []
+        self.is_streaming = False
+        self.is_own = False
+        """Whether the bridge itself has answered a request of it."""
+        self._changed = asyncio.Event()
+
+    def give(self, line: bytes, keys: Iterable[Key] = ()) -> None:
+        """Add a message, which answers the requests ``keys``."""
+        for key in keys:
+            self.open.pop(key, None)
+        if self.is_streaming:
+            self.stream.put(line)
+            if not self.open:
+                self.stream.end()
+        else:
+            self.lines.append(line)
+            self._changed.set()
+
+    def begin_stream(self, *, primes: bool) -> None:
+        """Send the messages as events from now on."""
+        self.is_streaming = True
+        if primes:
+            self.stream.prime()
+        for line in self.lines:
+            self.stream.put(line)
+        self.lines.clear()
+        if not self.open:
+            self.stream.end()
+
+    async def wait(self, *, whole: bool) -> None:
+        """Wait for the first message, or with ``whole`` until all requests are answered."""
+        while self.open if whole else not self.lines:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+class StdioSession:
+    """A process of the server, and the client's requests that it works on.
+
+    ``make_process`` starts the process with the functions for its lines and for its exit. Without an ``id``
+    the session belongs to stateless requests, whose streams have no ids.
+
+    Raises:
+        OSError: the process cannot be started.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        make_process: "Callable[[Callable[[bytes], None], Callable[[int], None]], ServerProcess]",
+        say: Say,
+        on_gone: "Callable[[StdioSession], None]",
+    ) -> None:
+        self.id: Final = id
+        self.revision = ""
+        self.is_gone = False
+        self.last_used = time.monotonic()
+        self.get_stream: Final = ResumableStream(0, has_ids=bool(id))
+        self._say: Final = say
+        self._on_gone: Final = on_gone
+        self._answers: Final[dict[Key, PostAnswer]] = {}
+        self._tokens: Final[dict[Key, PostAnswer]] = {}
+        self._given_up: Final[set[Key]] = set()
+        self._streams: Final[OrderedDict[int, ResumableStream]] = OrderedDict()
+        self._last_stream = 0
+        self._initialize: Key | None = None
+        self._said: set[str] = set()
+        self.on_server_message: Callable[[bytes, Message], None] = _ignore
+        self.process: Final = make_process(self._on_line, self._on_exit)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is open, and no client is connected."""
+        return not self._answers and not self.get_stream.is_connected
+
+    def is_free_for(self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool) -> bool:
+        """Whether stateless requests can be told from those that the process works on."""
+        if any(key in self._answers or key in self._given_up for key in requests):
+            return False
+        if any(token in self._tokens for token in tokens):
+            return False
+        # Nothing says which request a log message belongs to.
+        others = set(map(id, self._answers.values()))
+        return not others or not (wants_logs or any(answer.wants_logs for answer in self._answers.values()))
+
+    async def send(self, line: bytes) -> bool:
+        """Write a message without requests to the server. Return false if the server is gone."""
+        self.last_used = time.monotonic()
+        return await self.process.write(line)
+
+    async def ask(self, line: bytes, message: Message, requests: dict[Key, bytes]) -> PostAnswer:
+        """Write a message with these requests to the server, and return what will be its answer."""
+        self.last_used = time.monotonic()
+        self._last_stream += 1
+        stream = ResumableStream(self._last_stream, has_ids=bool(self.id))
+        answer = PostAnswer(requests, message, stream)
+        if isinstance(message, Request) and message.method == "initialize":
+            self._initialize = key_of(message)
+        self._answers.update(dict.fromkeys(requests, answer))
+        self._tokens.update(dict.fromkeys(answer.tokens, answer))
+        if not await self.process.write(line) and self.is_gone:
+            self._refuse(answer, "the server has exited")
+        return answer
+
+    def keep(self, stream: ResumableStream) -> None:
+        """Keep a stream with ids for a client that comes back."""
+        if stream.has_ids:
+            self._streams[stream.number] = stream
+            while len(self._streams) > _MOST_STREAMS:
+                over = next((one for one in self._streams.values() if one.is_over), None)
+                if over is None:
+                    return  # all have open requests
+                del self._streams[over.number]
+
+    def resumed(self, last_event_id: str) -> ResumableStream:
+        """Return the stream of an event, ready to go on after that event.
+
+        Raises:
+            GoneEventsError: the events after it are not kept.
+        """
+        number, event = position(last_event_id)
+        stream = self._streams.get(number) if number else self.get_stream
+        if stream is None:
+            raise GoneEventsError(f"the events after {number}-{event} are not kept")
+        stream.rewind(event)
+        return stream
+
+    async def give_up(self, answer: PostAnswer) -> None:
+        """Cancel stateless requests, because the client has closed the response to them."""
+        for key, id in tuple(answer.open.items()):
+            self._answers.pop(key, None)
+            self._given_up.add(key)  # until its answer comes, nobody else may use this id
+            cancelled = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}' % id
+            await self.process.write(cancelled, journals.CLIENT_OWN)
+        answer.open.clear()
+        self._forget(answer)
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.stop()
+
+    # What the server sends
+
+    def _on_line(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        message = parse(line)
+        if isinstance(message, Malformed):
+            self._say_once("the server wrote a line that is not a message; it is recorded, not passed on")
+            return
+        self.on_server_message(line, message)
+        self.last_used = time.monotonic()
+        text = line.removesuffix(b"\r")
+        if b"\r" in text:
+            text = text.replace(b"\r", b" ")  # it would end the line of an event
+        answered = list(answers_in(message))
+        if answered:
+            self._pass_answers(text, message, answered)
+        else:
+            self._pass_other(text, singles(message)[0])
+
+    def _pass_answers(self, text: bytes, message: Message, keys: list[Key]) -> None:
+        answers = {id(self._answers[key]): self._answers[key] for key in keys if key in self._answers}
+        if len(answers) > 1:  # a batch with answers to several POSTs
+            for element in raw_json.elements(text):
+                self._on_line(element)
+            return
+        answer = next(iter(answers.values()), None)
+        if self._initialize in keys and isinstance(message, Response):
+            version = message.result.get("protocolVersion") if isinstance(message.result, dict) else None
+            self.revision = version if isinstance(version, str) else ""
+        for key in keys:
+            self._answers.pop(key, None)
+            self._given_up.discard(key)
+        if answer is None:
+            self._say_once(
+                "the server answered a request that nobody waits for; it is recorded, not passed on"
+            )
+            return
+        answer.give(text, keys)
+        if not answer.open:
+            self._forget(answer)
+
+    def _pass_other(self, text: bytes, single: Single) -> None:
+        answer = self._answer_for(single)
+        if answer is not None:
+            answer.give(text)
+        elif self.id:
+            dropped = self.get_stream.dropped
+            self.get_stream.put(text)
+            if self.get_stream.dropped > dropped:
+                self._say_once("the client does not read the stream of the GET; old messages are dropped")
+        else:
+            self._say_once(
+                "the server sent a message that belongs to no stateless request; it is not passed on"
+            )
+
+    def _answer_for(self, single: Single) -> PostAnswer | None:
+        """Return the open response that a notification or request of the server belongs to."""
+        subscription = _key(_meta_of(single, _SUBSCRIPTION))
+        if subscription is not None:
+            return self._answers.get(subscription)
+        if isinstance(single, Notification) and single.method == "notifications/progress":
+            token = _key(_member(single, "progressToken"))
+            return self._tokens.get(token) if token is not None else None
+        if isinstance(single, Notification) and single.method == "notifications/cancelled" and not self.id:
+            torn_down = _key(_member(single, "requestId"))
+            return self._answers.get(torn_down) if torn_down is not None else None
+        if isinstance(single, Notification) and single.method in _OF_NO_REQUEST and self.id:
+            return None
+        answers = {id(answer): answer for answer in self._answers.values()}
+        if len(answers) == 1:
+            return next(iter(answers.values()))
+        if not self.id or self.get_stream.is_connected or not answers:
+            return None
+        return list(answers.values())[-1]  # better than a stream that nobody reads
+
+    # The end
+
+    def _on_exit(self, code: int) -> None:
+        self.is_gone = True
+        how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
+        for answer in {id(answer): answer for answer in self._answers.values()}.values():
+            self._refuse(answer, f"the server {how}")
+        self._answers.clear()
+        self.get_stream.end()
+        for stream in self._streams.values():
+            stream.end()
+        self._on_gone(self)
+
+    def _refuse(self, answer: PostAnswer, why: str) -> None:
+        """PostAnswer all open requests of a POST with an error of ours."""
+        answer.is_own = True
+        for key, id in tuple(answer.open.items()):
+            self._answers.pop(key, None)
+            answer.give(own_error(id, why), (key,))
+        self._forget(answer)
+
+    def _forget(self, answer: PostAnswer) -> None:
+        for token in answer.tokens:
+            if self._tokens.get(token) is answer:
+                del self._tokens[token]
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
+
+
+def _token_of(single: Single) -> Key | None:
+    return _key(_meta_of(single, "progressToken")) if isinstance(single, Request) else None
+
+
+def tokens_in(message: Message) -> list[Key]:
+    """Return the progress tokens of the requests in a message."""
+    return [token for single in singles(message) if (token := _token_of(single)) is not None]
+
+
+def wants_logs(message: Message) -> bool:
+    """Whether a stateless request asks for log messages."""
+    return any(_meta_of(single, _LOG_LEVEL) is not None for single in singles(message))
+
+
+def _member(single: Single, name: str) -> JSON:
+    if not isinstance(single, Request | Notification) or isinstance(single.params, Absent):
+        return None
+    return single.params.get(name) if isinstance(single.params, dict) else None
+
+
+def _meta_of(single: Single, name: str) -> JSON:
+    meta = _member(single, "_meta")
+    return meta.get(name) if isinstance(meta, dict) else None
+
+
+def _key(value: JSON) -> Key | None:
+    return (type(value), value) if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def _ignore(raw: bytes, message: Message) -> None:
+    del raw, message

@@ -1,0 +1,91 @@
+"""``mcpproxy check --out``: many recordings judged one by one, each with a file of its own for the result."""
+
+import argparse
+import os
+from collections import Counter
+from typing import Final
+
+from mcpproxy.base.style import count, tally
+from mcpproxy.cli import parallel
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.fleet.judge import judge_engine
+from mcpproxy.fleet.judge.judge_guard import JudgeJob, Limits
+from mcpproxy.fleet.judge.judge_results import open_results
+from mcpproxy.fleet.judge.judge_rules import JudgeRules
+from mcpproxy.fleet.judge.shard import Shard
+from mcpproxy.fleet.judge.shard_corpus import FleetRecording, location, open_corpus
+
+_REPORTS: Final = ("output", "baseline", "write_baseline", "session", "strict")
+"""Options of a report, which is not made here."""
+
+
+def run(options: argparse.Namespace, rules: JudgeRules) -> int:
+    """Judge the recordings of a shard that have no result yet; return 2 if some could not be judged.
+
+    Raises:
+        McpProxyError: the options do not fit together, or the recordings cannot be judged at all.
+    """
+    _check(options)
+    engine_name: str = options.engine or "local"
+    judge_engine.check_installed(engine_name)
+    rules = _absolute(rules)
+    rules.load()
+    source, out = location(options.paths[0]), location(options.out)
+    job = JudgeJob(source, out, rules, rules.key(), Limits(options.timeout, options.memory << 20))
+    shard: Shard = options.shard or Shard()
+    wanted = list(shard.of(open_corpus(source).recordings()))
+    results = open_results(out, job.key)
+    done = set(results.names())
+    left = [recording for recording in wanted if recording.name not in done]
+    code = _judge(engine_name, job, left, len(wanted) - len(left), options.workers or parallel.processors())
+    emit([f"Results: {results.where}"])
+    return code
+
+
+def _judge(engine_name: str, job: JudgeJob, recordings: list[FleetRecording], done: int, workers: int) -> int:
+    statuses: Counter[str] = Counter()
+    frames = errors = warnings = infos = 0
+    for result in judge_engine.judge_all(engine_name, job, recordings, min(workers, len(recordings) or 1)):
+        statuses[result.status] += 1
+        frames, errors = frames + result.frames, errors + result.errors
+        warnings, infos = warnings + result.warnings, infos + result.infos
+        if result.status in ("unreadable", "skipped"):
+            named = result.reason.startswith(f"{result.name}:")
+            tell(result.reason if named else f"{result.name}: {result.reason}")
+    lines = [
+        f"{tally(errors, warnings, infos)} in {count(statuses['judged'], 'trace')}, {count(frames, 'frame')}"
+    ]
+    if done:
+        lines.append(f"{count(done, 'trace')} had a result already.")
+    if statuses["unfinished"]:
+        lines.append(f"{count(statuses['unfinished'], 'trace')} did not end yet: judged by a later run.")
+    if statuses["unreadable"]:
+        lines.append(f"{count(statuses['unreadable'], 'trace')} cannot be read; the result says why.")
+    if statuses["skipped"]:
+        lines.append(f"{count(statuses['skipped'], 'trace')} could not be judged.")
+    emit(lines)
+    return 2 if statuses["skipped"] else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    if not options.out:
+        raise UsageError(f"check --engine {options.engine}", "needs a place for the results", "add --out DIR")
+    if len(options.paths) != 1:
+        raise UsageError("check --out", "judges the recordings of one folder or URL", "name one")
+    for name in _REPORTS:
+        if getattr(options, name):
+            option = "--" + name.replace("_", "-")
+            raise UsageError("check --out", f"{option} is for a report", "leave one of the two out")
+
+
+def _absolute(rules: JudgeRules) -> JudgeRules:
+    """Return the rules with absolute paths, because a worker may be in another folder."""
+    return JudgeRules(
+        rules.select,
+        rules.ignore,
+        rules.extend,
+        tuple(map(os.path.abspath, rules.rules)),
+        os.path.abspath(rules.versions) if rules.versions else "",
+        os.path.abspath(rules.pins) if rules.pins else "",
+    )

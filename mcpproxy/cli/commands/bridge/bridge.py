@@ -1,0 +1,166 @@
+"""``mcpproxy bridge URL`` and ``mcpproxy bridge --stdio -- COMMAND``.
+
+``bridge URL`` is two processes. The outer one is the relay of ``mcpproxy run``, which does all that a wrapped
+stdio server needs, with the inner one as its server. The inner one speaks HTTP.
+"""
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.commands.bridge.options import BridgeOptions, parse
+from mcpproxy.cli.commands.http import open_listener
+from mcpproxy.relay.journal import quoted
+from mcpproxy.relay.open_files import raise_limit
+
+if TYPE_CHECKING:
+    import mmap
+
+    from mcpproxy.relay.journal import Journal
+
+
+def run(argv: list[str]) -> int:
+    """Carry messages until the client or the server ends the session. Return the exit code.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or a recording cannot be written.
+    """
+    options = parse(argv)
+    if sys.platform == "win32":
+        raise UsageError("bridge", "not available on Windows", "use it in WSL")
+    if options.command:
+        return _run_before_stdio(options)
+    if options.is_inside:
+        return _run_inside(options)
+    return _run_outside(options, argv)
+
+
+def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
+    """Relay between the client and the inner process, and record what they say on stdio."""
+    from mcpproxy.relay.stdio import relay
+
+    recording = options.recording
+    shown = ["mcpproxy", "bridge", options.shown_url]
+    members = {
+        "transport": quoted("stdio"),
+        "command": "[" + ",".join(map(quoted, shown)) + "]",
+        **recording.members(),
+    }
+    make_relay = None
+    if enforced := recording.lists["--enforce"]:
+        from mcpproxy.cli.enforce_options import enforcing_relay_factory
+
+        make_relay = enforcing_relay_factory("bridge", enforced, recording.rule_options)
+    trace, journal, greeting = recording.of_part("stdio").begin(f"{options.label}-stdio", members)
+
+    def record(wake_fd: int, asleep: "mmap.mmap") -> None:
+        from mcpproxy.recorder.process import run as run_recorder
+
+        recording.beside_companions(
+            trace,
+            lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="stdio leg"),
+        )
+
+    inner = [sys.executable, "-P", "-m", "mcpproxy", "bridge", "--inside", *argv]
+    return relay.run(
+        inner,
+        journal,
+        record if journal else None,
+        quiet=recording.is_quiet,
+        greeting=f"stdio leg: {greeting}",
+        make_relay=make_relay,
+    )
+
+
+def _run_inside(options: BridgeOptions) -> int:
+    """Speak HTTP with the server, and stdio with the outer process."""
+    from urllib.parse import urlsplit
+
+    from mcpproxy.bridge.leg import Leg, StderrLines
+
+    recording = options.recording
+    names = [name for name, _ in options.headers]
+    members = {
+        "transport": quoted("http"),
+        "mode": quoted("reverse"),
+        "endpoint": quoted(urlsplit(options.url).path or "/"),
+        "upstream": quoted(options.shown_url),
+        "secret_fields": "[" + ",".join(map(quoted, names)) + "]",
+        "command": "[]",
+        **recording.members(),
+    }
+    trace, journal, greeting = recording.of_part("http").begin(f"{options.label}-http", members)
+
+    def record(wake_fd: int, asleep: "mmap.mmap") -> None:
+        from mcpproxy.recorder.process import run as run_recorder
+
+        run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="HTTP leg")
+
+    stderr = StderrLines(is_quiet=recording.is_quiet)
+    leg = Leg(journal, record if journal else None, stderr)
+    stderr.say(f"HTTP leg: {greeting}")
+    if options.is_insecure:
+        stderr.say(
+            "WARNING: --insecure: the server's certificate is not checked; anybody could be in between"
+        )
+    from mcpproxy.bridge import remote_process  # after the recorder was forked, which does not need it
+
+    return remote_process.run(options.url, options.headers, leg, stderr, is_insecure=options.is_insecure)
+
+
+def _run_before_stdio(options: BridgeOptions) -> int:
+    """Serve HTTP, with a process of the command for each session."""
+    from mcpproxy.bridge.leg import Leg, StderrLines
+
+    if shutil.which(options.command[0]) is None:
+        raise UsageError(options.command[0], "no such command", "check its spelling and PATH")
+    recording = options.recording
+    raise_limit()
+    listener = open_listener(options.host, options.port)
+    host, port = listener.getsockname()[:2]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    command = "[" + ",".join(map(quoted, options.command)) + "]"
+    members = {
+        "transport": quoted("http"),
+        "mode": quoted("reverse"),
+        "listen": quoted(f"http://{address}"),
+        "endpoint": quoted(options.endpoint),
+        "upstream": quoted(""),
+        "command": command,
+        **recording.members(),
+    }
+    trace, journal, greeting = recording.of_part("http").begin(f"{options.label}-http", members)
+
+    def record(wake_fd: int, asleep: "mmap.mmap") -> None:
+        from mcpproxy.recorder.process import run as run_recorder
+
+        recording.beside_companions(
+            trace,
+            lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="HTTP leg"),
+        )
+
+    def begin(number: int) -> "tuple[str, Journal | None, str]":
+        session_members = {"transport": quoted("stdio"), "command": command, **recording.members()}
+        return recording.of_part(f"stdio-{number}").begin(f"{options.label}-stdio", session_members)
+
+    stderr = StderrLines(is_quiet=recording.is_quiet)
+    leg = Leg(journal, record if journal else None, stderr)
+    stderr.say(f"HTTP leg: {greeting}")
+    stderr.say(
+        f"listening on http://{address}{options.endpoint} -> {options.command[0]}, one process a session"
+    )
+    from mcpproxy.bridge import http_process  # after the recorder was forked, which does not need it
+
+    settings = http_process.BridgeSettings(
+        command=options.command,
+        host=options.host,
+        endpoint=options.endpoint,
+        origins=options.origins,
+        token=options.token,
+        limit=options.limit,
+        idle_s=options.idle_s,
+        grace_s=options.grace_s,
+    )
+    recorder_options = ["--live", recording.live, *(["--quiet"] if recording.is_quiet else [])]
+    return http_process.run(settings, listener, leg, begin, recorder_options, stderr)

@@ -1,0 +1,69 @@
+"""``mcpproxy export parquet``: recordings as tables, for DuckDB, Spark, pandas and others."""
+
+import os
+from typing import Final
+
+from mcpproxy.base.style import count
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import tell
+from mcpproxy.errors import McpProxyError
+from mcpproxy.fleet import urls
+from mcpproxy.fleet.columns import columns_installed
+from mcpproxy.fleet.judge.judge_results import open_results
+from mcpproxy.fleet.judge.shard import Shard, shard
+from mcpproxy.fleet.judge.shard_corpus import open_corpus
+
+EPILOG: Final = """\
+The folder OUT gets the tables recordings, frames, findings and tools, without the content of messages, in
+folders for each day and server. Run it again to add the recordings that are not in them yet.
+mcpproxy/fleet/columns/report_queries/README.md describes the columns, and has queries.
+
+  mcpproxy export parquet recordings/ -o columns/
+  mcpproxy export parquet recordings/ -o columns/ --findings findings/0.1.0-47a9c4684b2a9c8b"""
+
+
+def run(argv: list[str]) -> int:
+    """Add recordings to tables; return 2 if one of them could not be read.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the tables cannot be written.
+    """
+    parser = Parser("export parquet", "Write recordings as tables in Parquet.", EPILOG)
+    parser.add_argument("folder", metavar="DIR|URL", help="a folder of recordings")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the folder of the tables")
+    parser.add_argument(
+        "--findings", metavar="RESULTS", help="what check --out found, instead of what was recorded"
+    )
+    parser.add_argument("--shard", type=shard, default=Shard(), metavar="I/N", help="as for check: 3/64")
+    options = parser.parse_args(argv)
+    columns_installed.check("export parquet", "pyarrow")
+    if options.findings and not (urls.is_url(options.findings) or os.path.isdir(options.findings)):
+        raise UsageError(options.findings, "is not a folder", "name a folder that check --out has printed")
+
+    from mcpproxy.fleet.columns import recording_columns
+    from mcpproxy.fleet.columns.columns_writer import ColumnsWriter
+
+    corpus = open_corpus(options.folder)
+    results = open_results(options.findings) if options.findings else None
+    judged = set(results.names()) if results else None
+    writer = ColumnsWriter(options.output, options.shard)
+    left_out = failed = 0
+    for recording in options.shard.of(corpus.recordings()):
+        name = recording.name
+        if name in writer.written:
+            continue
+        if judged is not None and name not in judged:
+            left_out += 1
+            continue
+        try:
+            with corpus.opened(recording) as path:
+                writer.add(name, recording_columns.read(path, name, results.read(name) if results else None))
+        except McpProxyError as error:
+            tell(str(error))
+            failed += 1
+    writer.flush()
+    rows = ", ".join(f"{number:,} {table}" for table, number in writer.rows.items())
+    tell(f"{options.output}: {rows}")
+    if left_out:
+        tell(f"{count(left_out, 'recording')} without a result in {options.findings}: left for a later run")
+    return 2 if failed else 0

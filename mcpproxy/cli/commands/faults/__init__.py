@@ -1,0 +1,1 @@
+"""Commands about faults on purpose and breakpoints."""

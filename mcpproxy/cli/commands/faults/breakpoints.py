@@ -1,0 +1,115 @@
+"""``mcpproxy breakpoints``: the messages that ``--break`` holds in a running session."""
+
+import argparse
+import base64
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.intercept.control import Command, ask
+from mcpproxy.reports.text_table import table
+
+ACTIONS: Final = ("list", "show", "resume", "drop", "edit", "error")
+
+EPILOG: Final = """\
+A message is held until it is answered here, or until --break-timeout is over. The time of the client
+runs on. edit opens the message in $EDITOR, unless --text has the new one.
+
+  mcpproxy --break 'from:client tool:pay' -- python server.py
+  mcpproxy breakpoints
+  mcpproxy breakpoints resume 3
+  mcpproxy breakpoints edit 3 --text '{"jsonrpc":"2.0","id":7,"method":"ping"}'"""
+
+
+def run(argv: list[str]) -> int:
+    """List what is held, or answer one message.
+
+    Raises:
+        McpProxyError: the session does not run, or holds no such message.
+    """
+    options = _arguments(argv)
+    trace = find_traces.one(options.trace)
+    if options.action == "list":
+        emit(_rows(_held(trace, {"do": "list", "starts": True})))
+        return 0
+    command: Command = {"do": options.action, "number": options.number}
+    if options.action in ("show", "edit"):
+        (line,) = _held(trace, {"do": "show", "number": options.number})
+        raw = base64.b64decode(line["base64"])
+        if options.action == "show":
+            emit([visible_lines(_laid_out(raw))])
+            return 0
+        new = options.text.encode() if options.text is not None else _edited(raw)
+        command["base64"] = base64.b64encode(new).decode()
+    elif options.action == "error":
+        command |= {"code": options.code, "message": options.text or "Internal error"}
+    ask(trace, command)
+    return 0
+
+
+def _held(trace: str, command: Command) -> list[dict[str, Any]]:
+    """Return the messages with which a session answers a command."""
+    return cast("list[dict[str, Any]]", ask(trace, command)["held"])
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    description = "Answer the messages that breakpoints hold in a running session."
+    parser = Parser("breakpoints", description, EPILOG)
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (list)")
+    parser.add_argument("number", nargs="?", type=int, help="the number of a message, as listed")
+    parser.add_argument("--trace", metavar="TRACE", help="the recording of the session; default: the latest")
+    parser.add_argument("--text", help="the new message for edit, or the text of an error")
+    parser.add_argument("--code", type=int, default=-32603, help="the code of an error (%(default)s)")
+    options = parser.parse_args(argv)
+    if options.action != "list" and options.number is None:
+        raise UsageError("breakpoints", f"{options.action} needs the number of a message", "see the list")
+    return options
+
+
+def _rows(lines: list[dict[str, Any]]) -> list[str]:
+    if not lines:
+        return ["nothing is held"]
+    rows = [("NO.", "FROM", "HELD", "LEFT", "MESSAGE")]
+    for line in lines:
+        text = visible(base64.b64decode(line["start"]).decode("utf-8", "replace"))
+        left = f"{line['left_s']:.0f} s, then {line['then']}"
+        rows.append((str(line["number"]), line["from"], f"{line['held_s']:.1f} s", left, text))
+    return table(rows, terminal_style(), right={0})
+
+
+def _laid_out(raw: bytes) -> str:
+    try:
+        value: object = json.loads(raw)
+    except ValueError:
+        return raw.decode("utf-8", "replace")
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _edited(raw: bytes) -> bytes:
+    """Let the user change a message in an editor.
+
+    Raises:
+        UsageError: there is no editor, or it has failed.
+    """
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "message.json")
+        with open(path, "wb") as file:
+            file.write(raw + b"\n")
+        try:
+            code = subprocess.call([*editor, path])
+        except OSError as error:
+            fact = f"{editor[0]} cannot be started ({error.strerror})"
+            raise UsageError("breakpoints", fact, "set EDITOR, or give --text") from None
+        if code:
+            raise UsageError("breakpoints", f"{editor[0]} ended with {code}", "the message is still held")
+        with open(path, "rb") as file:
+            return file.read().strip()

@@ -1,0 +1,1 @@
+"""Commands for recordings in object stores."""

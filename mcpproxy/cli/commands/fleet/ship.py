@@ -1,0 +1,111 @@
+"""``mcpproxy ship``: copy the closed recordings of a folder to an object store, each exactly once."""
+
+import os
+import signal
+from collections.abc import Callable
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
+from mcpproxy.cli.arguments import Parser, UsageError, age, seconds
+from mcpproxy.cli.terminal import tell
+from mcpproxy.fleet import urls
+
+if TYPE_CHECKING:
+    from mcpproxy.fleet.ship import Shipper
+
+EPILOG: Final = """\
+URL is a folder of a store: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, file:///folder.
+Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on), or from the
+identity that a cloud gives to the machine.
+
+  mcpproxy ship recordings/ s3://bucket/mcp            once: what is closed now
+  mcpproxy ship recordings/ s3://bucket/mcp --watch    until SIGTERM: a sidecar
+  mcpproxy verify s3://bucket/mcp                      whether everything is there, unchanged
+
+exit codes: 0 everything that is closed was shipped, 2 something was not"""
+
+_PAUSE_S: Final = 10.0
+_GRACE_S: Final = 20.0
+
+
+def run(argv: list[str]) -> int:
+    """Ship a folder, once or until a signal."""
+    parser = Parser("ship", "Ship the closed recordings of a folder to an object store.", EPILOG)
+    add = parser.add_argument
+    add("folder", metavar="DIR", help="the folder of recordings")
+    add("url", metavar="URL", help="where they go")
+    add("--watch", action="store_true", help="go on until SIGTERM or SIGINT")
+    add("--every", type=seconds, default=_PAUSE_S, metavar="S", help="with --watch: seconds in between (10)")
+    add(
+        "--grace",
+        type=seconds,
+        default=_GRACE_S,
+        metavar="S",
+        help="with --watch: seconds for the last recordings to end after the signal (20)",
+    )
+    add(
+        "--delete-after",
+        type=age,
+        metavar="AGE",
+        help="delete files that nobody changed for so long (0s, 12h, 7d), after their objects were read back",
+    )
+    add("--redact", action="store_true", help="mask what looks like a secret, as redact --preset secrets")
+    add("--chain", default="", metavar="NAME", help="the chain of manifests (default: machine and folder)")
+    options = parser.parse_args(argv)
+    urls.check("ship", options.url)
+    if not os.path.isdir(options.folder):
+        raise UsageError(options.folder, "no such folder", "name a folder of recordings")
+    if options.chain and not urls.is_plain(options.chain):
+        raise UsageError("--chain", "takes letters, digits, ., - and _", "choose another")
+
+    def opened() -> "Shipper":
+        from mcpproxy.fleet.ship import Shipper
+
+        return Shipper(
+            options.folder,
+            options.url,
+            masks=options.redact,
+            delete_after_s=options.delete_after,
+            chain=options.chain,
+        )
+
+    if options.watch:
+        return _watch(
+            opened, f"{options.folder} to {options.url}", pause_s=options.every, grace_s=options.grace
+        )
+    return _once(opened())
+
+
+def _once(shipper: "Shipper") -> int:
+    from mcpproxy.fleet.watch import NOT_OURS, summary
+
+    try:
+        done = shipper.ship()
+    except OSError as fault:
+        raise UsageError(shipper.folder, (fault.strerror or str(fault)).lower(), "see to it") from None
+    for name, fault in done.faults.items():
+        tell(visible(f"{name}: {fault}"))
+    tell(summary(done, shipper))
+    for name in done.strangers:
+        tell(visible(f"{name}: {NOT_OURS}"))
+    if done.running:
+        tell(f"{count(done.running, 'recording')} still being made; ship again when they have ended")
+    return 2 if done.faults else 0
+
+
+def _watch(opened: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
+    from mcpproxy.fleet.watch import watch
+
+    stop = Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    tell(visible(f"shipping {what}"))
+    return watch(opened, stop, tell, pause_s=pause_s, grace_s=grace_s)

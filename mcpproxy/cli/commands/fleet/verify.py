@@ -1,0 +1,65 @@
+"""``mcpproxy verify``: whether everything that was shipped to an object store is there, unchanged."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.style import count, size
+from mcpproxy.base.visible import visible
+from mcpproxy.cli.arguments import Parser, age
+from mcpproxy.cli.terminal import emit
+from mcpproxy.fleet import urls
+
+if TYPE_CHECKING:
+    from mcpproxy.fleet.verify import Verified
+
+EPILOG: Final = """\
+Every file is read and compared with its manifest, and every chain of manifests is followed. The head of a
+chain stands for all of it: keep it elsewhere, and name it the next time.
+
+  mcpproxy verify s3://bucket/mcp
+  mcpproxy verify s3://bucket/mcp --head 4f1e... --grace 10m
+
+exit codes: 0 everything is as it was shipped, 1 something is not, 2 the store cannot be read"""
+
+
+def run(argv: list[str]) -> int:
+    """Verify one folder of a store."""
+    parser = Parser("verify", "Verify what mcpproxy ship has shipped.", EPILOG)
+    add = parser.add_argument
+    add("url", metavar="URL", help="the folder of a store, as it was named to ship")
+    add("--head", action="append", default=[], metavar="SHA256", help="a head that was printed earlier")
+    add("--grace", type=age, default=0.0, metavar="AGE", help="files so new may wait for their manifest (0s)")
+    add("--json", action="store_true", help="one JSON object")
+    options = parser.parse_args(argv)
+    urls.check("verify", options.url)
+    from mcpproxy.fleet.store import Store
+    from mcpproxy.fleet.verify import verify
+
+    store = Store(options.url)
+    found = verify(store, now_s=time.time(), grace_s=options.grace, expected=options.head)
+    emit(_as_json(found) if options.json else _as_text(found, store.url))
+    return 1 if found.faults else 0
+
+
+def _as_json(found: "Verified") -> Iterator[str]:
+    import json
+
+    yield json.dumps(asdict(found), indent=2)
+
+
+def _as_text(found: "Verified", url: str) -> Iterator[str]:
+    for fault in found.faults:
+        yield visible(f"{fault.kind:<10}{fault.key}: {fault.text}")
+    for key in found.on_the_way:
+        yield visible(f"new       {key}: its manifest is not there yet")
+    for name, (length, head) in found.heads.items():
+        yield visible(f"chain {name}: {count(length, 'manifest')}, head {head}")
+    what = f"{count(found.files, 'file')} of {count(found.recordings, 'recording')}, {size(found.bytes)}"
+    if not found.heads and not found.faults:
+        yield f"{url}: nothing was shipped to here"
+    elif found.faults:
+        yield f"{url}: {what}; {count(len(found.faults), 'fault')}"
+    else:
+        yield f"{url}: {what}, all there and unchanged"

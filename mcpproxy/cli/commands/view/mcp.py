@@ -1,0 +1,92 @@
+"""``mcpproxy mcp``: recordings for agents, by an MCP server that only reads."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base import paths
+from mcpproxy.cli.arguments import Parser, UsageError, address
+from mcpproxy.cli.terminal import tell
+
+if TYPE_CHECKING:
+    from mcpproxy.agents.recording_server import RecordingServer
+
+EPILOG: Final = """\
+The server speaks on stdin and stdout, so a host starts it:
+
+  {"mcpServers": {"recordings": {"command": "mcpproxy", "args": ["mcp"]}}}
+
+It reads recordings and writes nothing. What looks like a secret is masked. Over HTTP each request needs the
+token that is printed, as Authorization: Bearer TOKEN; MCPPROXY_MCP_TOKEN sets it."""
+
+TOKEN: Final = "MCPPROXY_MCP_TOKEN"
+"""The environment variable with a token of the user's own."""
+
+_SHORTEST_TOKEN: Final = 16
+
+
+def run(argv: list[str]) -> int:
+    """Serve agents until the client leaves, or until interrupted."""
+    parser = Parser("mcp", "Give recordings to agents: an MCP server that lists, finds and explains.", EPILOG)
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help="the folder with the recordings (the state directory)"
+    )
+    parser.add_argument(
+        "--http", metavar="HOST:PORT", help="Streamable HTTP at this address instead of stdio; port 0: any"
+    )
+    parser.add_argument(
+        "--allow-validate",
+        action="store_true",
+        help="also a tool that tests servers: it starts commands that the agent names",
+    )
+    options = parser.parse_args(argv)
+    folder: str = options.folder or paths.state_dir()
+    if options.folder and not os.path.isdir(folder):
+        fact = "not a folder" if os.path.exists(folder) else "no such folder"
+        raise UsageError(folder, fact, "name a folder of recordings")
+    host, port = address("--http", options.http) if options.http else ("", 0)
+    token = os.environ.get(TOKEN, "")
+    if options.http and token and len(token) < _SHORTEST_TOKEN:
+        raise UsageError(TOKEN, "is easy to guess", f"set {_SHORTEST_TOKEN} characters or more")
+    if find_spec("mcp") is None or find_spec("mcp_types") is None:
+        install = "install it with: python -m pip install 'mcpproxy[mcp]'"
+        raise UsageError("mcp", "the package mcp, version 2, is not installed", install)
+
+    from mcpproxy.agents.recording_library import RecordingLibrary
+
+    library = RecordingLibrary(folder)
+    # The ends of all recordings are read before the first question, while the SDK is imported.
+    threading.Thread(target=library.recordings, daemon=True).start()
+    from mcpproxy.agents.recording_server import RecordingServer
+
+    server = RecordingServer(library, allows_validate=options.allow_validate)
+    if options.http:
+        _serve_http(server, options.http, host, port, token)
+    else:
+        # A thread waits for stdin; only the end of the process ends that, and there is nothing to undo.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        asyncio.run(server.serve_stdio())
+    return 0
+
+
+def _serve_http(server: "RecordingServer", given: str, host: str, port: int, token: str) -> None:
+    from mcpproxy.agents import http
+    from mcpproxy.ui.page_server import PageServer
+
+    try:
+        page = PageServer(host, port, token)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(given, reason, "choose another address with --http") from None
+    if not page.is_local:
+        tell("other machines can reach this server; who has its token can read every recording in the folder")
+    sys.stdout.write(f"{page.address_of(http.PATH)}\n")
+    if not token:
+        sys.stdout.write(f"Authorization: Bearer {page.token}\n")
+    sys.stdout.flush()
+    page.run(http.app(server), refusal=http.WITHOUT_TOKEN)

@@ -1,0 +1,1 @@
+"""Recordings as tables, and the questions that are asked of them."""

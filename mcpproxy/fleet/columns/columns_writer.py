@@ -1,0 +1,141 @@
+"""Writes recordings as Parquet: ``TABLE/date=2026-11-22/server=NAME/part-….parquet`` in a folder.
+
+A file holds the rows of many recordings. The files of one flush belong together: a list of them, written last
+into ``_written``, says that they are whole and which recordings they hold. Files that no list names are left
+from a run that was killed; the next run deletes them. So a recording is in the tables exactly once.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Final
+from urllib.parse import quote
+
+from mcpproxy.base import files
+from mcpproxy.errors import UsageError
+from mcpproxy.fleet.columns.columns_arrow import Table, pa, pq
+from mcpproxy.fleet.columns.columns_schema import TABLES, VERSION, in_file
+from mcpproxy.fleet.columns.recording_columns import RecordingColumns
+from mcpproxy.fleet.judge.shard import Shard
+
+WRITTEN: Final = "_written"
+"""The folder of the lists."""
+
+_GROUP_ROWS: Final = 128 << 10
+_FLUSH_ROWS: Final = 1 << 20
+_FLUSH_RECORDINGS: Final = 20_000
+"""After so many rows or recordings what is in memory is written."""
+
+_LONGEST_NAME: Final = 200
+
+
+class ColumnsWriter:
+    """The tables in ``folder``, to which the recordings of one shard are added.
+
+    Raises:
+        UsageError: the folder holds something else, or tables of another version.
+    """
+
+    def __init__(self, folder: str, shard: Shard) -> None:
+        self._folder: Final = folder
+        self._prefix: Final = f"part-{shard.index}of{shard.count}-"
+        self.written: Final[set[str]] = set()
+        """The names of the recordings that are in the tables."""
+        self.rows: Final = dict.fromkeys(TABLES, 0)
+        """How many rows this writer has added to each table."""
+        self._next = 1
+        self._waiting: dict[tuple[str, str, str], list[Table]] = {}
+        self._waiting_names: list[str] = []
+        self._waiting_rows = 0
+        try:
+            self._open()
+        except OSError as error:
+            raise _refused(folder, error) from None
+
+    def add(self, name: str, columns: RecordingColumns) -> None:
+        """Add a recording."""
+        for table, rows in columns.tables.items():
+            if rows.num_rows:
+                self._waiting.setdefault((table, columns.date, columns.server), []).append(rows)
+                self._waiting_rows += rows.num_rows
+                self.rows[table] += rows.num_rows
+        self._waiting_names.append(name)
+        if self._waiting_rows >= _FLUSH_ROWS or len(self._waiting_names) >= _FLUSH_RECORDINGS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was added.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        if not self._waiting_names:
+            return
+        stem = f"{self._prefix}{self._next:06}"
+        try:
+            paths = [
+                self._write(table, date, server, stem, parts)
+                for (table, date, server), parts in sorted(self._waiting.items(), key=lambda item: item[0])
+            ]
+            listed = {"columns": VERSION, "recordings": self._waiting_names, "files": paths}
+            where = os.path.join(self._folder, WRITTEN, f"{stem}.json")
+            files.replace(where, [json.dumps(listed).encode()])
+        except OSError as error:
+            raise _refused(self._folder, error) from None
+        self.written.update(self._waiting_names)
+        self._waiting, self._waiting_names, self._waiting_rows = {}, [], 0
+        self._next += 1
+
+    def _write(self, table: str, date: str, server: str, stem: str, parts: list[Table]) -> str:
+        folder = os.path.join(table, f"date={date}", f"server={_folder_name(server)}")
+        os.makedirs(os.path.join(self._folder, folder), exist_ok=True)
+        path = os.path.join(folder, f"{stem}.parquet")
+        rows = pa.concat_tables(parts).cast(in_file(TABLES[table]))
+        whole = os.path.join(self._folder, path)
+        with pq.ParquetWriter(whole, rows.schema, compression="zstd", store_schema=False) as writer:
+            writer.add_key_value_metadata({"mcpproxy.columns": str(VERSION)})
+            writer.write_table(rows, row_group_size=_GROUP_ROWS)
+        return path.replace(os.sep, "/")
+
+    def _open(self) -> None:
+        lists = os.path.join(self._folder, WRITTEN)
+        if os.path.isdir(self._folder) and os.listdir(self._folder) and not os.path.isdir(lists):
+            raise UsageError(self._folder, "holds other files", "name a new folder")
+        os.makedirs(lists, exist_ok=True)
+        stems: set[str] = set()
+        for name in sorted(os.listdir(lists)):
+            if not name.endswith(".json"):
+                continue
+            with open(os.path.join(lists, name), "rb") as file:
+                listed = json.load(file)
+            if listed["columns"] != VERSION:
+                fact = f"has tables of version {listed['columns']}, and this mcpproxy writes {VERSION}"
+                raise UsageError(self._folder, fact, "name a new folder")
+            self.written.update(listed["recordings"])
+            stems.add(name.removesuffix(".json"))
+        for path in self._parts():
+            stem = os.path.basename(path).removesuffix(".parquet")
+            if stem not in stems:
+                os.unlink(path)
+            else:
+                self._next = max(self._next, int(stem.removeprefix(self._prefix)) + 1)
+
+    def _parts(self) -> Iterator[str]:
+        """Yield the paths of the files that this shard has written."""
+        for table in TABLES:
+            for where, _, names in os.walk(os.path.join(self._folder, table)):
+                yield from (os.path.join(where, name) for name in names if name.startswith(self._prefix))
+
+
+def _folder_name(server: str) -> str:
+    """Return the name of a server as the name of a folder, as readers of such folders decode it."""
+    name = quote(server, safe="")
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return quote(server[: _LONGEST_NAME // 12], safe="") + "-" + sha256(server.encode()).hexdigest()[:16]
+
+
+def _refused(folder: str, error: OSError) -> UsageError:
+    fact = f"the tables cannot be written: {(error.strerror or str(error)).lower()}"
+    return UsageError(folder, fact, "see to it and run it again")

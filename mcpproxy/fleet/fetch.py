@@ -1,0 +1,253 @@
+"""Recordings of an object store as files: found, fetched into a folder, and kept in a cache for readers.
+
+A recording in the store is one object, or several if it was rotated, compressed (``.jsonl.zst``) or not
+(``.jsonl``). What is fetched is bounded, and its names are safe, whoever has written the objects.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from mcpproxy.base import files, paths
+from mcpproxy.errors import UsageError
+from mcpproxy.fleet import urls
+
+if TYPE_CHECKING:
+    from mcpproxy.fleet.store import Store, StoredObject
+
+PLAIN: Final = ".jsonl"
+PACKED: Final = ".jsonl.zst"
+
+LARGEST_FILE_BYTES: Final = 8 << 30
+"""How large one file of a recording may be, decompressed."""
+CACHE_BYTES: Final = 16 << 30
+"""How much the cache may hold; the files that were fetched first make room."""
+
+_OURS: Final = ("manifests", "findings", "columns")
+"""The folders of a shipped prefix that hold something else than recordings."""
+_PART: Final = re.compile(r"(.+)\.(\d{1,9})\.jsonl(?:\.zst)?")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=@+-]")
+_THREADS: Final = 8
+_MANY: Final = 20
+_STEP_BYTES: Final = 1024
+"""How much is decompressed at once. It becomes at most 32 MiB, however hostile it is."""
+_WINDOW_BYTES: Final = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One recording in a store: the keys of its files, in order."""
+
+    keys: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The key of the first file, which names the recording."""
+        return self.keys[0]
+
+
+def units(objects: Iterable["StoredObject"]) -> list[Unit]:
+    """Return the recordings among ``objects``, sorted by their keys.
+
+    ``NAME.2.jsonl`` and ``NAME.3.jsonl`` belong to ``NAME.jsonl`` in the same folder, if it is there.
+    """
+    keys = {each.key for each in objects if is_recording(each.key)}
+    stems = {_without_suffix(key) for key in keys}
+    parts: dict[str, list[tuple[int, str]]] = {}
+    for key in keys:
+        found = _PART.fullmatch(key)
+        if found and found[1] in stems:
+            parts.setdefault(found[1], []).append((int(found[2]), key))
+        else:
+            parts.setdefault(_without_suffix(key), []).append((1, key))
+    return [Unit(tuple(key for _, key in sorted(of_one))) for _, of_one in sorted(parts.items())]
+
+
+def is_recording(key: str) -> bool:
+    """Whether an object is, by its name, a file of a recording."""
+    return key.endswith((PLAIN, PACKED)) and key.partition("/")[0] not in _OURS
+
+
+def _without_suffix(key: str) -> str:
+    return key.removesuffix(PACKED).removesuffix(PLAIN)
+
+
+def fetch(store: "Store", unit: Unit, folder: str) -> str:
+    """Fetch a recording into ``folder``, decompressed, and return the path of its first file.
+
+    The files get the names that they had when they were recorded. A file that is there already is replaced.
+
+    Raises:
+        StoreError: an object cannot be read.
+        UsageError: an object is damaged or too large, or there is no room in ``folder``.
+    """
+    fetched = [_fetch_file(store, key, folder) for key in unit.keys]
+    return fetched[0]
+
+
+def _fetch_file(store: "Store", key: str, folder: str) -> str:
+    name = urls.unescaped(key.rpartition("/")[2].removesuffix(".zst"))
+    path = os.path.join(folder, name)
+    try:
+        paths.make_private(folder)
+        files.replace(path, content(store, key), 0o600)
+    except OSError as fault:
+        fact = f"cannot be fetched to {folder} ({(fault.strerror or 'unwritable').lower()})"
+        raise UsageError(store.where(key), fact, "make room there, or set XDG_CACHE_HOME") from None
+    return path
+
+
+def content(store: "Store", key: str) -> Iterator[bytes]:
+    """Yield the content of a file of a recording in pieces, decompressed.
+
+    Raises:
+        StoreError: the object cannot be read.
+        UsageError: it is damaged, or too large.
+    """
+    pieces = store.stream(key, LARGEST_FILE_BYTES)
+    left = LARGEST_FILE_BYTES
+    for piece in decompressed(pieces, store.where(key)) if key.endswith(".zst") else pieces:
+        left -= len(piece)
+        if left < 0:
+            raise UsageError(store.where(key), "has more than 8 GiB decompressed", "it is not read")
+        yield piece
+
+
+def decompressed(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
+    """Yield what ``pieces`` of zstd hold; ``where`` is named in errors.
+
+    Raises:
+        UsageError: they are not zstd, or end in the middle.
+    """
+    import zstandard
+
+    frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
+    has_begun = False
+    try:
+        for piece in pieces:
+            for start in range(0, len(piece), _STEP_BYTES):
+                step = piece[start : start + _STEP_BYTES]
+                while step:
+                    if frame.eof:  # another frame follows
+                        frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
+                    has_begun = True
+                    if data := frame.decompress(step):
+                        yield data
+                    step = frame.unused_data if frame.eof else b""
+    except zstandard.ZstdError:
+        has_begun = False
+    if not has_begun or not frame.eof:
+        raise UsageError(where, "is not whole zstd data", "it is damaged: see mcpproxy verify")
+
+
+def cached(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> list[str]:
+    """Fetch the recordings that ``url`` names, a folder or an object, and return the paths of their files.
+
+    They are kept in the cache folder of this user: an object that was fetched is not fetched again. With
+    ``packed_only``, those are left out that are not compressed. ``tells`` is called with a line if much is
+    fetched.
+
+    Raises:
+        StoreError: the store or an object cannot be read.
+        UsageError: there is no recording, or it cannot be fetched.
+    """
+    from mcpproxy.fleet.store import Store
+
+    folder, name = url, ""
+    if url.endswith((PLAIN, PACKED)):
+        folder, _, name = url.rpartition("/")
+    store = Store(folder)
+    name = unquote(name) if store.scheme == "file" else name
+    objects = [each for each in store.list() if not packed_only or each.key.endswith(PACKED)]
+    known = {each.key: each for each in objects}
+    found = [unit for unit in units(objects) if not name or name in unit.keys]
+    if name and not found:
+        step = f"see what is there: mcpproxy list {store.url}"
+        raise UsageError(url, "there is no such recording", step)
+    if not found:
+        raise UsageError(url, "no recordings in this folder", "a recording is a .jsonl or .jsonl.zst file")
+    size = sum(known[key].size for unit in found for key in unit.keys)
+    if size > CACHE_BYTES // 2:
+        step = "name fewer, or judge parts of them: mcpproxy check --shard"
+        raise UsageError(url, f"{len(found)} recordings of {size >> 30} GiB are too many to fetch", step)
+    if len(found) >= _MANY:
+        tells(f"reading {len(found):,} recordings from {store.url}")
+    keeper = _Cache(store)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        fetched = list(pool.map(partial(keeper.fetch, known), found))
+    keeper.trim()
+    return fetched
+
+
+def cache_folder() -> str:
+    """Return the folder of what was fetched. It is not created here."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~")
+    elif sys.platform == "darwin":
+        base = os.path.join(os.path.expanduser("~"), "Library", "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "mcpproxy", "fetched")
+
+
+class _Cache:
+    """The files that were fetched from one store. Their paths repeat the URL, so that people know them."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        where = f"{store.scheme}/{store.bucket}/{store.prefix}".replace("\\", "/")
+        self._folder = os.path.join(cache_folder(), *map(_segment, filter(None, where.split("/"))))
+        paths.make_private(self._folder)
+
+    def fetch(self, known: Mapping[str, "StoredObject"], unit: Unit) -> str:
+        """Return the path of the first file of a recording, which is fetched unless the cache has it."""
+        fetched = [self._fetch_file(key, known[key]) for key in unit.keys]
+        return fetched[0]
+
+    def _fetch_file(self, key: str, stored: "StoredObject") -> str:
+        *folders, last = key.split("/")
+        folder = os.path.join(self._folder, *map(_segment, folders))
+        name = urls.unescaped(last.removesuffix(".zst"))
+        path = os.path.join(folder, name)
+        # The time of the file is that of the object, so another object under this key is fetched.
+        written_us = round(stored.written_s * 1e6)
+        try:
+            if os.stat(path).st_mtime_ns // 1000 == written_us:
+                return path
+        except OSError:
+            pass
+        path = _fetch_file(self._store, key, folder)
+        os.utime(path, ns=(time.time_ns(), written_us * 1000))
+        return path
+
+    def trim(self) -> None:
+        """Delete the files that were not read for the longest time, beyond what the cache may hold."""
+        found: list[tuple[float, int, str]] = []
+        for where, _, names in os.walk(cache_folder()):
+            for name in names:
+                path = os.path.join(where, name)
+                status = os.lstat(path)
+                found.append((status.st_atime, status.st_size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= CACHE_BYTES:
+                break
+            if not path.startswith(self._folder):
+                os.unlink(path)
+                total -= size
+
+
+def _segment(name: str) -> str:
+    """Return a part of a key as the name of a folder: safe on every system, and never another place."""
+    safe = _UNSAFE.sub("_", name)
+    is_safe = urls.is_file_name(safe) and not safe.endswith(".journal")  # what is fetched has no journal
+    return safe if is_safe else f"_{sha256(name.encode()).hexdigest()[:16]}"

@@ -1,0 +1,1 @@
+"""Recordings judged one by one, in shards and by engines, each under limits."""

@@ -1,0 +1,87 @@
+"""Engines: what spreads the recordings over processors and machines. Each maps the same function.
+
+``local`` has some processes on this machine. ``ray`` and ``dask`` use the cluster of the user: Ray that of
+``RAY_ADDRESS``, Dask that of ``DASK_SCHEDULER_ADDRESS``; without an address each starts one on this machine.
+mcpproxy has to be installed on its workers, and all of them have to reach the recordings and the results.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final, TypeAlias
+
+from mcpproxy.errors import McpProxyError, UsageError
+from mcpproxy.fleet.judge.judge_guard import JudgeJob, NoJudgeError, judge_units
+from mcpproxy.fleet.judge.judge_unit import UnitResult
+from mcpproxy.fleet.judge.shard_corpus import FleetRecording
+
+_INSTALL: Final = {"ray": "ray", "dask": "distributed"}
+"""Engine -> the package that it needs, which is also the module that is imported."""
+
+_MOST_IN_BATCH: Final = 500
+_BATCHES_PER_WORKER: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBatch:
+    """Recordings that are judged one after another by one process."""
+
+    job: JudgeJob
+    recordings: tuple[FleetRecording, ...]
+
+
+Engine: TypeAlias = Callable[[Sequence[UnitBatch], int], Iterator[list[UnitResult]]]
+"""Judges batches with so many workers, and yields the results of each batch as it is done."""
+
+
+def judge_batch(batch: UnitBatch) -> list[UnitResult]:
+    """Judge the recordings of a batch. This is what every engine maps; it can be done again at any time.
+
+    Raises:
+        NoJudgeError: no process can be started to judge them, or it would judge by other rules than the job.
+    """
+    try:
+        key = batch.job.rules.key()
+    except McpProxyError as error:  # many of them cannot be sent to another process
+        raise NoJudgeError(str(error)) from None
+    if key != batch.job.key:
+        fact = f"a worker judges by {key}, and this run by {batch.job.key}"
+        raise NoJudgeError(f"check --engine: {fact}; install the same mcpproxy and rules there")
+    return list(judge_units(batch.job, batch.recordings))
+
+
+def check_installed(engine: str) -> None:
+    """Check that the package of an engine is installed.
+
+    Raises:
+        UsageError: it is not.
+    """
+    package = _INSTALL.get(engine)
+    if package is not None and find_spec(package) is None:
+        raise UsageError(f"--engine {engine}", f"needs {package}", f"pip install {package}")
+
+
+def judge_all(
+    engine: str, job: JudgeJob, recordings: Sequence[FleetRecording], workers: int
+) -> Iterator[UnitResult]:
+    """Yield the result of each recording as it is judged, in no particular order.
+
+    ``workers`` is how many work at the same time. A cluster that was there before has its own number.
+
+    Raises:
+        McpProxyError: the engine cannot judge them.
+    """
+    if not recordings:
+        return
+    module = import_module(f"mcpproxy.fleet.judge.engine_{engine}")
+    run: Engine = module.run
+    for results in run(list(batches(job, recordings, workers)), workers):
+        yield from results
+
+
+def batches(job: JudgeJob, recordings: Sequence[FleetRecording], workers: int) -> Iterator[UnitBatch]:
+    """Yield the recordings in batches: a few for each worker, so that all are busy until the end."""
+    size = max(1, min(_MOST_IN_BATCH, len(recordings) // (workers * _BATCHES_PER_WORKER)))
+    for first in range(0, len(recordings), size):
+        yield UnitBatch(job, tuple(recordings[first : first + size]))

@@ -1,0 +1,100 @@
+"""The process that judges recordings for ``judge_guard``: one recording in, one answer out.
+
+A recording is what strangers sent, and it may make its reader crash, hang, or take all memory. So it is
+judged in a process of its own, under limits of time and memory that end this process, and nothing else.
+
+The first line of stdin is the job, each further line a recording. Each answer is one line of
+JSON on stdout. When stdin ends, so does the process.
+"""
+
+import faulthandler
+import os
+import sys
+from typing import Any, BinaryIO, Final, cast
+
+import orjson
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.fleet.judge.judge_results import Results, open_results
+from mcpproxy.fleet.judge.judge_rules import JudgeRules
+from mcpproxy.fleet.judge.judge_unit import UnitResult, judge_unit
+from mcpproxy.fleet.judge.shard_corpus import FleetRecording, open_corpus
+
+OUT_OF_MEMORY: Final = 86
+"""The exit code of this process after it could get no more memory."""
+
+
+def main() -> int:
+    """Judge recordings until stdin ends."""
+    commands, answers = sys.stdin.buffer, _own_stdout()
+    job: dict[str, Any] = orjson.loads(commands.readline())
+    rules = JudgeRules(**{name: _tuples(value) for name, value in job["rules"].items()})
+    ruleset, selection = rules.load()
+    corpus, results = open_corpus(job["source"]), open_results(job["out"], job["key"])
+    _limit_memory(job["memory_bytes"])
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        _answer(answers, {"ready": True})
+        for line in commands:
+            recording = FleetRecording(*map(_tuples, orjson.loads(line)))
+            _limit_cpu(job["seconds"])
+            # A thread without the interpreter's lock ends the process, even if the judge never returns.
+            faulthandler.dump_traceback_later(job["seconds"], exit=True, file=nowhere)
+            try:
+                with corpus.opened(recording) as path:
+                    result = judge_unit(path, recording.name, ruleset, selection, job["key"])
+                _keep(results, result)
+            except MemoryError:
+                os._exit(OUT_OF_MEMORY)
+            except McpProxyError as fault:
+                if isinstance(fault.__cause__, MemoryError):  # a custom rule wanted it
+                    os._exit(OUT_OF_MEMORY)
+                result = UnitResult(recording.name, "skipped", reason=str(fault))
+            faulthandler.cancel_dump_traceback_later()
+            counts = [result.frames, result.errors, result.warnings, result.infos]
+            _answer(answers, {"status": result.status, "reason": result.reason, "counts": counts})
+    return 0
+
+
+def _keep(results: Results, result: UnitResult) -> None:
+    if result.record:
+        results.put_new(result.name, result.record)
+
+
+def _own_stdout() -> BinaryIO:
+    """Return stdout. What a custom rule prints goes to stderr from now on."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
+
+
+def _answer(answers: BinaryIO, value: object) -> None:
+    answers.write(orjson.dumps(value) + b"\n")
+    answers.flush()
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+
+
+def _limit_memory(size: int) -> None:
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _limit_cpu(seconds: float) -> None:
+    """Let the next recording use so many seconds of a processor, beside what this process used so far."""
+    if sys.platform != "win32":
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        used = sum(os.times()[:2])
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used + seconds) + 2, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""The results of a fleet: one file for each judged recording, written once.
+
+``OUT/<key>/<name of the recording>.json``, where the key names the rules and the version of mcpproxy.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from mcpproxy.errors import UsageError
+from mcpproxy.fleet import urls
+
+if TYPE_CHECKING:
+    from mcpproxy.fleet.store import Store
+
+_SUFFIX: Final = ".json"
+
+
+def open_results(out: str, key: str = "") -> "Results":
+    """Return the results for the rules with this key in the folder or URL ``out``.
+
+    Without a key, ``out`` is the folder or URL of the key.
+
+    Raises:
+        UsageError: the URL cannot be used.
+    """
+    if urls.is_url(out):
+        return StoreResults(out, key)
+    return FolderResults(os.path.join(out, key) if key else out)
+
+
+class FolderResults:
+    """Results in a folder of this machine."""
+
+    def __init__(self, folder: str) -> None:
+        self.where: Final = folder
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the recordings that have a result."""
+        for where, folders, names in os.walk(self.where):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith(_SUFFIX):
+                    path = os.path.relpath(os.path.join(where, name), self.where)
+                    yield path.removesuffix(_SUFFIX).replace(os.sep, "/")
+
+    def put_new(self, name: str, record: bytes) -> bool:
+        """Keep the result of a recording, unless there is one; return whether it was kept.
+
+        The file appears under its name when it is whole.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        path = self._path(name)
+        draft = f"{path}.{os.getpid()}.partial"
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(draft, "wb") as file:
+                file.write(record)
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(draft)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(self.where, f"no result can be written: {reason}", "correct that") from None
+        return True
+
+    def read(self, name: str) -> bytes:
+        """Return the result of a recording.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        with open(self._path(name), "rb") as file:
+            return file.read()
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.where, *(name + _SUFFIX).split("/"))
+
+
+class StoreResults:
+    """Results in an object store. Its errors are ``StoreError``."""
+
+    def __init__(self, url: str, key: str) -> None:
+        urls.check(url, url)
+        self._url: Final = url
+        self._prefix: Final = key
+        self._opened: Store | None = None
+
+    @property
+    def where(self) -> str:
+        """The URL of the results."""
+        return f"{self._url.rstrip('/')}/{self._prefix}".rstrip("/")
+
+    @property
+    def _store(self) -> "Store":
+        if self._opened is None:
+            from mcpproxy.fleet.store import Store
+
+            self._opened = Store(self._url, creates=True)
+        return self._opened
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the recordings that have a result, in no order."""
+        start = len(self._prefix) + 1 if self._prefix else 0
+        for stored in self._store.list(self._prefix):
+            if stored.key.endswith(_SUFFIX):
+                yield stored.key[start:].removesuffix(_SUFFIX)
+
+    def put_new(self, name: str, record: bytes) -> bool:
+        """Keep the result of a recording, unless there is one; return whether it was kept."""
+        return self._store.create(self._key(name), record)
+
+    def read(self, name: str) -> bytes:
+        """Return the result of a recording."""
+        return self._store.read(self._key(name))
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}{_SUFFIX}".lstrip("/")
+
+
+Results: TypeAlias = FolderResults | StoreResults

@@ -1,0 +1,91 @@
+"""The rules that the options of ``mcpproxy check`` name, as a value that can be sent to another machine.
+
+``JudgeRules.key`` names the rules and this version of mcpproxy. Results of different rules are kept under
+different keys, so that they never mix.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from mcpproxy import __version__
+from mcpproxy.base.files import read
+from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.errors import UsageError
+from mcpproxy.ruleset import catalogue, ruleset
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.ruleset.selection import Selection
+
+_LARGEST_FILE: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRules:
+    """Which rules to judge by. The members are the values of the options of ``check`` with these names.
+
+    ``select`` is ``None`` for all rules that are on by default. ``rules`` are folders of custom rules,
+    ``versions`` and ``pins`` are files, or empty.
+    """
+
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    versions: str = ""
+    pins: str = ""
+
+    def load(self) -> tuple[Ruleset, Selection]:
+        """Return the rules, and which of their findings are reported.
+
+        Raises:
+            McpProxyError: a rule does not exist, or a file or folder cannot be used.
+        """
+        rules = ruleset.load(self.rules)
+        extend = list(self.extend)
+        families: list[RuleFamily] = []
+        if self.versions:
+            extend.append("VER")
+            from mcpproxy.checks.opt_in.implementations import range_checks
+            from mcpproxy.reports import version_ranges
+
+            families.append(range_checks(version_ranges.read(self.versions)))
+        if self.pins:
+            from mcpproxy.checks.opt_in.pins import pin_checks
+            from mcpproxy.reports import pin_file
+
+            extend.append("PIN")
+            families.append(pin_checks(pin_file.read(self.pins)))
+        selection = Selection.of(rules.catalogue, self.select, self.ignore, extend)
+        return rules.extended(selection.wanted or (), families), selection
+
+    def key(self) -> str:
+        """Return a name for the rules: the version of mcpproxy, and a digest of all that decides a finding.
+
+        Raises:
+            UsageError: a file cannot be read.
+        """
+        import json  # imported here, as hashlib: every check imports this module, and most need neither
+        from hashlib import sha256
+
+        digest = sha256()
+        options = asdict(self) | {"rules": len(self.rules), "versions": "", "pins": ""}
+        digest.update(json.dumps(options, sort_keys=True).encode())
+        for path in self._files():
+            try:
+                content = read(path, _LARGEST_FILE, follows=True)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise UsageError(path, reason, "the rules are named by the content of all files") from None
+            # The name of a folder may differ between machines.
+            digest.update(b"%s %d\n%s" % (os.path.basename(path).encode(), len(content), content))
+        return f"{__version__}-{digest.hexdigest()[:16]}"
+
+    def _files(self) -> Iterator[str]:
+        for folder in (catalogue.rules_folder(), *self.rules):
+            for where, folders, names in os.walk(folder):
+                folders[:] = sorted(name for name in folders if name != "__pycache__")
+                yield from (
+                    os.path.join(where, name) for name in sorted(names) if name.endswith((".toml", ".py"))
+                )
+        yield from filter(None, (self.versions, self.pins))

@@ -1,0 +1,113 @@
+"""The recordings of a fleet: their names, and how one of them is opened on this machine.
+
+A name is the path of the first file of a recording in its folder or URL, with ``/`` between its parts.
+"""
+
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.errors import UsageError
+from mcpproxy.fleet import fetch, urls
+from mcpproxy.trace import chain
+
+if TYPE_CHECKING:
+    from mcpproxy.fleet.store import Store
+
+_SUFFIX: Final = ".jsonl"
+_JOURNAL_SUFFIX: Final = ".jsonl.journal"
+_LATER_FILE: Final = pattern(r".*\.\d+\.jsonl")
+"""The name that a later file of a rotated recording has."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRecording:
+    """The name of a recording, and in a store the keys of its files."""
+
+    name: str
+    keys: tuple[str, ...] = ()
+
+
+def open_corpus(source: str) -> "Corpus":
+    """Return the recordings in the folder or URL ``source``.
+
+    Raises:
+        UsageError: there is no such folder, or the URL cannot be used.
+    """
+    if urls.is_url(source):
+        return StoreCorpus(source)
+    if not os.path.isdir(source):
+        raise UsageError(source, "is not a folder", "name a folder of recordings")
+    return FolderCorpus(source)
+
+
+def location(named: str) -> str:
+    """Return a folder or URL so that it means the same in another process."""
+    return named if urls.is_url(named) else os.path.abspath(named)
+
+
+class FolderCorpus:
+    """The recordings in a folder and below it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder: Final = folder
+
+    def recordings(self) -> Iterator[FleetRecording]:
+        """Yield the recordings in order. A rotated recording has the name of its first file."""
+        for where, folders, files in os.walk(self._folder):
+            folders[:] = sorted(name for name in folders if not name.endswith(_JOURNAL_SUFFIX))
+            for name in sorted(files):
+                if not name.endswith(_SUFFIX):
+                    continue
+                path = os.path.join(where, name)
+                if _LATER_FILE.fullmatch(name) and chain.first_of(path) != path:
+                    continue
+                yield FleetRecording(os.path.relpath(path, self._folder).replace(os.sep, "/"))
+
+    @contextmanager
+    def opened(self, recording: FleetRecording) -> Generator[str]:
+        """Yield the path of a recording."""
+        yield os.path.join(self._folder, *recording.name.split("/"))
+
+
+class StoreCorpus:
+    """The recordings in an object store. One is fetched when it is opened, and deleted afterwards."""
+
+    def __init__(self, url: str) -> None:
+        urls.check(url, url)
+        self._url: Final = url
+        self._opened: Store | None = None
+
+    @property
+    def _store(self) -> "Store":
+        if self._opened is None:
+            from mcpproxy.fleet.store import Store
+
+            self._opened = Store(self._url)
+        return self._opened
+
+    def recordings(self) -> Iterator[FleetRecording]:
+        """Yield the recordings in order.
+
+        Raises:
+            StoreError: the store cannot be listed.
+        """
+        for unit in fetch.units(self._store.list()):
+            yield FleetRecording(unit.key.removesuffix(".zst"), unit.keys)
+
+    @contextmanager
+    def opened(self, recording: FleetRecording) -> Generator[str]:
+        """Yield the path of a recording, in a folder that lasts as long.
+
+        Raises:
+            McpProxyError: the recording cannot be fetched.
+        """
+        with TemporaryDirectory(prefix="mcpproxy-") as folder:
+            yield fetch.fetch(self._store, fetch.Unit(recording.keys), folder)
+
+
+Corpus: TypeAlias = FolderCorpus | StoreCorpus

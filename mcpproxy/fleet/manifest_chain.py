@@ -1,0 +1,105 @@
+"""One chain of manifests in a store: what is in it, and how the next manifest is added.
+
+The store alone knows how long a chain is; nothing is kept on the machine that ships. Two writers of one chain
+are safe: a number is taken by whoever creates its object first.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from mcpproxy.fleet import manifest
+from mcpproxy.fleet.manifest import Manifest, ManifestError
+from mcpproxy.fleet.store import NoSuchObjectError, Store
+
+_READERS: Final = 16
+_CLOCK_S: Final = 900.0
+"""How much later than a manifest its file may seem to be: the machines of a store have their own clocks."""
+
+
+class ManifestChain:
+    """The chain ``name`` of a store.
+
+    Raises:
+        StoreError: the store cannot be listed.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.name: Final = name
+        self._store = store
+        self._written_s: Final[dict[int, float]] = {}
+        """When each manifest was written; their keys are the numbers."""
+        for each in store.list(f"{manifest.FOLDER}/{name}"):
+            if place := manifest.place_of(each.key):
+                self._written_s[place[1]] = each.written_s
+        self._unread: Final = sorted(self._written_s)
+        self._by_key: Final[dict[str, Manifest]] = {}
+        self._last_link = ""
+
+    @property
+    def length(self) -> int:
+        """The number of the last manifest."""
+        return max(self._written_s, default=0)
+
+    def find(self, key: str, written_s: float) -> Manifest | None:
+        """Return the manifest of the object ``key``, which was written at ``written_s``; ``None`` if none.
+
+        Only manifests that were written after the object are read, each once.
+
+        Raises:
+            StoreError: a manifest cannot be read.
+        """
+        while key not in self._by_key and self._unread:
+            batch = self._unread[-_READERS:]
+            if self._written_s[batch[-1]] < written_s - _CLOCK_S:
+                break
+            del self._unread[-_READERS:]
+            with ThreadPoolExecutor(_READERS) as pool:
+                for data in pool.map(self._read_if_there, batch):
+                    self._take(data)
+        return self._by_key.get(key)
+
+    def add(self, described: Callable[[int, str], Manifest]) -> Manifest:
+        """Add a manifest, which ``described`` makes of its number and its link to the one before.
+
+        If the chain has a manifest of the same object already, that one is returned.
+
+        Raises:
+            StoreError: it cannot be written, or the last one cannot be read.
+        """
+        if not self._last_link and self.length:
+            self._last_link = manifest.link_of(self._read(self.length))
+        while True:
+            number = self.length + 1
+            added = described(number, self._last_link)
+            if (found := self._by_key.get(added.key)) is not None:  # another writer has added it meanwhile
+                return found
+            data = manifest.encode(added)
+            if not self._store.create(manifest.key_of(self.name, number), data):
+                # Another writer was first, or an answer to us was lost.
+                stored = self._read(number)
+                if stored != data:
+                    self._written_s[number] = 0.0
+                    self._last_link = manifest.link_of(stored)
+                    self._take(stored)
+                    continue
+            self._written_s[number] = 0.0
+            self._last_link = manifest.link_of(data)
+            self._by_key[added.key] = added
+            return added
+
+    def _read(self, number: int) -> bytes:
+        return self._store.read(manifest.key_of(self.name, number), manifest.LIMIT_BYTES)
+
+    def _read_if_there(self, number: int) -> bytes:
+        try:
+            return self._read(number)
+        except NoSuchObjectError:
+            return b""  # verify says so
+
+    def _take(self, data: bytes) -> None:
+        try:
+            found = manifest.decode(data)
+        except ManifestError:
+            return  # verify says so
+        self._by_key[found.key] = found

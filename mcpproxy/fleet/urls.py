@@ -1,0 +1,105 @@
+"""The URLs of object stores, and the names of objects in them. It imports nothing large.
+
+A folder of a store is ``s3://BUCKET/PREFIX``, ``gs://BUCKET/PREFIX``, ``az://CONTAINER/PREFIX`` or
+``file:///FOLDER``. Credentials are never part of a URL: the environment, or the identity of the machine, has
+them.
+"""
+
+import os
+import re
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+from mcpproxy.errors import UsageError
+
+SCHEMES: Final = ("s3", "gs", "az", "file")
+
+EXAMPLE: Final = "name a folder such as s3://bucket/prefix, gs://bucket, az://container or file:///folder"
+
+_URL: Final = re.compile(r"(?:s3|gs|az|file)://", re.IGNORECASE)
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+_ESCAPED: Final = re.compile(rb"=([0-9A-F]{2})")
+_LONGEST_NAME: Final = 240
+"""How long a name may be: file systems take 255 bytes, and temporary files have longer names."""
+
+
+def is_url(named: str) -> bool:
+    """Whether ``named`` is a URL of an object store, and not the name of a file."""
+    return _URL.match(named) is not None
+
+
+def of_path(path: str) -> str:
+    """Return the URL of a file or folder of this machine."""
+    return f"file://{quote(os.path.abspath(path))}"
+
+
+def check(where: str, url: str) -> None:
+    """Check that ``url`` can be used by ``where``, a command or an option; nothing is connected to.
+
+    Without ``where``, errors name the URL.
+
+    Raises:
+        UsageError: it is not the URL of a store, it contains credentials, or the packages are not installed.
+    """
+    parts = split(url, where)
+    if find_spec("obstore") is None or find_spec("zstandard") is None:
+        install = "install them with: python -m pip install 'mcpproxy[fleet]'"
+        raise UsageError(where or url, f"the packages that {parts[0]}:// needs are not installed", install)
+
+
+def split(url: str, where: str = "") -> tuple[str, str, str]:
+    """Return scheme, bucket and prefix of a URL; the prefix has no slash at its ends.
+
+    For ``file://`` the bucket is empty and the prefix is the path of the folder.
+
+    Raises:
+        UsageError: it is not the URL of a store, or it contains credentials. They are not repeated.
+    """
+    try:
+        parts = urlsplit(url)
+        scheme, bucket, user = parts.scheme.lower(), parts.netloc, parts.username
+    except ValueError:
+        raise UsageError(where or "URL", "not the URL of an object store", EXAMPLE) from None
+    shown = f"{scheme}://{bucket.rpartition('@')[2]}{parts.path}"
+    if scheme not in SCHEMES:
+        raise UsageError(where or shown, f"{shown} is not the URL of an object store", EXAMPLE)
+    if user is not None or "@" in bucket or parts.query or parts.fragment:
+        step = "give credentials in the environment, such as AWS_ACCESS_KEY_ID"
+        raise UsageError(where or shown, "a URL takes neither credentials nor parameters", step)
+    if scheme == "file":
+        if bucket not in ("", "localhost") or not parts.path.startswith("/"):
+            raise UsageError(where or shown, f"{shown} is not the URL of a folder", "write file:///folder")
+        return scheme, "", os.path.abspath(unquote(parts.path))
+    if not bucket:
+        raise UsageError(where or shown, f"{shown} names no bucket", EXAMPLE)
+    return scheme, bucket, parts.path.strip("/")
+
+
+def escaped(name: str) -> str:
+    """Return the name of a file as a part of an object's name: in ASCII, and safe in every store."""
+    return _UNSAFE.sub(lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
+
+
+def unescaped(part: str) -> str:
+    """Return the name of the file whose name ``escaped`` has made ``part`` of.
+
+    A name that could mean another place than a file in the folder is returned as it is, escaped.
+    """
+    data = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), part.encode("utf-8", "replace"))
+    name = data.decode("utf-8", "replace")
+    return name if is_file_name(name) else escaped(part)
+
+
+def is_plain(name: str) -> bool:
+    """Whether ``name`` is safe in every store as it is."""
+    return bool(name.strip(".")) and not _UNSAFE.search(name) and len(name) <= _LONGEST_NAME
+
+
+def is_file_name(name: str) -> bool:
+    """Whether ``name`` names a file in a folder, on every system."""
+    return (
+        name.strip(". ") != ""
+        and len(name.encode("utf-8", "replace")) <= _LONGEST_NAME
+        and not any(char in '/\\:*?"<>|' or ord(char) < 32 for char in name)
+    )

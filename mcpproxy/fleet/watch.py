@@ -1,0 +1,82 @@
+"""Ship again and again, until it is told to stop and the last recording has ended."""
+
+import time
+from collections.abc import Callable
+from threading import Event
+from typing import Final
+
+from mcpproxy.base.style import count, size
+from mcpproxy.base.visible import visible
+from mcpproxy.fleet.ship import NotShippedError, Shipped, Shipper
+from mcpproxy.fleet.store import StoreError, is_temporary
+
+_LONGEST_PAUSE_S: Final = 60.0
+_LAST_PAUSE_S: Final = 0.25
+NOT_OURS: Final = "not shipped, it is not a recording of mcpproxy"
+
+
+def watch(
+    opened: Callable[[], Shipper],
+    stop: Event,
+    tells: Callable[[str], object],
+    *,
+    pause_s: float,
+    grace_s: float,
+) -> int:
+    """Ship until ``stop`` is set, then for at most ``grace_s`` seconds what recordings still become.
+
+    A store or a folder that cannot be reached is tried again, after longer and longer pauses. ``tells`` gets
+    a line for what was shipped, and for each trouble when it is new.
+
+    Returns:
+        0 if everything was shipped in the end, otherwise 2.
+
+    Raises:
+        McpProxyError: the store cannot be used as it is configured.
+    """
+    shipper: Shipper | None = None
+    said: dict[str, str] = {}
+    pause, deadline = pause_s, 0.0
+    while True:
+        if stop.is_set() and not deadline:
+            deadline = time.monotonic() + grace_s
+        is_done = False
+        try:
+            shipper = shipper or opened()
+            done = shipper.ship()
+        except (StoreError, NotShippedError, OSError) as fault:
+            if isinstance(fault, StoreError) and not is_temporary(fault):
+                raise
+            _say_new({"": str(fault)}, said, tells)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        else:
+            said.pop("", None)
+            pause = pause_s
+            if done.files or done.deleted:
+                tells(summary(done, shipper))
+            _say_new(done.faults, said, tells)
+            _say_new(dict.fromkeys(done.strangers, NOT_OURS), said, tells)
+            is_done = not done.running and not done.faults
+        if deadline and (is_done or time.monotonic() >= deadline):
+            return 0 if is_done else 2
+        if deadline:
+            time.sleep(_LAST_PAUSE_S)  # recorders end in their own time, and nothing tells when
+        else:
+            stop.wait(pause)
+
+
+def summary(done: Shipped, shipper: Shipper) -> str:
+    """Return in a line what a pass has done."""
+    packed = sum(one.packed_bytes for one in done.files)
+    parts = [f"{count(len(done.files), 'file')} shipped to {shipper.store.url} ({size(packed)})"]
+    if done.deleted:
+        parts.append(f"{count(done.deleted, 'file')} deleted here")
+    return ", ".join(parts)
+
+
+def _say_new(faults: dict[str, str], said: dict[str, str], tells: Callable[[str], object]) -> None:
+    """Tell what is wrong, unless the same was told before."""
+    for name, fault in faults.items():
+        if said.get(name) != fault:
+            said[name] = fault
+            tells(f"{visible(name)}: {visible(fault)}" if name else visible(fault))

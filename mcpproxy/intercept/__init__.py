@@ -1,0 +1,1 @@
+"""Faults on purpose: messages that a rule matches are delayed, changed, dropped or answered."""

@@ -1,0 +1,1 @@
+"""Addons: the process in which they run, and what a relay asks it."""

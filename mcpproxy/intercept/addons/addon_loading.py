@@ -1,0 +1,85 @@
+"""Finds the addon classes in files and in installed packages, and makes an object of each."""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Final
+
+from mcpproxy.addons import Addon
+from mcpproxy.errors import McpProxyError
+
+GROUP: Final = "mcpproxy.addons"
+"""The group of entry points in which installed packages offer addons."""
+
+
+class AddonError(McpProxyError):
+    """An addon that cannot be used; the text says why."""
+
+
+def load(names: Sequence[str]) -> list[Addon]:
+    """Return an object of each addon class in these files, and of those that are installed by these names.
+
+    Raises:
+        AddonError: one of them cannot be used.
+    """
+    return [addon for name in names for addon in _loaded(name)]
+
+
+def _loaded(name: str) -> Iterator[Addon]:
+    try:
+        classes = _in_file(name) if name.endswith(".py") or os.sep in name else _installed(name)
+        for each in classes:
+            yield each()
+    except AddonError:
+        raise
+    except Exception as error:  # an addon is a program of somebody else
+        place = _place(error, name)
+        raise AddonError(f"{place}: {type(error).__name__}: {error}; correct it") from None
+
+
+def _in_file(path: str) -> list[type[Addon]]:
+    spec = importlib.util.spec_from_file_location("mcpproxy_addon_" + str(abs(hash(path))), path)
+    if spec is None or spec.loader is None or not os.path.isfile(path):
+        raise AddonError(f"{path}: no such file; name a file of Python, or an installed addon")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec.loader.exec_module(module)
+    if not (found := _classes(module)):
+        raise AddonError(f"{path}: there is no addon; derive a class from mcpproxy.addons.Addon")
+    return found
+
+
+def _classes(module: ModuleType) -> list[type[Addon]]:
+    return [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Addon) and each.__module__ == module.__name__
+    ]
+
+
+def _installed(name: str) -> list[type[Addon]]:
+    from importlib.metadata import entry_points
+
+    known = entry_points(group=GROUP)
+    if name not in known.names:
+        names = ", ".join(sorted(known.names)) or "none"
+        raise AddonError(f"{name}: no such addon; name a file (ADDON.py), or one that is installed ({names})")
+    found = known[name].load()
+    if not (isinstance(found, type) and issubclass(found, Addon)):
+        raise AddonError(f"{name}: {known[name].value} is no addon; derive it from mcpproxy.addons.Addon")
+    return [found]
+
+
+def _place(error: Exception, name: str) -> str:
+    """Return the line of an addon's file in which an error was raised."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    traceback, line = error.__traceback__, 0
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == os.path.abspath(name):
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return f"{name}:{line}" if line else name

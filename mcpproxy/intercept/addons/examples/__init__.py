@@ -1,0 +1,1 @@
+"""Addons to start from, and to use as they are: ``mcpproxy --addon FILE``."""

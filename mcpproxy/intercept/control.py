@@ -1,0 +1,347 @@
+"""The socket beside a recording, by which ``mcpproxy breakpoints`` and the page answer what breakpoints hold.
+
+Each command is a JSON object on one line, and so is each answer. Only the user who runs the session may
+connect. The socket never blocks the relay.
+"""
+
+import base64
+import json
+import os
+import select
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias, cast
+
+from mcpproxy.errors import UsageError
+from mcpproxy.intercept.fault_actions import FaultAction
+from mcpproxy.intercept.held_messages import HeldMessage, Release
+from mcpproxy.intercept.message_facts import target_of
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, Response
+
+Command: TypeAlias = dict[str, object]
+
+CONTROL_SUFFIX: Final = ".control"
+"""What the name of the socket has behind that of the recording."""
+
+_COMMAND_BYTES: Final = 32 << 20
+"""The longest command: twice the longest message that is held."""
+_PAST: Final = {"resume": "resumed", "drop": "dropped", "edit": "edited", "error": "answered with an error"}
+_MOST_REMEMBERED: Final = 1000
+"""Of how many messages it is known how somebody released them."""
+_WAYS: Final = {"resume": "pass", "drop": "drop", "edit": "edit", "error": "error"}
+_ANSWER_S: Final = 10.0
+"""How long a relay may take to answer, unless ``ask`` is told otherwise."""
+_START_BYTES: Final = 200
+"""How much of each message is in a list of their beginnings."""
+
+
+def control_path(trace: str) -> str:
+    """Return the socket of the session that is recorded into ``trace``; empty if it is not recorded."""
+    return trace + CONTROL_SUFFIX if trace else ""
+
+
+class Control:
+    """The relay's side of the socket.
+
+    ``register`` and ``unregister`` are those of the relay's loop. ``on_command`` returns the answer to a
+    command; it raises a ``ValueError`` for what is not a command, and a ``LookupError`` with its number for a
+    message that is not held.
+
+    Raises:
+        OSError: there is no such socket.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        register: Callable[[int, Callable[[int], None], int], None],
+        unregister: Callable[[int], None],
+        on_command: Callable[[Command], Command],
+    ) -> None:
+        self._path = path
+        self._register, self._unregister, self._on_command = register, unregister, on_command
+        self._clients: set[_Client] = set()
+        self._released: dict[object, str] = {}
+        self._listener = socket.socket(socket.AF_UNIX)
+        mask = os.umask(0o177)
+        try:
+            with _Short(path) as name:
+                self._listener.bind(name)
+            self._listener.listen()
+        except OSError:
+            self._listener.close()
+            raise
+        finally:
+            os.umask(mask)
+        self._listener.setblocking(False)
+        register(self._listener.fileno(), self._on_listener, select.POLLIN)
+
+    def close(self) -> None:
+        """Remove the socket."""
+        for client in list(self._clients):
+            self._leave(client)
+        self._unregister(self._listener.fileno())
+        self._listener.close()
+        with suppress(OSError):  # somebody has removed it
+            os.unlink(self._path)
+
+    def _on_listener(self, events: int) -> None:
+        del events
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # it has gone already
+            return
+        sock.setblocking(False)
+        client = _Client(sock)
+        self._clients.add(client)
+        self._register(sock.fileno(), lambda _: self._on_client(client), select.POLLIN)
+
+    def _on_client(self, client: "_Client") -> None:
+        try:
+            if not client.unsent:
+                client.read()
+                while (line := client.line()) is not None:
+                    client.unsent += json.dumps(self._answer(line)).encode() + b"\n"
+            if client.unsent:
+                client.send()
+        except OSError:  # it has ended
+            self._leave(client)
+            return
+        self._unregister(client.sock.fileno())
+        events = select.POLLOUT if client.unsent else select.POLLIN
+        self._register(client.sock.fileno(), lambda _: self._on_client(client), events)
+
+    def _answer(self, line: bytes) -> Command:
+        try:
+            command: Any = json.loads(line)
+            if not isinstance(command, dict):
+                raise ValueError(line)
+            answer = self._on_command(cast("Command", command))
+        except LookupError as error:
+            number = error.args[0]
+            if how := self._released.get(number):
+                return {"refused": f"message {number} was {how} already", "gone": True}
+            return {"refused": f"nothing is held by the number {number}", "gone": True}
+        except (ValueError, TypeError) as error:
+            return {"refused": str(error) or "not a command"}
+        if "done" in answer:
+            self._released[answer["number"]] = _PAST[str(answer["done"])]
+            if len(self._released) > _MOST_REMEMBERED:
+                del self._released[next(iter(self._released))]
+        return answer
+
+    def _leave(self, client: "_Client") -> None:
+        self._clients.discard(client)
+        self._unregister(client.sock.fileno())
+        client.sock.close()
+
+
+def listen(
+    path: str,
+    register: Callable[[int, Callable[[int], None], int], None],
+    unregister: Callable[[int], None],
+    on_command: Callable[[Command], Command],
+    say: Callable[[str], None],
+) -> Control | None:
+    """Return the control of a session, as ``Control``; ``None`` if there can be none, which it ``say``s."""
+    try:
+        if not path:
+            raise OSError("nothing is recorded")
+        return Control(path, register, unregister, on_command)
+    except OSError as error:
+        why = error.strerror or str(error)
+        say(f"no breakpoint can be answered ({why}); what is held goes on when its time is over")
+        return None
+
+
+class _Client:
+    """A connection to the relay."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.unsent = b""
+        self._unread = b""
+
+    def read(self) -> None:
+        """Read what has come.
+
+        Raises:
+            OSError: nothing will come any more.
+        """
+        try:
+            data = self.sock.recv(1 << 16)
+        except BlockingIOError:
+            return
+        if not data or len(self._unread) > _COMMAND_BYTES:
+            raise ConnectionAbortedError
+        self._unread += data
+
+    def line(self) -> bytes | None:
+        """Return the next command; ``None`` if it has not come."""
+        line, end, rest = self._unread.partition(b"\n")
+        if not end:
+            return None
+        self._unread = rest
+        return line
+
+    def send(self) -> None:
+        """Send as much as there is room for.
+
+        Raises:
+            OSError: nobody reads it.
+        """
+        try:
+            self.unsent = self.unsent[self.sock.send(self.unsent) :]
+        except BlockingIOError:
+            pass
+
+
+class _Short:
+    """A name for a socket that is short enough for the system, which allows about 100 bytes."""
+
+    def __init__(self, path: str) -> None:
+        self._folder, self._name = os.path.split(path)
+        self._fd = -1
+
+    def __enter__(self) -> str:
+        path = os.path.join(self._folder, self._name)
+        if len(os.fsencode(path)) < 100 or not os.path.isdir("/proc/self/fd"):
+            return path
+        self._fd = os.open(self._folder, os.O_RDONLY)
+        return f"/proc/self/fd/{self._fd}/{self._name}"
+
+    def __exit__(self, *raised: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+def answered(
+    command: Command, messages: list[HeldMessage], now_ns: int, release: Callable[[Release], None]
+) -> Command:
+    """Do what a command says to the ``messages`` that are held, and return the answer.
+
+    ``list`` returns all of them. With ``starts`` it returns the beginning of each, which costs little however
+    long they are; it also returns a ``state``, and to a command with the state that was returned last only
+    that nothing has changed. ``show`` returns one. The others release one.
+
+    Raises:
+        LookupError: nothing is held by this number.
+        ValueError: it is not a command.
+    """
+    do, number = command.get("do"), command.get("number")
+    if do == "list" and command.get("starts") is True:
+        state = hash(tuple(held.mark.number for held in messages))
+        if command.get("state") == state:
+            return {"same": True}
+        return {"state": state, "held": [_start(held, now_ns) for held in messages]}
+    if do == "list":
+        return {"held": [_whole(held, now_ns) for held in messages]}
+    if do == "show" and isinstance(number, int):
+        shown = [_whole(held, now_ns) for held in messages if held.mark.number == number]
+        if not shown:
+            raise LookupError(number)
+        return {"held": shown}
+    asked = _read_release(command)
+    release(asked)
+    return {"done": do, "number": asked.number}
+
+
+def _facts(held: HeldMessage, now_ns: int) -> Command:
+    return {
+        "number": held.mark.number,
+        "from": held.sender,
+        "rule": held.mark.rule,
+        "held_s": round((now_ns - held.since_ns) / 1e9, 3),
+        "left_s": round(max(0, held.until_ns - now_ns) / 1e9, 3),
+        "then": held.then,
+    }
+
+
+def _whole(held: HeldMessage, now_ns: int) -> Command:
+    raw = held.raw.removesuffix(b"\n")
+    return {**_facts(held, now_ns), "base64": base64.b64encode(raw).decode()}
+
+
+def _start(held: HeldMessage, now_ns: int) -> Command:
+    raw, method, target, id = held.raw.removesuffix(b"\n"), "", None, None
+    match held.message:
+        case Request() as message:
+            kind, method, id = "request", message.method, message.id
+            target = target_of(method, message.value)
+        case Notification() as message:
+            kind, method = "notification", message.method
+        case Response() | ErrorResponse() as message:
+            kind, id = "answer", message.id if isinstance(message.id, int | str) else None
+        case Batch():
+            kind = "batch"
+        case _:
+            kind = "not-a-message"
+    return {
+        **_facts(held, now_ns),
+        "kind": kind,
+        "method": method,
+        "target": target,
+        "id": None if id is None else json.dumps(id, ensure_ascii=False),
+        "bytes": len(raw),
+        "start": base64.b64encode(raw[:_START_BYTES]).decode(),
+    }
+
+
+def _read_release(command: Command) -> Release:
+    """Return what a command that releases a message asks for.
+
+    Raises:
+        ValueError: it is not a command.
+    """
+    number, how = command.get("number"), _WAYS.get(str(command.get("do")))
+    if how is None or not isinstance(number, int):
+        raise ValueError("not a command")
+    data = base64.b64decode(str(command.get("base64", "")))
+    code, text = command.get("code", -32603), command.get("message", "Internal error")
+    error = FaultAction("error", text=str(text), code=code if isinstance(code, int) else -32603)
+    return Release(number, how, data, error)
+
+
+class NoAnswerError(UsageError):
+    """The relay of a session does not answer, although it runs."""
+
+
+class NotHeldError(UsageError):
+    """The message that a command names is not held, or not any more."""
+
+
+def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
+    """Send a command to the relay of the session that is recorded into ``trace``; return its answer.
+
+    Raises:
+        NoAnswerError: the session runs, but nobody answers within ``answer_s``.
+        NotHeldError: nothing is held by the number that the command names.
+        UsageError: the session does not run, or the command is refused.
+    """
+    path = control_path(trace)
+    answer = b""
+    try:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(answer_s)
+            with _Short(path) as name:
+                sock.connect(name)
+            sock.sendall(json.dumps(command).encode() + b"\n")
+            while not answer.endswith(b"\n") and (data := sock.recv(1 << 16)):
+                answer += data
+        said: Command = json.loads(answer)
+    except FileNotFoundError:
+        fact = "this session holds nothing at breakpoints"
+        raise UsageError(trace, fact, "start one with --break FILTER") from None
+    except TimeoutError:
+        fact = "its session does not answer"
+        raise NoAnswerError(trace, fact, "its process may be stopped; try again") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConnectionRefusedError):  # its relay was killed and has left the socket
+            with suppress(OSError):
+                os.unlink(path)
+        raise UsageError(trace, "its session has ended", "name one that runs") from None
+    if "refused" in said:
+        kind = NotHeldError if "gone" in said else UsageError
+        raise kind(trace, str(said["refused"]), "mcpproxy breakpoints lists what is held")
+    return said

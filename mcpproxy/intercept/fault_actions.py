@@ -1,0 +1,360 @@
+"""What a fault does with a message, read from a table of TOML or from the words of ``--fault``.
+
+An action is one verb with its parameters. Any verb can be combined with ``delay``, and then acts when the
+delay is over.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
+from mcpproxy.errors import McpProxyError, nearest
+
+Verb: TypeAlias = Literal[
+    "delay", "drop", "duplicate", "reorder", "error", "set", "remove", "merge", "replace", "raw", "truncate",
+    "corrupt", "garbage", "split", "join", "oversize", "stall", "bandwidth", "disconnect", "kill", "status",
+    "cut", "lose-session", "expire-token", "set-header", "drop-header", "pause",
+]  # fmt: skip
+
+OVER_HTTP: Final = frozenset(get_args(Verb)) - {
+    "reorder", "split", "join", "stall", "bandwidth", "kill",
+}  # fmt: skip
+FROM_CLIENTS: Final = frozenset({"lose-session", "expire-token", "set-header", "drop-header"})
+"""What is done to requests only."""
+FROM_SERVERS: Final = frozenset({"cut"})
+"""What is done to answers only."""
+ANSWERS_OVER_HTTP: Final = FROM_SERVERS | {"duplicate", "garbage"}
+"""The same over HTTP, where a request has one body."""
+ONLY_HTTP: Final = frozenset({"status"}) | FROM_CLIENTS | FROM_SERVERS
+
+WITHOUT_MESSAGE: Final = ("delay", "drop", "disconnect", "status", "set-header", "drop-header")
+"""What is done to a request that has no message, such as the GET for an event stream."""
+
+FOREVER_NS: Final = 1 << 62
+"""How long ``stall = "forever"`` lasts."""
+
+_PARAMETERS: Final[Mapping[str, tuple[Verb, ...]]] = {
+    "jitter": ("delay",),
+    "hold": ("delay",),
+    "gap": ("duplicate", "split"),
+    "within": ("reorder", "join", "pause"),
+    "then": ("pause",),
+    "headers": ("status",),
+    "of": ("set-header", "drop-header"),
+}
+"""Parameter -> the verbs that take it."""
+
+_DURATION: Final = pattern(r"(\d+(?:\.\d+)?)(ms|s|m|min)")
+_SIZE: Final = pattern(r"(\d+)([kmg]?)(?:i?b)?", 2)  # case does not matter
+_NS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9}
+_BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MOST_BYTES: Final = 1 << 30
+_ENDINGS: Final = ("eof", "half-close", "reset")
+_SIGNALS: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+_AFTER_PAUSE: Final = ("pass", "drop", "error")
+_INTERNAL_ERROR: Final = -32603
+
+
+class FaultRuleError(McpProxyError):
+    """Fault rules that cannot be used. The text says where, what is wrong, and what to write instead."""
+
+    def __init__(self, fact: str, next_step: str, place: str = "") -> None:
+        super().__init__(f"{place}: {fact}; {next_step}" if place else f"{fact}; {next_step}")
+        self.fact = fact
+        self.next_step = next_step
+
+
+@slotted(frozen=True)
+class FaultAction:
+    """One verb with its parameters; which of them have a meaning depends on the verb.
+
+    ``count`` is the number of copies, messages, bytes, pieces or bytes a second, or the HTTP status.
+    ``edits`` are pairs of a JSON Pointer, cut into its tokens, and JSON text (``None`` for ``remove``).
+    ``text`` is the new message of ``raw``, the ending or signal that ``disconnect`` and ``kill`` name,
+    whether the head of the ``request`` or of its ``response`` is changed, or what becomes of a message that
+    was held by ``pause`` for ``gap_ns``.
+    """
+
+    verb: Verb
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    keeps_order: bool = True
+    count: int = 0
+    gap_ns: int = 0
+    edits: tuple[tuple[tuple[str, ...], bytes | None], ...] = ()
+    replacements: tuple[tuple[str, str], ...] = ()
+    text: str = ""
+    code: int = _INTERNAL_ERROR
+    data: bytes = b""
+    headers: tuple[tuple[str, str | None], ...] = ()
+    """Header fields and their values, ``None`` for a field that is dropped."""
+
+
+def read_action(members: Mapping[str, object]) -> FaultAction:
+    """Return the action that ``members`` describe.
+
+    Raises:
+        FaultRuleError: they describe none, or two that contradict each other. The error names no place.
+    """
+    for name in members:
+        if name not in (*get_args(Verb), *_PARAMETERS):
+            guess = nearest(name, (*get_args(Verb), *_PARAMETERS))
+            known = f"do you mean {guess}?" if guess else f"there are {', '.join(get_args(Verb))}"
+            raise FaultRuleError(f"there is no action {name}", known)
+    given = [name for name in get_args(Verb) if name in members]
+    verbs: list[Verb] = [name for name in given if name != "delay"] or given
+    if not verbs:
+        raise FaultRuleError("it does nothing", f"name one of {', '.join(get_args(Verb))}")
+    if len(verbs) > 1:
+        raise FaultRuleError(f"{verbs[0]} and {verbs[1]} contradict each other", "make two rules of them")
+    for name, takers in _PARAMETERS.items():
+        if name in members and not set(takers) & set(given):
+            raise FaultRuleError(f"{name} belongs to {' or '.join(takers)}", "leave it out")
+    verb = verbs[0]
+    found = _READERS[verb](verb, members[verb])
+    if "delay" in members:
+        found["delay_ns"] = _duration("delay", members["delay"])
+    if "jitter" in members:
+        found["jitter_ns"] = _duration("jitter", members["jitter"])
+    for name in ("gap", "within"):
+        if name in members:
+            found["gap_ns"] = _duration(name, members[name])
+    if "hold" in members:
+        if members["hold"] not in ("order", "one"):
+            raise FaultRuleError(f"hold = {_shown(members['hold'])} is not known", 'write "order" or "one"')
+        found["keeps_order"] = members["hold"] == "order"
+    if "headers" in members:
+        found["headers"] = _headers("headers", members["headers"])
+    if "then" in members:
+        if members["then"] not in _AFTER_PAUSE:
+            fact = f"then = {_shown(members['then'])} is not known"
+            raise FaultRuleError(fact, f"write {', '.join(_AFTER_PAUSE)}")
+        found["text"] = members["then"]
+    if "of" in members:
+        if members["of"] not in ("request", "response"):
+            fact = f"of = {_shown(members['of'])} is not known"
+            raise FaultRuleError(fact, 'write "request" or "response"')
+        found["text"] = members["of"]
+    return FaultAction(verb, **found)
+
+
+_Found: TypeAlias = dict[str, Any]  # arguments of ``FaultAction``
+
+
+def _flag(verb: Verb, value: object) -> _Found:
+    if value is not True:
+        raise FaultRuleError(f"{verb} = {_shown(value)} cannot be read", f"write {verb} = true")
+    return {}
+
+
+def _number(least: int, default: int | None = None) -> Callable[[Verb, object], _Found]:
+    def read(verb: Verb, value: object) -> _Found:
+        if value is True and default is not None:
+            return {"count": default}
+        if type(value) is not int or value < least:
+            raise FaultRuleError(
+                f"{verb} = {_shown(value)} is not a number", f"write a whole number from {least} on"
+            )
+        return {"count": value}
+
+    return read
+
+
+def _bytes(verb: Verb, value: object) -> _Found:
+    match = _SIZE.fullmatch(str(value)) if type(value) in (int, str) else None
+    number = int(match[1]) * _BYTES[match[2].lower()] if match else 0
+    if not 0 < number <= _MOST_BYTES:
+        raise FaultRuleError(f"{verb} = {_shown(value)} is not a size", 'write bytes, or "64k", "11MB"')
+    return {"count": number}
+
+
+def _error(verb: Verb, value: object) -> _Found:
+    if type(value) is int:
+        value = {"code": value}
+    elif isinstance(value, str):
+        value = {"message": value}
+    members = {} if value is True else _table(verb, value, "write a code, a text, or a table")
+    _refuse_unknown("error", members, ("code", "message", "data"))
+    code, message = members.get("code", _INTERNAL_ERROR), members.get("message", "Internal error")
+    if type(code) is not int or not isinstance(message, str):
+        raise FaultRuleError("error takes a number as code and a text as message", "correct it")
+    return {"code": code, "text": message, "data": _json(members["data"]) if "data" in members else b""}
+
+
+def _set(verb: Verb, value: object) -> _Found:
+    edits = [(_tokens(pointer), _json(new)) for pointer, new in _table(verb, value).items()]
+    return {"edits": tuple(edits)}
+
+
+def _remove(verb: Verb, value: object) -> _Found:
+    pointers = cast("list[object]", value) if isinstance(value, list) else [value]
+    if not pointers:
+        raise FaultRuleError(f"{verb} = [] names nothing", "name a JSON Pointer")
+    return {"edits": tuple((_tokens(pointer), None) for pointer in pointers)}
+
+
+def _merge(verb: Verb, value: object) -> _Found:
+    """A merge patch at each pointer: members with a value are set, those with an empty table are kept."""
+    edits: list[tuple[tuple[str, ...], bytes | None]] = []
+    for pointer, new in _table(verb, value).items():
+        edits += _patched(_tokens(pointer), _table(verb, new))
+    return {"edits": tuple(edits)}
+
+
+def _patched(
+    tokens: tuple[str, ...], members: Mapping[str, object]
+) -> "list[tuple[tuple[str, ...], bytes | None]]":
+    edits: list[tuple[tuple[str, ...], bytes | None]] = []
+    for name, new in members.items():
+        if isinstance(new, dict):
+            edits += _patched((*tokens, name), cast("dict[str, object]", new))
+        else:
+            edits.append(((*tokens, name), _json(new)))
+    return edits
+
+
+def _replace(verb: Verb, value: object) -> _Found:
+    import re
+
+    pairs: list[tuple[str, str]] = []
+    for expression, new in _table(verb, value).items():
+        if not isinstance(new, str):
+            raise FaultRuleError(f"replace: {_shown(new)} is not a text", "write the new text")
+        try:
+            # A template that names a group which is not there is refused here, and not in the session.
+            re.compile(expression.encode() + b"|").sub(new.encode(), b"")
+        except (re.error, IndexError) as fault:
+            raise FaultRuleError(f"replace: {expression!r} cannot be read ({fault})", "correct it") from None
+        pairs.append((expression, new))
+    return {"replacements": tuple(pairs)}
+
+
+def _text(verb: Verb, value: object) -> _Found:
+    if not isinstance(value, str):
+        raise FaultRuleError(f"{verb} = {_shown(value)} is not a text", "write the whole message as a text")
+    return {"text": value}
+
+
+def _word(words: tuple[str, ...]) -> Callable[[Verb, object], _Found]:
+    def read(verb: Verb, value: object) -> _Found:
+        if value is True:
+            return {"text": words[0]}
+        if value not in words:
+            raise FaultRuleError(f"{verb} = {_shown(value)} is not known", f"write {', '.join(words)}")
+        return {"text": value}
+
+    return read
+
+
+def _delay(verb: Verb, value: object) -> _Found:
+    return {"delay_ns": _duration(verb, value)}
+
+
+def _stall(verb: Verb, value: object) -> _Found:
+    return {"delay_ns": FOREVER_NS if value in (True, "forever") else _duration(verb, value)}
+
+
+def _status(verb: Verb, value: object) -> _Found:
+    if type(value) is not int or not 400 <= value <= 599:
+        raise FaultRuleError(f"{verb} = {_shown(value)} is not an error", "write a status from 400 to 599")
+    return {"count": value}
+
+
+def _lost(verb: Verb, value: object) -> _Found:
+    status = 404 if verb == "lose-session" else 401
+    return {**_flag(verb, value), "count": status}
+
+
+def _pause(verb: Verb, value: object) -> _Found:
+    return {**_flag(verb, value), "gap_ns": 60 * 10**9, "text": "pass"}
+
+
+def _set_header(verb: Verb, value: object) -> _Found:
+    return {"headers": _headers(verb, value), "text": "request"}
+
+
+def _drop_header(verb: Verb, value: object) -> _Found:
+    names: list[object] = cast("list[object]", value) if isinstance(value, list) else [value]
+    if not names or not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        raise FaultRuleError(f"{verb} = {_shown(names)} names no header", 'write "Mcp-Session-Id"')
+    return {"headers": tuple((str(name), None) for name in names), "text": "request"}
+
+
+_READERS: Final[Mapping[Verb, Callable[[Verb, object], _Found]]] = {
+    "delay": _delay,
+    "drop": _flag,
+    "duplicate": _number(1, 1),
+    "reorder": _number(2, 2),
+    "error": _error,
+    "set": _set,
+    "remove": _remove,
+    "merge": _merge,
+    "replace": _replace,
+    "raw": _text,
+    "truncate": _number(0),
+    "corrupt": _number(1, 1),
+    "garbage": _bytes,
+    "split": _number(2, 2),
+    "join": _flag,
+    "oversize": _bytes,
+    "stall": _stall,
+    "bandwidth": _bytes,
+    "disconnect": _word(_ENDINGS),
+    "kill": _word(_SIGNALS),
+    "status": _status,
+    "cut": _number(1, 0),
+    "lose-session": _lost,
+    "expire-token": _lost,
+    "set-header": _set_header,
+    "drop-header": _drop_header,
+    "pause": _pause,
+}
+
+
+def _duration(name: str, value: object) -> int:
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise FaultRuleError(f"{name} = {_shown(value)} is not a duration", 'write "500ms", "2s" or "1m"')
+    return round(float(match[1]) * _NS[match[2]])
+
+
+def _tokens(pointer: object) -> tuple[str, ...]:
+    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
+        raise FaultRuleError(f"{_shown(pointer)} is not a JSON Pointer", "write it as /params/arguments/name")
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+
+
+def _table(verb: str, value: object, next_step: str = 'write {"what" = "new"}') -> dict[str, object]:
+    is_table = isinstance(value, dict)
+    table = cast("dict[str, object]", value) if is_table else {}
+    if not table:
+        raise FaultRuleError(f"{verb} = {_shown(value)} is not a table", next_step)
+    return table
+
+
+def _headers(where: str, value: object) -> tuple[tuple[str, str], ...]:
+    fields = _table(where, value, 'write {"Retry-After" = "1"}')
+    for name, text in fields.items():
+        if not isinstance(text, str) or not name or not f"{name}{text}".isprintable():
+            raise FaultRuleError(f"{where}: {name} is not a header", 'write {"Retry-After" = "1"}')
+    return tuple((name, str(text)) for name, text in fields.items())
+
+
+def _refuse_unknown(verb: str, members: Mapping[str, object], known: tuple[str, ...]) -> None:
+    for name in members:
+        if name not in known:
+            raise FaultRuleError(f"{verb} has no {name}", f"there are {', '.join(known)}")
+
+
+def _json(value: object) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError):  # a date, or a number that is none
+        raise FaultRuleError(f"{_shown(value)} cannot be written as JSON", "write a text instead") from None
+
+
+def _shown(value: object) -> str:
+    """Return a value for an error message."""
+    return json.dumps(value, ensure_ascii=False, default=str)

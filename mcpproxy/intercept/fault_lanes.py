@@ -1,0 +1,434 @@
+"""What happens to the lines of a stdio session under fault rules, and when. No I/O and no clock.
+
+A lane is one direction. Lines that no rule acts on pass at once, as the bytes that they were. A line that a
+rule acts on is withheld, and what its receiver is given instead waits in the lane until it is due. While
+something waits that keeps the order, later lines of the lane are withheld as well and wait behind it, as in a
+slow pipe; these have the mark of the fault that they wait for, with the action ``wait``.
+
+If the rules fail because of a bug in mcpproxy, every later line passes, and stderr says so once.
+
+A line that is too long to hold passes in pieces, and no rule acts on it. Nothing else enters its lane before
+it has ended."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Literal, TypeAlias
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.framing.lines import Line, LineFramer
+from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, Ask, addon_kind, outcome_of
+from mcpproxy.intercept.fault_actions import FOREVER_NS
+from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
+from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
+from mcpproxy.intercept.fault_rules import FaultRules
+from mcpproxy.intercept.held_messages import HeldMessage, Release, released
+from mcpproxy.intercept.message_facts import OpenRequests
+from mcpproxy.protocol.jsonrpc import Message, parse
+from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Sender, other
+
+LIMIT_BYTES: Final = 16 << 20
+"""The longest line that is held; and how many bytes may wait in a lane before nothing more is read for it."""
+
+WITHIN_NS: Final = 1_000_000_000
+"""How long ``reorder`` and ``join`` wait for further messages, unless ``within`` says otherwise."""
+
+StepKind: TypeAlias = Literal["pass", "withhold", "give", "end"]
+
+
+@slotted(frozen=True)
+class LaneStep:
+    """What the relay has to do next.
+
+    ``pass``: forward ``data`` as it is. ``withhold``: only record ``data``, which ``sender`` sent. ``give``:
+    write ``data`` to the receiver of what ``sender`` sends. ``end``: do what ``ending`` says: ``eof``,
+    ``half-close``, or the name of a signal for the server. All but ``pass`` have a ``fault``.
+    """
+
+    kind: StepKind
+    sender: Sender
+    data: bytes = b""
+    fault: FaultMark | None = None
+    ending: str = ""
+
+
+_Pieces: TypeAlias = tuple[tuple[int, bytes], ...]
+
+_Due: TypeAlias = tuple[int, int, LaneStep, bool, _Pieces]
+"""When, a number that keeps equal times in order, what, whether it keeps the order, and the further pieces of
+the line, each with the time after the one before it."""
+
+_Held: TypeAlias = tuple[FaultMark, bytes, float]
+"""A line that waits for others: its fault, its bytes, and a number by which ``reorder`` sorts."""
+
+
+@slotted()
+class _Lane:
+    framer: LineFramer = field(default_factory=lambda: LineFramer(LIMIT_BYTES))
+    waiting: list[_Due] = field(default_factory=list[_Due])
+    begun: _Due | None = None
+    """The next piece of a line of which the receiver has a part, so that nothing else may be written."""
+    last_due_ns: int = 0
+    """When the last thing is due that keeps the order."""
+    ordered: int = 0
+    """How many of those wait."""
+    blocker: FaultMark | None = None
+    held_bytes: int = 0
+    in_pieces: bool = False
+    """Whether the next line of the framer continues a long line."""
+    in_long_line: bool = False
+    """Whether the receiver has got a part of a long line, so that nothing else may be written."""
+    reordered: dict[str, list[_Held]] = field(default_factory=dict[str, list[_Held]])
+    joined: _Held | None = None
+    asked: "deque[_Queued]" = field(default_factory=lambda: deque[_Queued]())
+    """Lines about which addons are asked, and those behind them, which keep the order."""
+    paused: dict[int, HeldMessage] = field(default_factory=dict[int, HeldMessage])
+    """Number of the fault -> the line."""
+    flush_ns: dict[str, int] = field(default_factory=dict[str, int])
+    """Rule -> when the lines that it holds for ``reorder`` or ``join`` are given, whatever comes."""
+
+    @property
+    def next(self) -> _Due | None:
+        """What is given next; ``None`` if nothing waits."""
+        return self.begun or (self.waiting[0] if self.waiting else None)
+
+
+_Run: TypeAlias = Callable[[int], Iterator[LaneStep]]
+"""Yields what to do with a line at a time."""
+
+
+@slotted()
+class _Queued:
+    """A line about which addons are asked, or one behind it; ``run`` is known when it may go."""
+
+    size: int
+    run: _Run | None = None
+
+
+class FaultLanes:
+    """Both lanes of a session. ``say`` writes a line to stderr. Times are of one monotonic clock, in ns.
+
+    ``ask`` asks addons about a message; it returns false if none wants it. When they have answered,
+    ``proceed`` has to be called.
+    """
+
+    def __init__(self, rules: FaultRules, say: Callable[[str], None], ask: Ask | None = None) -> None:
+        self._ask = ask
+        self._decider = FaultDecider(rules)
+        self._requests = OpenRequests()
+        self._lanes: Final[dict[Sender, _Lane]] = {CLIENT: _Lane(), SERVER: _Lane()}
+        self._say = say
+        self._number = 0
+        self._order = 0
+        self._said: set[str] = set()
+        self._is_broken = False
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When ``due`` has to be called next; ``None`` if nothing waits."""
+        times: list[int] = []
+        for lane in self._lanes.values():
+            if not lane.in_long_line:
+                if (due := lane.next) is not None:
+                    times.append(due[0])
+                times += lane.flush_ns.values()
+                times += [paused.until_ns for paused in lane.paused.values()] if lane.paused else ()
+        next_ns = min(times, default=FOREVER_NS)
+        return next_ns if next_ns < FOREVER_NS else None
+
+    def is_waiting(self, sender: Sender) -> bool:
+        """Whether something from ``sender`` still has to be given to the other side."""
+        lane = self._lanes[sender]
+        return bool(lane.next or lane.flush_ns or lane.paused or lane.asked)
+
+    def is_stalled(self, sender: Sender) -> bool:
+        """Whether nothing of the lane will ever be given."""
+        due = self._lanes[sender].next
+        return due is not None and due[0] >= FOREVER_NS
+
+    def is_full(self, sender: Sender) -> bool:
+        """Whether nothing more should be read from ``sender`` for now."""
+        return self._lanes[sender].held_bytes > LIMIT_BYTES or self.is_stalled(sender)
+
+    def take(self, sender: Sender, data: bytes, now_ns: int) -> Iterator[LaneStep]:
+        """Take bytes of ``sender``, and yield what to do with the lines that they complete."""
+        yield from self._lines(sender, self._lanes[sender].framer.feed(data, now_ns), now_ns)
+
+    def end(self, sender: Sender, now_ns: int) -> Iterator[LaneStep]:
+        """End the stream of ``sender``: its last line may have no line feed."""
+        lane = self._lanes[sender]
+        yield from self._lines(sender, lane.framer.end(), now_ns)
+        lane.in_long_line = False
+        for rule in list(lane.flush_ns):
+            self._flush(sender, rule, now_ns)
+        yield from self._due_in(lane, now_ns)
+
+    def due(self, now_ns: int) -> Iterator[LaneStep]:
+        """Yield what is due by now."""
+        for sender, lane in self._lanes.items():
+            for rule, at_ns in list(lane.flush_ns.items()):
+                if at_ns <= now_ns:
+                    self._flush(sender, rule, now_ns)
+            for paused in list(lane.paused.values()):
+                if paused.until_ns <= now_ns:
+                    yield from self.release(Release(paused.mark.number, paused.then), now_ns)
+            yield from self._due_in(lane, now_ns)
+
+    @property
+    def paused(self) -> list[HeldMessage]:
+        """What breakpoints hold, in the order in which it came."""
+        lines = [line for lane in self._lanes.values() for line in lane.paused.values()]
+        return sorted(lines, key=lambda line: line.mark.number)
+
+    def release(self, release: Release, now_ns: int) -> Iterator[LaneStep]:
+        """Release a line that a breakpoint holds, and yield what to do.
+
+        Raises:
+            LookupError: nothing is held by this number.
+        """
+        lane = next((lane for lane in self._lanes.values() if release.number in lane.paused), None)
+        if lane is None:
+            raise LookupError(release.number)
+        paused = lane.paused.pop(release.number)
+        lane.held_bytes -= len(paused.raw)
+        outcome = released(paused, release)
+        if outcome.given is not None:
+            given = outcome.given.replace(b"\n", b" ") + (b"\n" if paused.raw.endswith(b"\n") else b"")
+            self._schedule(LaneStep("give", paused.sender, given, paused.mark), now_ns, keeps_order=False)
+        if outcome.answer is not None:
+            answer = LaneStep("give", other(paused.sender), outcome.answer + b"\n", paused.mark)
+            self._schedule(answer, now_ns, keeps_order=False)
+        for each in self._lanes.values():
+            yield from self._due_in(each, now_ns)
+
+    def _due_in(self, lane: _Lane, now_ns: int) -> Iterator[LaneStep]:
+        while (due := lane.next) is not None and due[0] <= now_ns and not lane.in_long_line:
+            at_ns, order, step, is_ordered, pieces = due
+            if lane.begun is None:
+                heapq.heappop(lane.waiting)
+            lane.begun = None
+            lane.held_bytes -= len(step.data)
+            if pieces:
+                after_ns, data = pieces[0]
+                piece = LaneStep("give", step.sender, data, step.fault)
+                lane.begun = at_ns + after_ns, order, piece, is_ordered, pieces[1:]
+            else:
+                lane.ordered -= is_ordered
+            yield step
+
+    def _lines(self, sender: Sender, lines: list[Line], now_ns: int) -> Iterator[LaneStep]:
+        lane = self._lanes[sender]
+        for raw, _, is_terminated, continues in lines:
+            line = raw + b"\n" if is_terminated else raw
+            if continues or lane.in_pieces:
+                lane.in_pieces = continues
+                if continues:
+                    self._say_once(
+                        f"a line over {LIMIT_BYTES >> 20} MiB passes, whatever the fault rules say"
+                    )
+                run: _Run | None = partial(self._piece, sender, line, continues)
+            else:
+                run = self._line(sender, raw, line)
+            if run is not None and not lane.asked:
+                yield from run(now_ns)
+            else:
+                lane.held_bytes += len(line)
+                if run is not None:
+                    lane.asked.append(_Queued(len(line), run))
+            yield from self._due_in(lane, now_ns)
+            yield from self._due_in(self._lanes[other(sender)], now_ns)
+
+    def _piece(self, sender: Sender, line: bytes, continues: bool, now_ns: int) -> Iterator[LaneStep]:
+        """Let a piece of a long line pass."""
+        lane = self._lanes[sender]
+        # While earlier lines wait, the pieces wait behind them.
+        lane.in_long_line = continues and not lane.ordered and lane.begun is None
+        yield from self._pass_or_wait(sender, line, now_ns)
+
+    def _asks(self, sender: Sender, raw: bytes, line: bytes, message: Message) -> bool:
+        """Ask addons about a line; return whether it waits for them."""
+        kind = addon_kind(message)
+        if self._ask is None or kind is None:
+            return False
+        queued = _Queued(len(line))
+
+        def go_on(outcome: AddonOutcome) -> None:
+            queued.run = partial(self._answered, sender, raw, line, message, outcome)
+
+        lane = self._lanes[sender]
+        lane.asked.append(queued)
+        if self._ask(kind, sender, raw, go_on):
+            return True
+        lane.asked.pop()
+        return False
+
+    def _answered(
+        self, sender: Sender, raw: bytes, line: bytes, message: Message, outcome: AddonOutcome, now_ns: int
+    ) -> Iterator[LaneStep]:
+        """Do with a line what addons say."""
+        given, answer = outcome_of(outcome, raw, message)
+        if given == raw:
+            yield from self._pass_or_wait(sender, line, now_ns)
+            return
+        mark = self._mark(f"addon {outcome.addon}", outcome.how)
+        yield LaneStep("withhold", sender, line, mark)
+        lane = self._lanes[sender]
+        due_ns = max(now_ns, lane.last_due_ns) if lane.ordered else now_ns
+        if given is not None:
+            new = given.replace(b"\n", b" ") + line[len(raw) :]
+            self._schedule(LaneStep("give", sender, new, mark), due_ns)
+        if answer is not None:
+            step = LaneStep("give", other(sender), answer + b"\n", mark)
+            self._schedule(step, now_ns, keeps_order=False)
+
+    def proceed(self, now_ns: int) -> Iterator[LaneStep]:
+        """Yield what to do after addons have answered."""
+        for lane in self._lanes.values():
+            while lane.asked and (run := lane.asked[0].run) is not None:
+                lane.held_bytes -= lane.asked.popleft().size
+                yield from run(now_ns)
+        for lane in self._lanes.values():
+            yield from self._due_in(lane, now_ns)
+
+    def _line(self, sender: Sender, raw: bytes, line: bytes) -> _Run | None:
+        """Decide about a line; return what to do with it, ``None`` if addons are asked about it."""
+        decision = effect = message = None
+        if not self._is_broken:
+            try:
+                message = parse(raw)
+                decision = self._decider.decide(0, sender, self._requests.facts(sender, raw, message))
+                effect = effect_of(decision, raw, message) if decision else None
+            except Exception as fault:  # a bug in mcpproxy must not end the session
+                self._is_broken = True
+                self._say(f"a fault of mcpproxy, no rule acts any more: {type(fault).__name__}: {fault}")
+        if decision is None or effect is None or message is None:
+            if decision is not None and not self._is_broken:
+                self._say_once(f"fault rule {decision.rule.name}: its edit fits not every message it matches")
+            if message is not None and self._asks(sender, raw, line, message):
+                return None
+            return partial(self._pass_or_wait, sender, line)
+        return partial(self._fault, sender, line, message, decision, effect)
+
+    def _fault(
+        self,
+        sender: Sender,
+        line: bytes,
+        message: Message,
+        decision: FaultDecision,
+        effect: FaultEffect,
+        now_ns: int,
+    ) -> Iterator[LaneStep]:
+        """Do with a line what a rule says."""
+        lane, action = self._lanes[sender], decision.rule.action
+        mark = self._mark(decision.rule.name, action.verb)
+        if lane.joined is not None:
+            self._flush(sender, lane.joined[0].rule, now_ns)
+        yield LaneStep("withhold", sender, line, mark)
+        if action.verb == "pause":
+            paused = HeldMessage(mark, sender, line, message, now_ns, now_ns + action.gap_ns, action.text)
+            lane.paused[mark.number] = paused
+            lane.held_bytes += len(line)
+            return
+        if action.verb in ("reorder", "join"):
+            self._hold(sender, decision, mark, line, now_ns)
+            return
+        delay_ns = delay_of(decision, len(line))
+        earliest_ns = lane.last_due_ns if action.keeps_order and lane.ordered else 0
+        if action.verb == "bandwidth":  # each message takes its time after the one before it
+            due_ns = max(now_ns, earliest_ns) + delay_ns
+        else:
+            due_ns = max(now_ns + delay_ns, earliest_ns)
+        end = b"\n" if line.endswith(b"\n") else b""
+        for pieces in _with_ends(effect, end):
+            after_ns, data = pieces[0]
+            due_ns += after_ns
+            self._schedule(LaneStep("give", sender, data, mark), due_ns, action.keeps_order, pieces[1:])
+        if effect.answer is not None:
+            answer = LaneStep("give", other(sender), effect.answer + b"\n", mark)
+            self._schedule(answer, max(due_ns, now_ns), keeps_order=False)
+        if action.verb in ("disconnect", "kill"):
+            step = LaneStep("end", sender, fault=mark, ending=action.text)
+            self._schedule(step, due_ns, action.keeps_order)
+
+    def _pass_or_wait(self, sender: Sender, line: bytes, now_ns: int) -> Iterator[LaneStep]:
+        """Let a line pass that no rule acts on, behind what waits in its lane."""
+        lane = self._lanes[sender]
+        if lane.joined is not None:
+            mark, first, _ = lane.joined
+            yield LaneStep("withhold", sender, line, FaultMark(mark.rule, mark.action, mark.number))
+            self._release_joined(lane)
+            self._schedule(LaneStep("give", sender, first + line, mark), max(now_ns, lane.last_due_ns))
+        elif (blocker := lane.begun[2].fault if lane.begun else lane.blocker) and (
+            lane.ordered or lane.begun
+        ):
+            mark = self._mark(blocker.rule, "wait")
+            yield LaneStep("withhold", sender, line, mark)
+            self._schedule(LaneStep("give", sender, line, mark), lane.last_due_ns)
+        else:
+            yield LaneStep("pass", sender, line)
+
+    def _hold(
+        self, sender: Sender, decision: FaultDecision, mark: FaultMark, line: bytes, now_ns: int
+    ) -> None:
+        """Hold a line until the others have come that ``reorder`` or ``join`` puts it together with."""
+        lane, rule = self._lanes[sender], decision.rule
+        within_ns = rule.action.gap_ns or WITHIN_NS
+        lane.held_bytes += len(line)
+        lane.flush_ns.setdefault(rule.name, now_ns + within_ns)
+        if rule.action.verb == "join":
+            lane.joined = mark, line, 0.0
+            return
+        held = lane.reordered.setdefault(rule.name, [])
+        held.append((mark, line, decision.draw("place")))
+        if len(held) >= rule.action.count:
+            self._flush(sender, rule.name, now_ns)
+
+    def _flush(self, sender: Sender, rule: str, now_ns: int) -> None:
+        """Give the lines that ``rule`` holds."""
+        lane = self._lanes[sender]
+        due_ns = max(now_ns, lane.last_due_ns) if lane.ordered else now_ns
+        if lane.joined is not None and lane.joined[0].rule == rule:
+            mark, line, _ = self._release_joined(lane)
+            self._schedule(LaneStep("give", sender, line, mark), due_ns)
+        for mark, line, _ in sorted(lane.reordered.pop(rule, []), key=lambda held: held[2]):
+            lane.held_bytes -= len(line)
+            self._schedule(LaneStep("give", sender, line, mark), due_ns)
+        lane.flush_ns.pop(rule, None)
+
+    def _release_joined(self, lane: _Lane) -> _Held:
+        assert lane.joined is not None
+        held, lane.joined = lane.joined, None
+        lane.held_bytes -= len(held[1])
+        lane.flush_ns.pop(held[0].rule, None)
+        return held
+
+    def _schedule(self, step: LaneStep, due_ns: int, keeps_order: bool = True, pieces: _Pieces = ()) -> None:
+        lane = self._lanes[step.sender]
+        self._order += 1
+        heapq.heappush(lane.waiting, (due_ns, self._order, step, keeps_order, pieces))
+        lane.held_bytes += len(step.data) + sum(len(data) for _, data in pieces)
+        lane.ordered += keeps_order
+        due_ns += sum(after_ns for after_ns, _ in pieces)
+        if keeps_order:
+            lane.last_due_ns, lane.blocker = max(due_ns, lane.last_due_ns), step.fault
+
+    def _mark(self, rule: str, action: str) -> FaultMark:
+        self._number += 1
+        return FaultMark(rule, action, self._number)
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
+
+
+def _with_ends(effect: FaultEffect, end: bytes) -> list[_Pieces]:
+    """Return the lines that a receiver is given, each in its pieces; ``end`` ends the last line."""
+    if not effect.given:
+        return []
+    *others, (after_ns, data) = effect.given
+    last = after_ns, data + end
+    if effect.is_framed:
+        return [*(((gap_ns, line + b"\n"),) for gap_ns, line in others), (last,)]
+    return [(*others, last)]

@@ -1,0 +1,111 @@
+"""``--faults``, ``--fault`` and ``--fault-seed`` of ``run`` and ``http``.
+
+This module imports the reader of the rules, so it is imported only if one of the options is given. The rules
+are read before the server starts.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mcpproxy.errors import UsageError
+from mcpproxy.intercept.fault_rules import FaultRules, read_faults
+from mcpproxy.ruleset.rule_options import RuleOptions
+
+if TYPE_CHECKING:
+    import socket
+
+    from mcpproxy.intercept.addons.addon_calls import MakeAddons
+    from mcpproxy.intercept.http import FaultProxy
+    from mcpproxy.intercept.stdio import FaultRelay
+    from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.stdio.signals import Signals
+
+
+def fault_rules(
+    where: str,
+    files: Sequence[str],
+    specs: Sequence[str],
+    addons: Sequence[str],
+    seed: int | None,
+    *,
+    is_enforcing: bool,
+) -> FaultRules:
+    """Return the rules in ``files`` and ``specs``, for the command ``where``.
+
+    Raises:
+        FaultRuleError: they cannot be used.
+        UsageError: there cannot be faults on this system, or beside the other options.
+    """
+    if sys.platform == "win32":
+        raise UsageError(where, "there are no faults on Windows", "leave --fault and --faults out")
+    if is_enforcing:
+        raise UsageError(where, "--enforce and --fault cannot be combined", "leave one of them out")
+    return read_faults(files, specs, "http" if where == "http" else "stdio", seed, addons)
+
+
+def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
+    """Load addons in a process of their own, and return a factory of what asks them; ``None`` without any.
+
+    Raises:
+        UsageError: an addon cannot be used.
+    """
+    if not names:
+        return None
+    from mcpproxy.intercept.addons.addon_calls import AddonCalls, AddonHostProcess
+
+    transport = "http" if where == "http" else "stdio"
+
+    def start() -> AddonHostProcess:
+        return AddonHostProcess(transport, names)
+
+    host = start()
+    host.wait_until_ready(where)
+
+    def make(say: "Callable[[str], None]", trace: str) -> AddonCalls:
+        calls = AddonCalls(host, start, say)
+        calls.follow(trace)
+        return calls
+
+    return make
+
+
+def fault_proxy_factory(
+    rules: FaultRules, endpoint: str, trace: str, make_addons: "MakeAddons | None" = None
+) -> "Callable[[Settings, socket.socket, Journal | None], FaultProxy]":
+    """Return a factory of the proxy before an HTTP server, with faults, which is recorded into ``trace``."""
+
+    def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "FaultProxy":
+        from mcpproxy.intercept.http import FaultProxy
+
+        return FaultProxy(settings, listener, journal, rules, endpoint, trace, make_addons)
+
+    return make
+
+
+def with_faults(rule_options: RuleOptions | None) -> RuleOptions:
+    """Return the options by which a session with faults is judged."""
+    return replace(rule_options or RuleOptions(), has_faults=True).sealed()
+
+
+def breakpoint_specs(filters: Sequence[str], timeout: str, then: str) -> list[str]:
+    """Return the rules of ``--break FILTER``, as for ``--fault``."""
+    return [
+        f"{wanted} => pause, within {timeout}, then {then}, name break {number}"
+        for number, wanted in enumerate(filters, 1)
+    ]
+
+
+def fault_relay_factory(
+    rules: FaultRules, trace: str, make_addons: "MakeAddons | None" = None
+) -> "Callable[[Journal | None, Signals, float, bool], FaultRelay]":
+    """Return a factory of the relay for a stdio session with faults, which is recorded into ``trace``."""
+
+    def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "FaultRelay":
+        from mcpproxy.intercept.stdio import FaultRelay
+
+        return FaultRelay(journal, signals, grace_s, quiet, rules, trace, make_addons)
+
+    return make

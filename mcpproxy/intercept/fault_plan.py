@@ -1,0 +1,85 @@
+"""What fault rules would do to a recorded session. No clock, and nothing is sent."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
+from mcpproxy.intercept.fault_effects import delay_of, effect_of
+from mcpproxy.intercept.fault_rules import FaultRules
+from mcpproxy.intercept.http_enforcer import FaultEnforcer
+from mcpproxy.intercept.message_facts import OpenRequests
+from mcpproxy.session.exchanges import SESSION
+from mcpproxy.session.frame import CLIENT, Frame, RequestHead, Sender
+
+_STDIO: Final = 0
+
+
+@slotted(frozen=True)
+class PlannedFault:
+    """A rule that would act: on which frame or head, as which of those that it matches, and what it does.
+
+    ``fits`` is false if its edit names a place that is not in the message.
+    """
+
+    seq: int
+    sender: Sender
+    what: str
+    """The method and the tool or the like, of an answer those of its request; over HTTP a method of HTTP."""
+    decision: FaultDecision
+    delay_ns: int
+    fits: bool = True
+
+
+class FaultPlanner:
+    """Decides about the events of one recording."""
+
+    def __init__(self, rules: FaultRules) -> None:
+        self._rules = rules
+        self._over_stdio = FaultDecider(rules)
+        self._over_http = FaultEnforcer(rules)
+        self._requests: dict[str, OpenRequests] = {}
+        self._sessions: dict[int, str] = {}
+        """Exchange -> the session that its request names."""
+
+    @property
+    def unmatched(self) -> list[str]:
+        """The names of the rules that have matched no message."""
+        matched = self._over_stdio.matched | self._over_http.matched
+        return [rule.name for rule in self._rules.rules if rule.name not in matched]
+
+    def plan(self, events: Iterable[object]) -> Iterator[PlannedFault]:
+        """Yield what would happen to each of ``events``, in order. What mcpproxy itself sent is left out."""
+        for event in events:
+            if isinstance(event, RequestHead) and not event.by_proxy:
+                yield from self._head(event)
+            elif isinstance(event, Frame) and not (event.by_proxy or event.continues) and event.raw:
+                yield from self._frame(event)
+
+    def _head(self, head: RequestHead) -> Iterator[PlannedFault]:
+        names = [value for name, value in head.headers if name.lower() == SESSION]
+        self._sessions[head.exchange] = names[0] if names else ""
+        self._over_http.observe(head)
+        if (verdict := self._over_http.verdict) is not None:
+            delay_ns = delay_of(verdict.decision, 0)
+            yield PlannedFault(head.seq, CLIENT, head.method, verdict.decision, delay_ns)
+
+    def _frame(self, frame: Frame) -> Iterator[PlannedFault]:
+        session = self._sessions.get(frame.exchange, "")
+        requests = self._requests.setdefault(session, OpenRequests())
+        facts = requests.facts(frame.sender, frame.raw, frame.message)
+        if not frame.exchange:
+            decision = self._over_stdio.decide(_STDIO, frame.sender, facts)
+        elif frame.sender == CLIENT:
+            if self._over_http.verdict is not None:  # the head was met already
+                return
+            self._over_http.judge(frame)
+            decision = self._over_http.verdict.decision if self._over_http.verdict else None
+        else:
+            decision = self._over_http.decide_answer(session, frame.raw)
+        if decision is not None:
+            fits = effect_of(decision, frame.raw, frame.message) is not None
+            what = " ".join(filter(None, (facts[0].method, facts[0].target))) if facts else ""
+            yield PlannedFault(
+                frame.seq, frame.sender, what, decision, delay_of(decision, len(frame.raw)), fits
+            )

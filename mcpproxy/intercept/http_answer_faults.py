@@ -1,0 +1,312 @@
+"""What becomes of the answers of a server under fault rules, breakpoints and addons. No I/O and no clock."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from mcpproxy.framing.bodies import Chunked, Length
+from mcpproxy.framing.sse import SseBlock
+from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, outcome_of
+from mcpproxy.intercept.fault_actions import FaultAction
+from mcpproxy.intercept.fault_decisions import FaultDecision
+from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
+from mcpproxy.intercept.http_answer_steps import (
+    LIMIT_BYTES,
+    AnswerStep,
+    Decide,
+    HeldAnswer,
+    coded,
+    given_steps,
+    with_data,
+)
+from mcpproxy.intercept.http_heads import new_head, status_head, with_length
+from mcpproxy.protocol.jsonrpc import Message, parse
+from mcpproxy.session.frame import FaultMark
+
+
+class AnswerFaults:
+    """Turns what a server has answered into steps.
+
+    ``mark`` makes the mark of a fault. ``asks`` returns the hook of the addons for a message, if any.
+    """
+
+    def __init__(
+        self,
+        decide: Decide,
+        mark: Callable[[str, str], FaultMark],
+        asks: Callable[[Message], str | None] = lambda _: None,
+    ) -> None:
+        self._decide = decide
+        self._mark = mark
+        self._asks = asks
+
+    def body(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
+        """Return the steps for an answer in JSON; ``None`` if it passes."""
+        message = parse(content)
+        decision = self._decide(answer.expected.session, content)
+        effect = effect_of(decision, content, message) if decision else None
+        head = answer.head
+
+        def given_body(fault: FaultMark, head: bytes, new: bytes) -> list[AnswerStep]:
+            """Return the steps that give ``new``, in the transfer coding of the answer."""
+            if new == content:  # it was only held
+                return given_steps(fault, head, raw[len(head) :], new)
+            if isinstance(answer.body, Length):
+                return given_steps(fault, with_length(head, len(new)), new, new)
+            end = b"0\r\n\r\n" if isinstance(answer.body, Chunked) else b""
+            return given_steps(fault, head, coded(answer.body, new) + end, new)
+
+        if decision is None and answer.expected.decision is None and (hook := self._asks(message)):
+
+            def answered(outcome: AddonOutcome) -> list[AnswerStep]:
+                given, _ = outcome_of(outcome, content, message)
+                if given == content:
+                    return [AnswerStep("pass", raw)]
+                fault = self._mark(f"addon {outcome.addon}", outcome.how)
+                sent = AnswerStep("alter", raw, fault, has_more=True)
+                if given is None:
+                    return [sent, AnswerStep("end", fault=fault)]
+                return [sent, *given_body(fault, head, given)]
+
+            return [self._ask(answer, hook, raw, content, answered)]
+        if decision is None or effect is None or decision.rule.action.verb == "duplicate":
+            return None
+        action, fault = decision.rule.action, self.mark_of(decision)
+        new = b"\n".join(data for _, data in effect.given)
+        steps = [AnswerStep("alter", raw, fault, has_more=True)]
+        if action.verb == "pause":
+
+            def go_on(new: bytes | None) -> list[AnswerStep]:
+                return [AnswerStep("end", fault=fault)] if new is None else given_body(fault, head, new)
+
+            return [*steps, AnswerStep("hold", fault=fault, content=content, action=action, go_on=go_on)]
+        if delay_ns := delay_of(decision, len(content)):
+            steps.append(AnswerStep("wait", delay_ns=delay_ns))
+        if action.verb in ("drop", "disconnect"):
+            return [*steps, AnswerStep("end", fault=fault, is_reset=action.text == "reset")]
+        if action.verb == "cut":
+            new = content[: _cut(decision, content)]
+            is_sized = isinstance(answer.body, Length)
+            begun = raw[len(head) :][: len(new)] if is_sized else coded(answer.body, new)
+            steps += given_steps(fault, head, begun, new)
+        elif action.verb == "status":
+            head, new = status_head(action)
+            steps += given_steps(fault, head, new, new)
+        else:
+            return [*steps, *given_body(fault, head, new)]
+        return [*steps, AnswerStep("end", fault=fault)]
+
+    def stream(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
+        """Return the steps for an event stream of a known length; ``None`` if it passes."""
+        blocks = answer.framer.feed(content, 0)
+        decided = [self._decided(answer, block) for block in blocks]
+        if any(met is not None and met[0].rule.action.verb == "pause" for met in decided):
+            return self._held_stream(answer, raw, blocks, decided)
+        steps: list[AnswerStep] = []
+        length = 0
+        """The length in the new head: what is given, and what is missing if the connection is cut."""
+        for block, decision in zip(blocks, decided, strict=True):
+            met = (
+                [AnswerStep("pass", block.raw)]
+                if decision is None
+                else [*self._event(answer, block, *decision)]
+            )
+            steps += met
+            given = sum(len(step.data) for step in met if step.kind in ("pass", "give"))
+            length += max(given, len(block.raw)) if met[-1].kind == "end" else given
+        if not any(decided):
+            hooks = [self._hook(block) for block in blocks]
+            if any(hooks) and answer.expected.decision is None:
+                return self._asked_stream(answer, raw, content, blocks, hooks)
+            return None
+        if rest := content[sum(len(block.raw) for block in blocks) :]:
+            steps.append(AnswerStep("pass", rest))
+            length += len(rest)
+        # The exchange ends with the last bytes that the server sent, but not before all is given for them.
+        last = max(index for index, step in enumerate(steps) if step.kind in ("pass", "alter"))
+        gives = [index for index, step in enumerate(steps) if step.kind == "give" and index > last]
+        for index in (last, *gives)[: len(gives)]:
+            steps[index] = replace(steps[index], has_more=True)
+        fault = next(step.fault for step in steps if step.fault is not None)
+        decision = answer.expected.decision
+        head = new_head(decision.rule.action, answer.head) if decision else answer.head
+        head = with_length(head, length)
+        if head == answer.head:
+            return [AnswerStep("pass", head), *steps]
+        given_head = AnswerStep("give", head, fault, head, "head", has_more=True)
+        return [AnswerStep("alter", answer.head, fault, has_more=True), given_head, *steps]
+
+    def _asked_stream(
+        self, answer: HeldAnswer, raw: bytes, content: bytes, blocks: list[SseBlock], hooks: list[str | None]
+    ) -> list[AnswerStep]:
+        """Return the steps for a stream of a known length about whose events addons are asked."""
+        events: list[bytes | None] = [block.raw for block in blocks]
+        rest = content[sum(len(block.raw) for block in blocks) :]
+        asked = [(index, hook) for index, hook in enumerate(hooks) if hook is not None]
+        marks: list[FaultMark] = []
+
+        def ask_next() -> list[AnswerStep]:
+            if asked:
+                index, hook = asked.pop(0)
+                data = blocks[index].data or b""
+
+                def answered(outcome: AddonOutcome) -> list[AnswerStep]:
+                    given, _ = outcome_of(outcome, data, parse(data))
+                    if given != data:
+                        marks.append(self._mark(f"addon {outcome.addon}", outcome.how))
+                        events[index] = None if given is None else with_data(blocks[index], given)
+                    return ask_next()
+
+                return [self._ask(answer, hook, raw, data, answered)]
+            if not marks:
+                return [AnswerStep("pass", raw)]
+            given = [event for event in (*events, rest) if event]
+            head = with_length(answer.head, sum(map(len, given)))
+            steps = [AnswerStep("alter", raw, marks[0], has_more=True)]
+            steps.append(AnswerStep("give", head, marks[0], head, "head", has_more=True))
+            steps += [AnswerStep("give", event, marks[0], event, "event", has_more=True) for event in given]
+            return [*steps[:-1], replace(steps[-1], has_more=False)]
+
+        return ask_next()
+
+    def _ask(
+        self,
+        answer: HeldAnswer,
+        hook: str,
+        data: bytes,
+        content: bytes,
+        answered: "Callable[[AddonOutcome], list[AnswerStep]]",
+    ) -> AnswerStep:
+        session = answer.expected.session
+        return AnswerStep("ask", data, content=content, hook=hook, session=session, answered=answered)
+
+    def _hook(self, block: SseBlock) -> str | None:
+        """Return the hook of the addons for the message in an event, if they have it."""
+        is_asked = block.data is not None and len(block.raw) <= LIMIT_BYTES
+        return self._asks(parse(block.data or b"")) if is_asked else None
+
+    def _held_stream(
+        self,
+        answer: HeldAnswer,
+        raw: bytes,
+        blocks: list[SseBlock],
+        decided: "list[tuple[FaultDecision, FaultEffect] | None]",
+    ) -> list[AnswerStep]:
+        """Return the steps for a stream of a known length in which breakpoints hold events.
+
+        All of it waits until the last of them is released, because only then its length is known.
+        """
+        held = [
+            (index, met[0].rule.action, self.mark_of(met[0]))
+            for index, met in enumerate(decided)
+            if met is not None and met[0].rule.action.verb == "pause"
+        ]
+        fault = held[0][2]
+        events: dict[int, list[bytes]] = {
+            index: [block.raw] if met is None else [with_data(block, data) for _, data in met[1].given]
+            for index, (block, met) in enumerate(zip(blocks, decided, strict=True))
+        }
+
+        def hold_next() -> list[AnswerStep]:
+            if not held:
+                given = [event for index in range(len(blocks)) for event in events[index]]
+                head = with_length(answer.head, sum(map(len, given)))
+                steps = [AnswerStep("give", head, fault, head, "head", has_more=True)]
+                steps += [AnswerStep("give", event, fault, event, "event", has_more=True) for event in given]
+                return [*steps[:-1], replace(steps[-1], has_more=False)]
+            index, action, mark = held.pop(0)
+            block = blocks[index]
+
+            def go_on(new: bytes | None) -> list[AnswerStep]:
+                if new != block.data:
+                    events[index] = [] if new is None else [with_data(block, new)]
+                return hold_next()
+
+            return [_hold(mark, block, action, go_on)]
+
+        return [AnswerStep("alter", raw, fault, has_more=True), *hold_next()]
+
+    def events(self, answer: HeldAnswer, raw: bytes, blocks: list[SseBlock]) -> list[AnswerStep] | None:
+        """Return the steps for events of a stream, in the bytes ``raw``; ``None`` if they pass."""
+        decided = [self._decided(answer, block) for block in blocks]
+        if not any(decided) and not any(map(self._hook, blocks)):
+            return None
+        steps: list[AnswerStep] = []
+        for block, decision in zip(blocks, decided, strict=True):
+            if decision is None and (hook := self._hook(block)):
+                steps.append(self._asked_event(answer, hook, block))
+            elif decision is None:
+                steps.append(AnswerStep("pass", coded(answer.body, block.raw)))
+            else:
+                steps += self._event(answer, block, *decision)
+        if answer.body.over:  # the last chunk came with the events
+            steps.append(AnswerStep("pass", raw[raw.rfind(b"\r\n0") + 2 :]))
+        return steps
+
+    def _asked_event(self, answer: HeldAnswer, hook: str, block: SseBlock) -> AnswerStep:
+        sent, data = coded(answer.body, block.raw), block.data or b""
+
+        def answered(outcome: AddonOutcome) -> list[AnswerStep]:
+            given, _ = outcome_of(outcome, data, parse(data))
+            if given == data:
+                return [AnswerStep("pass", sent)]
+            fault = self._mark(f"addon {outcome.addon}", outcome.how)
+            withheld = AnswerStep("alter", sent, fault)
+            if given is None:
+                return [withheld]
+            event = with_data(block, given)
+            return [withheld, AnswerStep("give", coded(answer.body, event), fault, event, "event")]
+
+        return self._ask(answer, hook, sent, data, answered)
+
+    def _decided(self, answer: HeldAnswer, block: SseBlock) -> tuple[FaultDecision, FaultEffect] | None:
+        if not block.data or len(block.raw) > LIMIT_BYTES:
+            return None
+        decision = self._decide(answer.expected.session, block.data)
+        effect = effect_of(decision, block.data, parse(block.data)) if decision else None
+        if decision is None or effect is None or decision.rule.action.verb == "status":
+            return None
+        return decision, effect
+
+    def _event(
+        self, answer: HeldAnswer, block: SseBlock, decision: FaultDecision, effect: FaultEffect
+    ) -> Iterator[AnswerStep]:
+        action, fault = decision.rule.action, self.mark_of(decision)
+        yield AnswerStep("alter", coded(answer.body, block.raw), fault)
+        if action.verb == "pause":
+
+            def go_on(new: bytes | None) -> list[AnswerStep]:
+                event = block.raw if new == block.data else with_data(block, new or b"")
+                given = AnswerStep("give", coded(answer.body, event), fault, event, "event")
+                return [] if new is None else [given]
+
+            yield _hold(fault, block, action, go_on)
+            return
+        if delay_ns := delay_of(decision, len(block.raw)):
+            yield AnswerStep("wait", delay_ns=delay_ns)
+        if action.verb == "cut":
+            begun = block.raw[: _cut(decision, block.raw)]
+            yield AnswerStep("give", coded(answer.body, begun), fault, begun, "event")
+        for gap_ns, data in effect.given if action.verb != "cut" else ():
+            if gap_ns:
+                yield AnswerStep("wait", delay_ns=gap_ns)
+            event = block.raw if data == block.data else with_data(block, data)
+            yield AnswerStep("give", coded(answer.body, event), fault, event, "event")
+        if action.verb in ("cut", "disconnect"):
+            yield AnswerStep("end", fault=fault, is_reset=action.text == "reset")
+
+    def mark_of(self, decision: FaultDecision) -> FaultMark:
+        return self._mark(decision.rule.name, decision.rule.action.verb)
+
+
+def _cut(decision: FaultDecision, raw: bytes) -> int:
+    """Return how many bytes are left of what is cut: as many as the rule says, or half of them."""
+    return min(decision.rule.action.count or len(raw) // 2, len(raw) - 1)
+
+
+def _hold(
+    fault: FaultMark,
+    block: SseBlock,
+    action: FaultAction,
+    go_on: Callable[[bytes | None], list[AnswerStep]],
+) -> AnswerStep:
+    return AnswerStep("hold", fault=fault, content=block.data or b"", action=action, go_on=go_on)

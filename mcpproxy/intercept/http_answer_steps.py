@@ -1,0 +1,99 @@
+"""What a tunnel has to do with the answers of a server, and how events and bodies are written."""
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.framing.bodies import Body, Chunked
+from mcpproxy.framing.sse import SseBlock, SseFramer
+from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
+from mcpproxy.intercept.fault_actions import FaultAction
+from mcpproxy.intercept.fault_decisions import FaultDecision
+from mcpproxy.session.frame import FaultMark
+
+LIMIT_BYTES: Final = 16 << 20
+"""The longest body or event that is held."""
+
+Decide: TypeAlias = Callable[[str, bytes], FaultDecision | None]
+"""Returns the rule that acts on a message in an answer, from the session of its request and its bytes."""
+
+StepKind: TypeAlias = Literal["pass", "alter", "give", "wait", "hold", "ask", "end"]
+
+
+@slotted(frozen=True)
+class AnswerStep:
+    """What the tunnel has to do next.
+
+    ``pass``: forward ``data`` as it is. ``alter``: only record ``data``, which the server sent. ``give``:
+    send ``data`` to the client; ``content`` is what is recorded, a ``head``, ``body`` or ``event`` as
+    ``part`` says. ``wait``: so many nanoseconds. ``hold``: until the message ``content`` is released, as
+    ``action`` says; ``go_on`` returns the steps for what is given then, ``None`` for nothing. ``ask``: call
+    ``hook`` of the addons for the message ``content`` in the bytes ``data``; ``answered`` returns the steps
+    for what they say. ``end``: close the connection, with a reset if ``is_reset``. ``has_more`` says that
+    something follows with the same ``fault``.
+    """
+
+    kind: StepKind
+    data: bytes = b""
+    fault: FaultMark | None = None
+    content: bytes = b""
+    part: str = ""
+    delay_ns: int = 0
+    has_more: bool = False
+    is_reset: bool = False
+    action: FaultAction | None = None
+    go_on: "Callable[[bytes | None], list[AnswerStep]] | None" = None
+    hook: str = ""
+    session: str = ""
+    answered: "Callable[[AddonOutcome], list[AnswerStep]] | None" = None
+
+
+@slotted()
+class ExpectedAnswer:
+    """A request whose answer is expected: its session and method; a fault that meets the answer's head."""
+
+    session: str
+    method: str
+    decision: FaultDecision | None = None
+
+
+@slotted()
+class HeldAnswer:
+    """An answer whose body has not ended: how it is read, and what is known of it."""
+
+    body: Body
+    expected: ExpectedAnswer
+    head: bytes
+    is_whole: bool
+    is_stream: bool
+    parts: list[bytes] = field(default_factory=list[bytes])
+    """The content of a body that has to be complete."""
+    framer: SseFramer = field(default_factory=SseFramer)
+    blocks: list[SseBlock] = field(default_factory=list[SseBlock])
+    held_bytes: int = 0
+    """How many bytes of events were read and not passed on."""
+
+
+def given_steps(fault: FaultMark, head: bytes, body: bytes, content: bytes) -> list[AnswerStep]:
+    """Return the steps that give a head and a body, whose content is ``content``."""
+    return [
+        AnswerStep("give", head, fault, head, "head", has_more=True),
+        AnswerStep("give", body, fault, content, "body"),
+    ]
+
+
+def coded(body: Body, content: bytes) -> bytes:
+    """Return content in the transfer coding of ``body``."""
+    if not isinstance(body, Chunked) or not content:
+        return content
+    return b"%x\r\n%s\r\n" % (len(content), content)
+
+
+def with_data(block: SseBlock, data: bytes) -> bytes:
+    """Return an event with other data."""
+    if block.data_span is not None and b"\n" not in data and b"\r" not in data:
+        start, stop = block.data_span
+        return block.raw[:start] + data + block.raw[stop:]
+    lines = [line for line in block.raw.splitlines() if line and not line.startswith(b"data")]
+    lines += [b"data: " + line for line in data.splitlines()]
+    return b"\n".join(lines) + b"\n\n"

@@ -1,0 +1,186 @@
+"""What servers answer under fault rules: which bytes pass, which are given instead. No I/O and no clock.
+
+An `AnswerReader` reads what one connection of a server sends. It holds the head and the body of an answer in
+JSON until both are complete, and of an event stream each event until it is complete. An event stream whose
+head says its length is held until all of it has come, because the head may get another length. What no rule
+acts on passes as the bytes that it was. In the place of what a rule acts on comes what the rule says, with
+the same transfer coding; the head of a body gets its new length.
+
+Other answers pass as they come: compressed ones, those of other media types, and what is longer than
+``LIMIT_BYTES``."""
+
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.framing.bodies import Chunked, Length, UntilClose, response_body
+from mcpproxy.framing.heads import response_head
+from mcpproxy.intercept.http_answer_faults import AnswerFaults
+from mcpproxy.intercept.http_answer_steps import LIMIT_BYTES, AnswerStep, ExpectedAnswer, HeldAnswer
+from mcpproxy.intercept.http_heads import new_head
+
+_HEAD_BYTES: Final = 64 << 10
+
+
+class _ChunksOf(Chunked):
+    """A chunked body that knows whether it is between two chunks."""
+
+    @property
+    def is_between(self) -> bool:
+        return self.over or (not self._left and not self._line and self._read == Chunked._size)
+
+
+class AnswerReader:
+    """Reads the answers on one connection of a server.
+
+    If a bug in mcpproxy makes it fail, ``on_bug`` is called, and everything passes from then on.
+    """
+
+    def __init__(self, faults: AnswerFaults, on_bug: Callable[[Exception], None]) -> None:
+        self.is_done = False
+        """Whether everything that comes passes."""
+        self.expected: list[ExpectedAnswer] = []
+        self._faults = faults
+        self._on_bug = on_bug
+        self._held = b""
+        """What the server has sent and nobody was given yet."""
+        self._read = 0
+        """How many bytes of it have been read."""
+        self._answer: HeldAnswer | None = None
+
+    @property
+    def held(self) -> bytes:
+        """What was not passed on yet. Afterwards it is not held any more."""
+        held, self._held, self._read = self._held, b"", 0
+        return held
+
+    def feed(self, data: bytes, at_ns: int) -> list[AnswerStep]:
+        """Take the next bytes of the server."""
+        self._held += data
+        steps: list[AnswerStep] = []
+        try:
+            self._take(steps, at_ns)
+        except Exception as fault:  # a bug in mcpproxy must not end the connection
+            self.is_done = True
+            self._on_bug(fault)
+        if self.is_done:
+            steps += self._pass()
+        return steps
+
+    def _take(self, steps: list[AnswerStep], at_ns: int) -> None:
+        """Append the steps for what is held to ``steps``."""
+        while self._held and not self.is_done:
+            before = len(self._held), self._read, self._answer
+            steps += self._on_head() if self._answer is None else self._on_body(self._answer, at_ns)
+            if (len(self._held), self._read, self._answer) == before:
+                break
+
+    def end(self) -> list[AnswerStep]:
+        """Take note that the server sends nothing more."""
+        answer = self._answer
+        if answer is not None and answer.is_whole and isinstance(answer.body, UntilClose):
+            return self._whole(answer)
+        return self._pass()
+
+    def _pass(self, size: int | None = None) -> list[AnswerStep]:
+        data, self._held = self._held[:size], b"" if size is None else self._held[size:]
+        self._read = max(0, self._read - len(data))
+        return [AnswerStep("pass", data)] if data else []
+
+    def _give_up(self) -> list[AnswerStep]:
+        self.is_done = True
+        return []
+
+    def _on_head(self) -> list[AnswerStep]:
+        """Read the head of an answer, if it is complete."""
+        end = self._held.find(b"\r\n\r\n") + 4
+        if end < 4:
+            return [] if len(self._held) <= _HEAD_BYTES else self._give_up()
+        parsed = response_head(self._held[:end])
+        if isinstance(parsed, str) or not self.expected or parsed[0] == 101:
+            return self._give_up()
+        status, _, _, headers, framing = parsed
+        if status < 200:
+            return self._pass(end)
+        expected = self.expected.pop(0)
+        body = response_body(expected.method, status, framing)
+        if isinstance(body, str):
+            return self._give_up()
+        fields = {name.lower(): value.lower() for name, value in headers}
+        media_type = fields.get("content-type", "").partition(";")[0].strip()
+        is_plain = fields.get("content-encoding", "identity") == "identity" and not body.over
+        is_stream = is_plain and media_type == "text/event-stream"
+        is_whole = is_plain and (media_type == "application/json" or (is_stream and isinstance(body, Length)))
+        if isinstance(body, Chunked):
+            body = _ChunksOf()
+        answer = HeldAnswer(body, expected, self._held[:end], is_whole, is_stream)
+        self._answer = answer if not body.over else None
+        self._read = end
+        if answer.is_whole:
+            return []
+        steps = self._altered_head(answer, answer.head)
+        return steps or self._pass(end)
+
+    def _altered_head(self, answer: HeldAnswer, sent: bytes, content: bytes = b"") -> list[AnswerStep]:
+        """Return the steps for a head that meets a fault, at the beginning of ``sent``; none if it meets
+        none. ``content`` is the content of the body after it in ``sent``."""
+        decision = answer.expected.decision
+        if decision is None:
+            return []
+        head, fault = new_head(decision.rule.action, answer.head), self._faults.mark_of(decision)
+        self._held, self._read = self._held[len(sent) :], max(0, self._read - len(sent))
+        steps = [
+            AnswerStep("alter", sent, fault, has_more=True),
+            AnswerStep("give", head, fault, head, "head", has_more=bool(content)),
+        ]
+        if content:
+            steps.append(AnswerStep("give", sent[len(answer.head) :], fault, content, "body"))
+        return steps
+
+    def _on_body(self, answer: HeldAnswer, at_ns: int) -> list[AnswerStep]:
+        body = answer.body
+        content, self._read = body.feed(self._held, self._read)
+        if body.broken:
+            return self._give_up()
+        steps: list[AnswerStep] = []
+        if answer.is_whole:
+            answer.parts.append(content)
+            if self._read <= LIMIT_BYTES:
+                return self._whole(answer) if body.over else []
+            answer.is_whole = answer.is_stream = False
+        if answer.is_stream:
+            answer.blocks += answer.framer.feed(content, at_ns)
+            answer.held_bytes += len(content)
+            is_complete = answer.held_bytes == sum(len(block.raw) for block in answer.blocks)
+            is_between = not isinstance(body, _ChunksOf) or body.is_between
+            if is_complete and is_between and answer.blocks:
+                steps = self._events(answer)
+            elif not answer.blocks and not answer.held_bytes and is_between:
+                steps = self._pass(self._read)
+            elif answer.held_bytes > LIMIT_BYTES:
+                answer.is_stream = False
+        if body.over:
+            self._answer = None
+        if not answer.is_stream or body.over:
+            steps += self._pass(self._read)
+        return steps
+
+    def _whole(self, answer: HeldAnswer) -> list[AnswerStep]:
+        """Return the steps for a body that is complete."""
+        self._answer = None
+        raw, content = self._held[: self._read], b"".join(answer.parts)
+        steps = (self._faults.stream if answer.is_stream else self._faults.body)(answer, raw, content)
+        if steps is not None:
+            self._held, self._read = self._held[self._read :], 0
+            return steps
+        if answer.is_stream:
+            return [*self._altered_head(answer, answer.head), *self._pass(self._read)]
+        return self._altered_head(answer, raw, content) or self._pass(self._read)
+
+    def _events(self, answer: HeldAnswer) -> list[AnswerStep]:
+        """Return the steps for events that are complete."""
+        blocks, answer.blocks, answer.held_bytes = answer.blocks, [], 0
+        steps = self._faults.events(answer, self._held[: self._read], blocks)
+        if steps is None:
+            return self._pass(self._read)
+        self._held, self._read = self._held[self._read :], 0
+        return steps

@@ -1,0 +1,182 @@
+"""Which fault rule meets a request over HTTP, or a message in an answer. No I/O.
+
+Messages are counted for each MCP session; those without a session id are one session.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.enforce.policy import Enforcer, RefusalResponse
+from mcpproxy.intercept.addons.addon_outcomes import addon_kind
+from mcpproxy.intercept.fault_actions import ANSWERS_OVER_HTTP, FROM_CLIENTS
+from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
+from mcpproxy.intercept.fault_effects import effect_of
+from mcpproxy.intercept.fault_rules import FaultRules
+from mcpproxy.intercept.message_facts import MessageFacts, OpenRequests
+from mcpproxy.protocol.jsonrpc import Message, parse
+from mcpproxy.session.frame import CLIENT, SERVER, Event, FaultMark, Frame, RequestHead
+
+_ANSWERED: Final = ("error", "status", "lose-session", "expire-token")
+_ENDED: Final = ("drop", "disconnect")
+_MOST_SESSIONS: Final = 10_000
+"""How many sessions are told apart; the oldest are forgotten first."""
+
+
+@slotted(frozen=True)
+class FaultVerdict:
+    """What meets a request.
+
+    ``content`` is its message, ``body`` our error, if any. ``is_altered``: another request is forwarded
+    instead. ``is_stream_cut``: the stream that it asks for is cut when the delay is over.
+    """
+
+    decision: FaultDecision
+    content: bytes = b""
+    body: bytes = b""
+    is_altered: bool = False
+    is_stream_cut: bool = False
+
+
+@slotted(frozen=True)
+class AskedRequest:
+    """A request about which addons are asked: the hook, its session, its bytes and its message."""
+
+    kind: str
+    session: str
+    content: bytes
+    message: Message
+
+
+@slotted()
+class _Session:
+    number: int
+    requests: OpenRequests
+
+
+class FaultEnforcer(Enforcer):
+    """Asks fault rules, instead of a judge, about each request."""
+
+    def __init__(self, rules: FaultRules) -> None:
+        self.verdict: FaultVerdict | None = None
+        """What meets the last request."""
+        self.asked: AskedRequest | None = None
+        """The last request, if addons are asked about it."""
+        self.say: Callable[[str], None] = _ignore
+        """Writes a line to stderr."""
+        self.wants: Callable[[str], bool] = _never
+        """Whether an addon has a hook for this kind of message."""
+        self.on_deleted: Callable[[str], None] = _ignore
+        """Called with the id of a session that a client ends."""
+        self._decider = FaultDecider(rules, ANSWERS_OVER_HTTP)
+        self._sessions: dict[str, _Session] = {}
+        self._session_count = 0
+        self._name = ""
+        self._token = ""
+        self._lost: dict[str, FaultDecision] = {}
+        self._expired: dict[str, FaultDecision] = {}
+        self._number = 0
+
+    @property
+    def matched(self) -> set[str]:
+        """The names of the rules that have matched a message."""
+        return self._decider.matched
+
+    @property
+    def response(self) -> RefusalResponse | None:
+        """What the tunnel is told if something meets the last request."""
+        if self.asked is not None:
+            return RefusalResponse(b"", ("addon",), self.asked.kind, False)
+        if self.verdict is None:
+            return None
+        rule = self.verdict.decision.rule
+        return RefusalResponse(self.verdict.body, (f"rule {rule.name}",), rule.action.verb, False)
+
+    def on_bug(self, fault: Exception) -> None:
+        """Say that a bug in mcpproxy lets the answers on a connection pass."""
+        self.say(f"a fault of mcpproxy, no rule acts on these answers: {type(fault).__name__}: {fault}")
+
+    def mark(self, rule: str, action: str) -> FaultMark:
+        """Return the mark of a new fault."""
+        self._number += 1
+        return FaultMark(rule, action, self._number)
+
+    def observe(self, event: Event) -> None:
+        """Take an event that is no message of a client; the head of a request names its session."""
+        if not isinstance(event, RequestHead) or event.by_proxy:
+            return
+        self.verdict = self.asked = None
+        fields = {name.lower(): value for name, value in event.headers}
+        self._name, self._token = fields.get("mcp-session-id", ""), fields.get("authorization", "")
+        if event.method == "DELETE" and self._name:
+            self.on_deleted(self._name)
+        if decision := self._lost.get(self._name) or self._expired.get(self._token):
+            self.verdict = FaultVerdict(decision)
+        elif event.endpoint and event.method != "POST":
+            self.verdict = self._without_message(event)
+
+    def _without_message(self, head: RequestHead) -> FaultVerdict | None:
+        """Return what meets a request that has no message."""
+        lines = (f"{head.method} {head.target}", *(f"{name}: {value}" for name, value in head.headers))
+        facts = MessageFacts(CLIENT, "http", "\n".join(lines).encode("latin-1", "replace"))
+        decision = self._decider.decide(self._session(self._name).number, CLIENT, [facts])
+        if decision is None:
+            return None
+        verb = decision.rule.action.verb
+        is_stream_cut = verb == "disconnect" and head.method == "GET" and decision.rule.action.delay_ns > 0
+        is_altered = verb not in (*_ANSWERED, *_ENDED, "delay")
+        return FaultVerdict(decision, is_altered=is_altered, is_stream_cut=is_stream_cut)
+
+    def judge(self, event: Event) -> RefusalResponse | None:
+        """Return a refusal if something meets the request in ``event``; ``verdict`` says what."""
+        if not isinstance(event, Frame) or event.continues or self.verdict is not None:
+            return None
+        session = self._session(self._name)
+        facts = session.requests.facts(event.sender, event.raw, event.message)
+        decision = self._decider.decide(session.number, event.sender, facts)
+        if decision is None or (effect := effect_of(decision, event.raw, event.message)) is None:
+            kind = addon_kind(event.message)
+            if kind is not None and self.wants(kind):
+                self.asked = AskedRequest(kind, self._name, event.raw, event.message)
+            return self.response
+        verb = decision.rule.action.verb
+        if verb == "lose-session" and self._name:
+            self._lost[self._name] = decision
+        elif verb == "expire-token" and self._token:
+            self._expired[self._token] = decision
+        elif verb in FROM_CLIENTS and verb not in ("set-header", "drop-header"):
+            return None  # there is no session that could be lost, and no token
+        is_altered = verb not in (*_ANSWERED, *_ENDED, "delay")
+        self.verdict = FaultVerdict(decision, event.raw, effect.answer or b"", is_altered)
+        return self.response
+
+    def decide_answer(self, session: str, content: bytes) -> FaultDecision | None:
+        """Return the rule that acts on a message of a server, in an answer to a request of ``session``."""
+        known = self._session(session)
+        facts = known.requests.facts(SERVER, content, parse(content))
+        return self._decider.decide(known.number, SERVER, facts)
+
+    def asks(self, message: Message) -> str | None:
+        """Return the hook for a message of a server, if an addon has it."""
+        kind = addon_kind(message)
+        return kind if kind is not None and self.wants(kind) else None
+
+    def _session(self, name: str) -> _Session:
+        session = self._sessions.get(name)
+        if session is None:
+            if len(self._sessions) >= _MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+            session = self._sessions[name] = _Session(self._session_count, OpenRequests())
+            self._session_count += 1
+        return session
+
+
+def _ignore(text: str) -> None:
+    """Used until there is something that it concerns."""
+    del text
+
+
+def _never(kind: str) -> bool:
+    """Used where there are no addons."""
+    del kind
+    return False

@@ -1,0 +1,126 @@
+"""What a filter may ask of one message, and whether the message passes.
+
+An answer has the method and the target of its request. So the open requests of both directions are
+remembered, each until its answer has come.
+"""
+
+import json
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
+from mcpproxy.session.frame import Sender, other
+from mcpproxy.view.calls import Outcome
+from mcpproxy.view.filter import STATUS, Filter, Term
+from mcpproxy.view.index.columns import TARGETS
+
+_MOST_OPEN: Final = 10_000
+"""How many requests of one peer are remembered; the oldest is forgotten first."""
+
+_METHODS_WITH: Final = {"tool": ("tools/call",), "prompt": ("prompts/get",)}
+"""Key of a filter -> the methods whose target it is about; of ``resource`` all of ``resources/``."""
+
+
+@slotted()
+class MessageFacts:
+    """One message as a filter sees it. ``raw`` are the bytes of the whole frame, for a batch of all of it."""
+
+    sender: Sender
+    kind: str
+    raw: bytes
+    method: str = ""
+    target: str | None = None
+    id: JSON = None
+    outcome: Outcome = Outcome.NONE
+    code: int | None = None
+
+
+@slotted()
+class OpenRequests:
+    """The requests that wait for an answer, by who sent them and their id."""
+
+    _of: dict[Sender, dict[tuple[type, JSON], tuple[str, str | None]]] = field(
+        default_factory=lambda: {"client": {}, "server": {}}
+    )
+
+    def facts(self, sender: Sender, raw: bytes, message: Message) -> list[MessageFacts]:
+        """Return the facts of a frame's message, of a batch those of each message in it."""
+        singles = message.items if isinstance(message, Batch) else (message,)
+        return [self._single(sender, raw, single) for single in singles]
+
+    def _single(self, sender: Sender, raw: bytes, message: Single) -> MessageFacts:
+        match message:
+            case Request():
+                target = target_of(message.method, message.value)
+                table = self._of[sender]
+                if len(table) >= _MOST_OPEN:
+                    del table[next(iter(table))]
+                table[type(message.id), message.id] = message.method, target
+                return MessageFacts(sender, "request", raw, message.method, target, message.id)
+            case Notification():
+                return MessageFacts(sender, "notification", raw, message.method)
+            case Response() | ErrorResponse():
+                id = message.id if isinstance(message.id, int | str) else None
+                method, target = self._of[other(sender)].pop((type(id), id), ("", None))
+                outcome, code = _outcome(message)
+                return MessageFacts(sender, "answer", raw, method, target, id, outcome, code)
+            case Malformed():
+                return MessageFacts(sender, "not-a-message", raw)
+
+
+def target_of(method: str, value: JSONObject) -> str | None:
+    """Return the tool, prompt or resource that a request is about, if any."""
+    params = value.get("params")
+    named = params.get(TARGETS.get(method, "")) if isinstance(params, dict) else None
+    return named if isinstance(named, str) else None
+
+
+def _outcome(message: Response | ErrorResponse) -> tuple[Outcome, int | None]:
+    if isinstance(message, Response):
+        is_error = isinstance(message.result, dict) and message.result.get("isError") is True
+        return (Outcome.TOOL_ERROR if is_error else Outcome.OK), None
+    code = message.error.get("code") if isinstance(message.error, dict) else None
+    return Outcome.RPC_ERROR, code if isinstance(code, int) else None
+
+
+def passes(wanted: Filter, facts: MessageFacts) -> bool:
+    """Whether a message passes a filter, whose keys are all of ``fault_rules.MATCHABLE``."""
+    return all(_holds(term, facts) != term.negated for term in wanted.terms)
+
+
+def _holds(term: Term, facts: MessageFacts) -> bool:
+    match term.key:
+        case "from":
+            return facts.sender in term.values
+        case "kind":
+            return facts.kind in term.values
+        case "method":
+            return term.matches(facts.method)
+        case "tool" | "prompt":
+            return facts.method in _METHODS_WITH[term.key] and term.matches(facts.target or "")
+        case "resource":
+            return facts.method.startswith("resources/") and term.matches(facts.target or "")
+        case "target":
+            return facts.target is not None and term.matches(facts.target)
+        case "id":
+            return facts.id is not None and term.matches(json.dumps(facts.id, ensure_ascii=False))
+        case "status":
+            return any(facts.outcome in STATUS[str(word)] for word in term.values)
+        case "code":
+            return facts.code is not None and term.has(facts.code)
+        case "bytes":
+            return term.has(len(facts.raw))
+        case _:  # a free text
+            text = facts.raw.decode("utf-8", "replace").casefold()
+            return any(str(value).casefold() in text for value in term.values)

@@ -1,0 +1,124 @@
+"""Events of records about faults: what a peer sent, and what mcpproxy gave the other in its place."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final, cast
+
+from mcpproxy.framing.heads import request_head, response_head
+from mcpproxy.framing.http1 import RequestStart, ResponseStart
+from mcpproxy.framing.sse import SseFramer
+from mcpproxy.recorder.http.body_frames import BODY_BYTES, event_frame
+from mcpproxy.recorder.http.connections import Connection
+from mcpproxy.recorder.http.head_reader import HeadReader
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    Blame,
+    ExchangeEnd,
+    FaultMark,
+    Frame,
+    RequestHead,
+    ResponseHead,
+    Sender,
+)
+from mcpproxy.trace.records import Recorded
+
+SENT_KIND: Final = {
+    journal.CLIENT_ALTERED: journal.CLIENT,
+    journal.SERVER_ALTERED: journal.SERVER,
+}
+"""Kind of a record about bytes that met a fault -> the kind that they would have without it."""
+
+GIVEN: Final[dict[int, Sender]] = {journal.CLIENT_GIVEN: CLIENT, journal.SERVER_GIVEN: SERVER}
+
+
+def sent_events(
+    events: Iterable[Recorded], connection: Connection, fault: FaultMark, *, has_more: bool
+) -> Iterator[Recorded]:
+    """Yield the events of bytes that met ``fault``, with its mark.
+
+    If something is still given in their place, the end of the exchange waits for it.
+    """
+    for event in events:
+        if isinstance(event, Frame):
+            event.fault = fault
+            connection.faulted_exchange = event.exchange
+        elif isinstance(event, RequestHead | ResponseHead):
+            event = replace(event, fault=fault)
+            connection.faulted_exchange = event.exchange
+        elif isinstance(event, ExchangeEnd) and has_more:
+            connection.held_end = event.exchange, event.by or "", event.observed_at_ns
+            continue
+        yield event
+
+
+def given_events(
+    sender: Sender,
+    part: str,
+    content: bytes,
+    at_ns: int,
+    connection: Connection,
+    heads: HeadReader,
+    next_seq: Callable[[], int],
+) -> Iterator[Frame | RequestHead | ResponseHead]:
+    """Yield what the other peer was given in the place of what ``sender`` sent."""
+    exchange, number = connection.faulted_exchange, connection.number
+    if part == "head":
+        if sender == CLIENT:
+            parsed = request_head(content)
+            if not isinstance(parsed, str):
+                method, target, version, headers, _ = parsed
+                start = RequestStart(0, method, target, version, headers=headers, raw=content, at_ns=at_ns)
+                masked = heads.read(start, connection.ids)
+                yield RequestHead(
+                    next_seq(),
+                    exchange,
+                    number,
+                    method=method,
+                    target=masked.target,
+                    headers=masked.headers,
+                    endpoint=masked.endpoint,
+                    version=version,
+                    observed_at_ns=at_ns,
+                )
+            return
+        answered = response_head(content)
+        if not isinstance(answered, str):
+            status, reason, version, headers, _ = answered
+            response = ResponseStart(
+                0, status, reason, version, headers=headers, raw=content, at_ns=at_ns, by="proxy"
+            )
+            yield ResponseHead(
+                next_seq(),
+                exchange,
+                number,
+                status=status,
+                headers=heads.read(response, connection.ids).headers,
+                reason=reason,
+                version=version,
+                observed_at_ns=at_ns,
+            )
+    elif part == "event":
+        framer = SseFramer(BODY_BYTES)
+        for block in [*framer.feed(content, at_ns), *framer.end(at_ns)]:
+            frame = event_frame(sender, block)
+            frame.seq, frame.exchange, frame.connection = next_seq(), exchange, number
+            yield frame
+    elif content:
+        yield Frame(next_seq(), sender, content, at_ns, exchange=exchange, connection=number)
+
+
+def held_end(connection: Connection) -> Iterator[ExchangeEnd]:
+    """Yield the end of an exchange that has waited, if there is one."""
+    if connection.held_end is not None:
+        (exchange, by, at_ns), connection.held_end = connection.held_end, None
+        yield ExchangeEnd(exchange, connection.number, bool(by), cast("Blame", by) or None, at_ns)
+
+
+def as_given(event: Frame | RequestHead | ResponseHead, fault: FaultMark) -> Recorded:
+    """Return ``event`` as one that mcpproxy gave because of ``fault``."""
+    if isinstance(event, Frame):
+        event.by_proxy, event.fault = True, fault
+        return event
+    return replace(event, by_proxy=True, fault=fault)

@@ -1,0 +1,25 @@
+"""Compare what the server did in two recordings, session by session."""
+
+from dataclasses import replace
+from itertools import zip_longest
+
+from mcpproxy.replay.diff.comparison import Comparison
+from mcpproxy.replay.diff.session_diff import compare_sessions, pair_requests
+from mcpproxy.replay.diff.values import DiffRules
+from mcpproxy.replay.recording import LoadedTrace, RecordedSession
+from mcpproxy.replay.server.replay_source import replay_source, sessions_of
+
+
+def compare_recordings(before: LoadedTrace, after: LoadedTrace) -> Comparison:
+    """Compare every session of ``before`` with the one that began in its place in ``after``."""
+    rules = DiffRules()
+    comparison = Comparison(before.path, after.path)
+    sources = replay_source(before), replay_source(after)
+    for source in sources:
+        comparison.notes += source.notes
+    for expected, found in zip_longest(*map(sessions_of, sources)):
+        expected, found = expected or RecordedSession(), found or RecordedSession()
+        items = compare_sessions(expected, found, pair_requests(expected, found, rules), rules)
+        name = expected.name or found.name
+        comparison.items += [replace(item, session=name) for item in items] if name else items
+    return comparison

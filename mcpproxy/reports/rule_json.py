@@ -1,0 +1,35 @@
+"""A rule as a JSON object."""
+
+from mcpproxy.protocol.revisions import VERSIONS
+from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, Rule
+
+
+def level(rule: Rule, revision: str) -> Level | None:
+    """Return the most severe level that a violation of ``rule`` can have in ``revision``."""
+    keywords = rule.keywords(revision)
+    return SEVERITY[keywords[0]] if keywords else None
+
+
+def as_object(rule: Rule) -> dict[str, object]:
+    """Return a rule as a JSON object. ``levels`` has a member per revision, ``null`` if there is no level."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "summary": rule.summary,
+        "why": rule.why,
+        "example": rule.example,
+        "instead": rule.instead,
+        "levels": {revision: level(rule, revision) for revision in VERSIONS},
+        "requirements": [_requirement(requirement) for requirement in rule.requirements],
+    }
+
+
+def _requirement(requirement: Requirement) -> dict[str, object]:
+    return {
+        "id": requirement.id,
+        "text": requirement.text,
+        "blame": requirement.blame,
+        "keywords": dict(requirement.keywords),
+        "sources": dict(requirement.sources),
+        "unobservable": requirement.unobservable or None,
+    }

@@ -1,0 +1,103 @@
+"""A held message as a text to look at and to edit, and the bytes that an edited text stands for.
+
+The text has the tokens of the message, each member and element on a line of its own, and characters that
+nobody can see are escapes. What was not edited keeps its bytes: the tokens before the first change and after
+the last one are taken from the message, with the spaces between them.
+"""
+
+import json
+import re
+from typing import Final
+
+from mcpproxy.base.visible import visible
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_INDENT: Final = "  "
+_DEEPEST: Final = 40
+"""From this depth on lines are not indented further: deep nesting would make the text many times longer."""
+
+
+def shown(raw: bytes) -> str:
+    """Return a message as a text to edit; one that is not JSON as it is."""
+    text = raw.decode("utf-8", "surrogateescape")
+    return _laid_out(_tokens(text)) if is_json(text) else text
+
+
+def edited(raw: bytes, text: str) -> bytes:
+    """Return what the text of a message stands for, after somebody has edited what ``shown`` returned.
+
+    The bytes of the message stay where the text has the same tokens. A text that is not JSON, or that was not
+    when it was shown, is taken as it is.
+
+    Raises:
+        ValueError: the text has characters that no bytes stand for.
+    """
+    original = raw.decode("utf-8", "surrogateescape")
+    if not is_json(original) or not is_json(text):
+        # A browser writes each line end as a line feed.
+        is_same = text == re.sub(r"\r\n?", "\n", shown(raw))
+        return raw if is_same else text.encode("utf-8", "surrogateescape")
+    places = [match.span() for match in _TOKEN.finditer(original)]
+    before, after = [_escaped(original[start:end]) for start, end in places], _tokens(text)
+    first = 0
+    while first < min(len(before), len(after)) and before[first] == after[first]:
+        first += 1
+    same = 0
+    while same < min(len(before), len(after)) - first and before[-1 - same] == after[-1 - same]:
+        same += 1
+    last = len(before) - same  # the first token after the last change
+    if first == last == len(after) - same:
+        return raw
+    start = places[first][0] if first < last else places[first - 1][1]
+    end = places[last - 1][1] if first < last else start
+    changed = original[:start] + "".join(after[first : len(after) - same]) + original[end:]
+    return changed.encode("utf-8", "surrogateescape")
+
+
+def is_json(text: str) -> bool:
+    """Whether ``text`` is one JSON value; numbers such as NaN are not."""
+    try:
+        json.loads(text, parse_int=float, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(name)
+
+
+def _tokens(text: str) -> list[str]:
+    return [_escaped(token) for token in _TOKEN.findall(text)]
+
+
+def _escaped(token: str) -> str:
+    """Return a token in which characters that cannot be seen are escapes of JSON, which mean the same.
+
+    Bytes that are not UTF-8 stay: no escape means them.
+    """
+    if visible(token) == token:
+        return token
+    return "".join(char if "\udc80" <= char <= "\udcff" else visible(char) for char in token)
+
+
+def _laid_out(tokens: list[str]) -> str:
+    lines, line, depth = list[str](), "", 0
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else ""
+        if token in "]}":
+            if tokens[index - 1] not in "[{":
+                depth -= 1
+                lines.append(line)
+                line = _INDENT * min(depth, _DEEPEST)
+            line += token
+        elif token in "[{" and following not in "]}":
+            depth += 1
+            lines.append(line + token)
+            line = _INDENT * min(depth, _DEEPEST)
+        elif token == ",":
+            lines.append(line + token)
+            line = _INDENT * min(depth, _DEEPEST)
+        else:
+            line += ": " if token == ":" else token
+    return "\n".join([*lines, line])

@@ -1,0 +1,117 @@
+"""Short texts for the messages of the Agent Client Protocol: what a turn was about, and how it went.
+
+A text is empty if the message does not have the usual members; it is then shown as JSON.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, cast
+
+_MAX_TEXT: Final = 400
+"""After this many characters, a text is cut."""
+
+_Members = Mapping[str, Any]
+
+
+def _object(value: object) -> _Members:
+    """Return ``value`` if it is an object, otherwise an empty one."""
+    return cast("_Members", value) if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> Iterator[_Members]:
+    """Yield the objects of a list."""
+    for item in cast("list[Any]", value) if isinstance(value, list) else ():
+        if isinstance(item, dict):
+            yield cast("_Members", item)
+
+
+def _words(*values: object) -> str:
+    """Return the texts and numbers among ``values``, separated by spaces."""
+    texts = (value[:_MAX_TEXT] if isinstance(value, str) else value for value in values)
+    return " ".join(str(text) for text in texts if text != "" and type(text) in (str, int))
+
+
+def _block(block: _Members) -> str:
+    """Return the text of a content block, or its type in brackets."""
+    text, kind = block.get("text"), block.get("type")
+    if isinstance(text, str):
+        return text[:_MAX_TEXT]
+    name = block.get("name") or block.get("uri") or block.get("mimeType")
+    return f"[{_words(kind, name)}]" if isinstance(kind, str) else ""
+
+
+def _prompt(params: _Members) -> str:
+    return _words(*(_block(block) for block in _objects(params.get("prompt"))))
+
+
+def _update(params: _Members) -> str:
+    """Return the kind of a session update, and what it says: ``tool_call pending Build``."""
+    update = _object(params.get("update"))
+    kind = update.get("sessionUpdate")
+    if not isinstance(kind, str):
+        return ""
+    content = update.get("content")
+    # A chunk has one block, a whole message a list of them.
+    blocks = (_block(_object(content)), *(_block(block) for block in _objects(content)))
+    said = (*blocks, _object(update.get("plan")).get("planId"))
+    title = update.get("title") or update.get("toolCallId") or update.get("terminalId")
+    state = update.get("state") or update.get("status")
+    rest = (update.get("stopReason"), update.get("currentModeId"), title)
+    return _words(kind, state, *rest, *(said if kind.endswith(("_chunk", "_message", "_thought")) else ()))
+
+
+def _permission(params: _Members) -> str:
+    """Return what an agent asks permission for, and the options: ``Build (allow, reject)``."""
+    subject = _object(params.get("subject"))
+    call = _object(params.get("toolCall")) or _object(subject.get("toolCall"))
+    about = params.get("title") or call.get("title") or call.get("toolCallId")
+    options = ", ".join(_words(option.get("optionId")) for option in _objects(params.get("options")))
+    asked = _words(about, subject.get("command"))
+    return f"{asked} ({options})" if asked and options else asked
+
+
+def _outcome(result: _Members) -> str:
+    outcome = _object(result.get("outcome"))
+    return _words(outcome.get("outcome"), outcome.get("optionId"))
+
+
+def _members(*names: str) -> Callable[[_Members], str]:
+    """Return the digest of a message that consists of these members."""
+
+    def digest(members: _Members) -> str:
+        return _words(*(members.get(name) for name in names))
+
+    return digest
+
+
+def _command(params: _Members) -> str:
+    args = params.get("args")
+    return _words(params.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ()))
+
+
+ARGUMENTS: Final[Mapping[str, Callable[[_Members], str]]] = {
+    "session/prompt": _prompt,
+    "session/update": _update,
+    "session/request_permission": _permission,
+    "session/set_mode": _members("modeId"),
+    "session/set_config_option": _members("configId", "value"),
+    "fs/read_text_file": _members("path"),
+    "fs/write_text_file": _members("path"),
+    "terminal/create": _command,
+    "terminal/output": _members("terminalId"),
+    "terminal/wait_for_exit": _members("terminalId"),
+    "terminal/kill": _members("terminalId"),
+    "terminal/release": _members("terminalId"),
+    "elicitation/create": _members("mode", "message", "url"),
+    "elicitation/complete": _members("elicitationId"),
+}
+"""By method, the text for a request or notification."""
+
+RESULTS: Final[Mapping[str, Callable[[_Members], str]]] = {
+    "session/new": _members("sessionId"),
+    "session/prompt": _members("stopReason"),
+    "session/request_permission": _outcome,
+    "terminal/create": _members("terminalId"),
+    "terminal/output": _members("output"),
+    "fs/read_text_file": _members("content"),
+}
+"""By method, the text for an answer."""

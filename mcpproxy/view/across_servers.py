@@ -1,0 +1,172 @@
+"""What only several recordings of one run show: names and keys that one server has from another.
+
+A recording has one server. ``SeenInRecording`` collects, while a recording is judged, what has to be compared
+with the recordings of the other servers that the same client used (see ``mcpproxy.view.runs``).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.checks.engine.context import Violation
+from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.checks.security import lookalikes, secrets
+from mcpproxy.checks.security.lookalikes import SeenName, skeleton
+from mcpproxy.checks.security.secrets import SeenSecret
+from mcpproxy.checks.server.definitions import visible
+from mcpproxy.observer.findings import FindingBuilder
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import CLIENT, SERVER, Finding, Severity
+from mcpproxy.view.folder import RecordingEntry, recording
+from mcpproxy.view.runs import Certainty, ClientRun, runs
+
+LOOKALIKE: Final = "SEC-009"
+CROSSING: Final = "SEC-008"
+
+_MOST_NAMES: Final = 10_000
+_MOST_SECRETS: Final = 10_000
+"""How many names and keys of one recording are compared."""
+
+
+@dataclass(slots=True)
+class SeenInRecording:
+    """The names of the tools in one recording, and the keys in its messages."""
+
+    names: dict[str, SeenName] = field(default_factory=dict[str, SeenName])
+    secrets: list[SeenSecret] = field(default_factory=list[SeenSecret])
+
+    def add_name(self, seen: SeenName) -> None:
+        if len(self.names) < _MOST_NAMES:
+            self.names.setdefault(seen.name, seen)
+
+    def add_secret(self, seen: SeenSecret) -> None:
+        if len(self.secrets) < _MOST_SECRETS:
+            self.secrets.append(seen)
+
+    def taken(self) -> "SeenInRecording":
+        """Return what was seen, and forget it."""
+        taken = SeenInRecording(self.names, self.secrets)
+        self.names, self.secrets = {}, []
+        return taken
+
+
+def collectors(seen: SeenInRecording, takes: Callable[[str], bool], key: bytes) -> Iterator[RuleFamily]:
+    """Yield families that add to ``seen`` for the rules that ``takes`` accepts; see ``secrets.collector``."""
+    if takes(LOOKALIKE):
+        yield lookalikes.collector(seen.add_name)
+    if takes(CROSSING):
+        yield secrets.collector(seen.add_secret, key)
+
+
+def across_servers(
+    seen: Mapping[str, SeenInRecording], catalogue: Catalogue
+) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+    """Yield the path of each recording with findings that only other recordings of its run show."""
+    build = FindingBuilder(catalogue)
+    found: dict[str, list[Finding]] = defaultdict(list)
+    entries = [recording(path) for path, content in seen.items() if content.names or content.secrets]
+    for run in runs(entry for entry in entries if entry.state != "unreadable"):
+        for entry, seq, violation, revisions in (*_lookalikes(run, seen), *_crossings(run, seen)):
+            sender = CLIENT if violation.rule == CROSSING else SERVER
+            found[entry.path] += build([violation], seq, sender, revisions)
+    for path, findings in found.items():
+        yield path, tuple(sorted(findings, key=lambda finding: finding.frame))
+
+
+_Found = tuple[RecordingEntry, int, Violation, tuple[str, ...]]
+"""The recording, the frame, the violation, and the revisions to judge by."""
+
+
+def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_Found]:
+    """Yield the tools whose names look like that of a tool of another server in the run."""
+    alike: dict[str, list[tuple[RecordingEntry, SeenName]]] = defaultdict(list)
+    for entry in run.entries:
+        for name in _content(seen, entry).names.values():
+            alike[skeleton(name.name)].append((entry, name))
+    for tools in alike.values():
+        if len({name.name for _, name in tools}) == 1:
+            continue
+        for index, (entry, name) in enumerate(tools):
+            for other_index, (other_entry, other) in enumerate(tools):
+                if _is_lookalike((entry, name), (other_entry, other), is_earlier=other_index < index):
+                    problem = (
+                        f"server listed tool {_spelled(name.name)}, which looks like {_spelled(other.name)} "
+                        f"of {_named(other_entry)} in the same run{_doubt(run)}"
+                    )
+                    violation = Violation(
+                        LOOKALIKE, "X-021", problem, pointer=name.pointer, at_most=_at_most(run)
+                    )
+                    yield entry, name.seq, violation, name.revisions
+                    break
+
+
+def _is_lookalike(
+    tool: tuple[RecordingEntry, SeenName], other: tuple[RecordingEntry, SeenName], *, is_earlier: bool
+) -> bool:
+    """Whether ``tool`` has to be reported for its likeness to ``other``, a tool of another server.
+
+    One of the two names is reported: that with unusual characters, or the later one if both have some.
+    """
+    (entry, name), (other_entry, other_name) = tool, other
+    if name.name == other_name.name or name.name.isascii() or _is_same_server(entry, other_entry):
+        return False
+    return other_name.name.isascii() or is_earlier
+
+
+def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_Found]:
+    """Yield the keys that a client got from one server and later sent to another."""
+    by_digest: dict[bytes, list[tuple[int, RecordingEntry, SeenSecret]]] = defaultdict(list)
+    for entry in run.entries:
+        for secret in _content(seen, entry).secrets:
+            by_digest[secret.digest].append((entry.started_ns + secret.observed_ns, entry, secret))
+    for places in by_digest.values():
+        _, origin, first = min(places, key=lambda place: place[0])
+        if first.sender != SERVER:
+            continue  # The client had it before.
+        told: list[RecordingEntry] = [origin]
+        for _, entry, secret in sorted(places, key=lambda place: place[0]):
+            if any(_is_same_server(entry, known) for known in told):
+                continue
+            told.append(entry)
+            if secret.sender == CLIENT:
+                problem = (
+                    f"client put {secret.kind} into {secret.place} that it had from {_named(origin)}, in "
+                    f"{first.place} (frame {first.seq}){_doubt(run)}"
+                )
+                violation = Violation(
+                    CROSSING, "X-020", problem, pointer=secret.pointer, at_most=_at_most(run)
+                )
+                yield entry, secret.seq, violation, REVISIONS
+
+
+def _content(seen: Mapping[str, SeenInRecording], entry: RecordingEntry) -> SeenInRecording:
+    return seen.get(entry.path) or SeenInRecording()
+
+
+def _is_same_server(one: RecordingEntry, other: RecordingEntry) -> bool:
+    """Whether two recordings are, or may be, of the same server."""
+    if one.path == other.path or (one.server and one.server == other.server):
+        return True
+    return (one.command, one.upstream) == (other.command, other.upstream) != ((), "")
+
+
+def _named(entry: RecordingEntry) -> str:
+    return f"server {shown(entry.server or entry.label)}"
+
+
+def _spelled(name: str) -> str:
+    """Return a name with its unusual characters named."""
+    unusual = " ".join(f"U+{ord(character):04X}" for character in name if not character.isascii())
+    return f"{visible(shown(name))} ({unusual[:60]})" if unusual else shown(name)
+
+
+def _doubt(run: ClientRun) -> str:
+    return "" if run.certainty is Certainty.CERTAIN else f" ({run.certainty}: {run.why})"
+
+
+def _at_most(run: ClientRun) -> Severity | None:
+    """Return the highest severity of a finding in the run: an info if the run is not certain to be one."""
+    return None if run.certainty is Certainty.CERTAIN else "info"

@@ -1,0 +1,72 @@
+"""An agent in this process: it calls the tools, and holds every answer to its schema and to the bound."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Final, cast
+
+import jsonschema
+import pytest
+
+from mcpproxy.agents.pages import as_json, text_of
+from mcpproxy.agents.recording_library import RecordingLibrary
+from mcpproxy.agents.tool_table import tools
+from mcpproxy.errors import McpProxyError
+from tests.peers.processes import ROOT
+from tests.view.situations import SITUATIONS, write
+
+RECORDINGS: Final = ROOT / "recordings"
+
+ANSWER_BYTES: Final = 25_000
+
+Answer = dict[str, Any]
+
+
+class Agent:
+    """Asks about the recordings in ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tools = tools(RecordingLibrary(str(folder)), allows_validate=False)
+        self.names = list(self._tools)
+
+    def __call__(self, name: str, **arguments: Any) -> Answer:
+        """Return the answer of a tool."""
+        entry = self._tools[name]
+        answer = entry.call(arguments)
+        value = cast("Answer", as_json(answer))
+        text = text_of(answer)
+        assert json.loads(text) == value
+        jsonschema.validate(value, cast("dict[str, Any]", entry.definition.output_schema))
+        result = {"content": [{"type": "text", "text": text}], "structuredContent": value}
+        assert len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass")) < ANSWER_BYTES
+        return value
+
+    def pages(self, name: str, **arguments: Any) -> list[Answer]:
+        """Return all pages of the answer of a tool."""
+        pages = [self(name, **arguments)]
+        while cursor := pages[-1].get("next"):
+            pages.append(self(name, **arguments, cursor=cursor))
+        return pages
+
+    def error(self, name: str, **arguments: Any) -> str:
+        """Return the text of the error that a tool answers with."""
+        with pytest.raises(McpProxyError) as fault:
+            self._tools[name].call(arguments)
+        assert "\n" not in str(fault.value)
+        return str(fault.value)
+
+
+def with_recordings(folder: Path) -> Path:
+    """Put the recordings that ship into ``folder``."""
+    folder.mkdir(exist_ok=True)
+    for path in RECORDINGS.glob("*.jsonl"):
+        shutil.copy2(path, folder)
+    return folder
+
+
+def with_situations(folder: Path) -> Path:
+    """Put a recording of each situation into ``folder``."""
+    folder.mkdir(exist_ok=True)
+    for name, records in SITUATIONS.items():
+        write(folder / f"{name.replace(' ', '-')}.jsonl", records)
+    return folder

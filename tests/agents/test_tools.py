@@ -1,0 +1,267 @@
+"""What the tools answer about recordings, and what they say when they cannot."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.recorder.lock import Lock
+from mcpproxy.relay import journal
+from tests.agents.agent import Agent, with_recordings, with_situations
+from tests.cli import recordings
+from tests.view.situations import Conversation, write
+
+HTTP = "everything-http-2025-06-18"
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent(with_recordings(tmp_path / "recordings"))
+
+
+@pytest.fixture
+def situations(tmp_path: Path) -> Agent:
+    return Agent(with_situations(tmp_path / "situations"))
+
+
+def test_recordings_come_in_pages_the_latest_first(agent: Agent) -> None:
+    whole = agent("list_recordings", limit=100)
+    pages = agent.pages("list_recordings", limit=3)
+    rows = [row for page in pages for row in page["recordings"]]
+    assert rows == whole["recordings"]
+    assert len(rows) == whole["total"]
+    times = [row.get("started_at", "") for row in rows]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_recording_that_begins_meanwhile_does_not_move_the_pages(tmp_path: Path) -> None:
+    folder = with_recordings(tmp_path / "f")
+    agent = Agent(folder)
+    first = agent("list_recordings", limit=3)
+    header = {**json.loads(recordings.HEADER), "started_at": "2030-01-01T00:00:00Z"}
+    write(folder / "new.jsonl", (json.dumps(header), *recordings.CLEAN[1:]))
+    second = agent("list_recordings", limit=3, cursor=first["next"])
+    shown = {row["recording"] for row in first["recordings"] + second["recordings"]}
+    assert len(shown) == 6
+    assert "new" not in shown
+    assert agent("describe_recording")["about"]["recording"] == "new"
+
+
+def test_recordings_are_found_by_a_text(agent: Agent) -> None:
+    assert {row["label"] for row in agent("list_recordings", match="DEMO")["recordings"]} == {"demo"}
+
+
+def test_recordings_of_one_client_are_a_run(tmp_path: Path) -> None:
+    for number, label in enumerate(("files", "weather")):
+        about = Conversation(label=label, boot="b", ppid=4711, started_at=f"2026-11-21T10:20:3{number}Z")
+        about.asks(1, "ping", ms=5)
+        write(tmp_path / f"{label}.jsonl", tuple(about.records))
+    for label in ("files", "weather"):
+        with (tmp_path / f"{label}.jsonl").open("a") as file:
+            file.write(recordings.close(1, 0) + "\n")
+    run = Agent(tmp_path)("list_runs")["runs"][0]
+    assert (run["recordings"], run["certainty"]) == (["files", "weather"], "certain")
+
+
+def test_a_recording_is_described_with_its_sessions(agent: Agent) -> None:
+    about = agent("describe_recording", recording=HTTP)
+    assert about["about"]["transport"] == "http"
+    assert [session["revision"] for session in about["sessions"]] == ["2025-06-18"]
+    assert about["target"].startswith("http://127.0.0.1:")
+
+
+def test_what_is_missing_from_a_recording_is_said(situations: Agent) -> None:
+    assert "missing" not in situations("describe_recording", recording="slow-call")
+    assert situations("describe_recording", recording="server-crash")["about"]["ended"]
+
+
+def test_calls_are_found_in_one_recording(agent: Agent) -> None:
+    found = agent("find_calls", filter="status:error", recording=HTTP)
+    assert found["total"] == 1
+    assert found["calls"][0]["result"] == "MCP error -32602: Resource demo://resource/nowhere not found"
+
+
+def test_calls_are_found_in_all_recordings(agent: Agent) -> None:
+    pages = agent.pages("find_calls", filter="status:error", limit=2)
+    found = [(row["recording"], row["call"]) for page in pages for row in page["calls"]]
+    one_by_one = [
+        (row["recording"], row["call"])
+        for recording in agent("list_recordings", limit=100)["recordings"]
+        for row in agent("find_calls", filter="status:error", recording=recording["recording"])["calls"]
+    ]
+    assert found == one_by_one
+    assert len({recording for recording, _ in found}) > 2
+    assert pages[-1]["searched"] == pages[-1]["recordings"]
+
+
+def test_pages_of_calls_have_each_call_once(agent: Agent) -> None:
+    pages = agent.pages("find_calls", recording=HTTP, limit=2)
+    numbers = [row["call"] for page in pages for row in page["calls"]]
+    assert numbers == list(range(1, pages[0]["total"] + 1))
+
+
+def test_a_call_is_shown_with_its_records_and_findings(situations: Agent) -> None:
+    found = situations("find_calls", filter="severity:error", recording="finding")["calls"][0]
+    call = situations("get_call", recording="finding", call=found["call"])
+    assert call["call"] == found
+    assert call["parts"][0]["frame"] == found["frame"]
+    finding = call["findings"][0]
+    assert call["rules"][finding["rule"]]["summary"]
+
+
+def test_a_long_record_is_cut_in_a_call_and_whole_in_its_frame(situations: Agent) -> None:
+    call = situations("find_calls", filter="bytes:>5k", recording="7-kB-result")["calls"][0]
+    part = situations("get_call", recording="7-kB-result", call=call["call"])["parts"][-1]
+    assert part["cut"] > 0
+    pages = situations.pages("get_frame", recording="7-kB-result", frame=part["frame"])
+    text = "".join(page["text"] for page in pages)
+    assert len(text) == pages[0]["characters"] == len(part["text"]) + part["cut"]
+    assert json.loads(text)["id"] == json.loads(f'"{call["id"]}"' if call["id"] == "" else call["id"])
+
+
+def test_a_frame_of_any_size_comes_in_pages(tmp_path: Path) -> None:
+    text = '\\"' * 40_000 + "☃" * 30_000 + "\u0001" * 3_000
+    about = Conversation()
+    about.asks(1, "tools/call", {"name": "t"}, ms=1)
+    about.answers(1, {"content": [{"type": "text", "text": text}]}, ms=2)
+    write(tmp_path / "large.jsonl", tuple(about.records))
+    pages = Agent(tmp_path).pages("get_frame", frame=2)
+    whole = json.loads("".join(page["text"] for page in pages))
+    assert whole["result"]["content"][0]["text"] == text
+    assert len(pages) > 5
+
+
+def test_findings_come_with_the_texts_of_their_rules(agent: Agent) -> None:
+    found = agent("list_findings", recording=HTTP)
+    assert {row["rule"] for row in found["findings"]} == set(found["rules"])
+    severities = [row["severity"] for row in found["findings"]]
+    assert severities == sorted(severities, key=("error", "warning", "info").index)
+    rule = found["findings"][0]["rule"]
+    only = agent("list_findings", recording=HTTP, rule=rule.partition("-")[0])
+    assert {row["rule"] for row in only["findings"]} == {rule}
+
+
+def test_many_findings_come_in_pages(tmp_path: Path) -> None:
+    found = tuple(recordings.finding("PROTO-007", 5, f"finding {number}") for number in range(400))
+    write(tmp_path / "many.jsonl", (*recordings.FAULTY[:-1], *found, recordings.close(3, 2, errors=401)))
+    pages = Agent(tmp_path).pages("list_findings")
+    messages = [row["message"] for page in pages for row in page["findings"]]
+    assert messages[1:] == [f"finding {number}" for number in range(400)]
+    assert all(page["total"] == 401 for page in pages)
+
+
+@pytest.mark.parametrize("name", ["PROTO-007", "mismatched-response-id", " proto-007 "])
+def test_a_rule_is_explained(agent: Agent, name: str) -> None:
+    rule = agent("explain_rule", rule=name)
+    assert rule["code"] == "PROTO-007"
+    assert rule["levels"]["2025-11-25"] == "error"
+    assert rule["requirements"][0]["link"].startswith("https://")
+
+
+def test_every_rule_fits_into_an_answer(agent: Agent) -> None:
+    from mcpproxy.ruleset import catalogue
+
+    for code in catalogue.load().rules:
+        agent("explain_rule", rule=code)
+
+
+def test_statistics_count_the_calls_that_pass(agent: Agent) -> None:
+    rows = agent("get_statistics", recording=HTTP)["calls"]
+    assert {row["method"] for row in rows} >= {"initialize", "tools/call"}
+    only = agent("get_statistics", recording=HTTP, filter="method:ping")["calls"]
+    assert [row["method"] for row in only] == ["ping"]
+
+
+def test_the_cost_of_tools(situations: Agent) -> None:
+    cost = situations("get_context_cost", recording="slow-call")
+    assert {row["tool"] for row in cost["tools"]} == {"forecast", "archive"}
+    assert cost["definition_tokens"] == sum(row["definition_tokens"] for row in cost["tools"])
+    assert cost["unused_tokens"] < cost["definition_tokens"]
+
+
+def test_two_recordings_are_compared(situations: Agent) -> None:
+    same = situations("compare_recordings", before="slow-call", after="slow-call")
+    assert same["differences"] == []
+    other = situations("compare_recordings", before="slow-call", after="failed-tool")
+    assert other["differences"]
+    assert "changed" in other["summary"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        ("get_call", {"call": 1, "recording": "evrything-2025"}, "do you mean everything-2025"),
+        ("get_call", {"call": 1, "recording": "everything-20"}, "have 'everything-20' in their handle"),
+        ("get_call", {"call": 999, "recording": HTTP}, "the last is 13"),
+        ("get_call", {"call": 0, "recording": HTTP}, "find_calls has their numbers"),
+        ("get_call", {"call": "x"}, "call: input should be a valid integer"),
+        ("get_call", {}, "the argument call is missing"),
+        ("get_call", {"call": 1, "trace": HTTP}, "there is no argument trace"),
+        ("get_frame", {"frame": 999, "recording": HTTP}, "there is no frame 999; find_calls has"),
+        ("find_calls", {"filter": "stats:error"}, "do you mean status:?"),
+        ("find_calls", {"filter": "x" * 3000}, "filter: string should have at most 2000 characters"),
+        ("find_calls", {"limit": 0}, "limit: input should be greater than or equal to 1"),
+        ("explain_rule", {"rule": "PROTO-0007"}, "did you mean PROTO-007?"),
+        ("explain_rule", {"rule": "PROTO"}, "is a family of rules; name one of PROTO-001"),
+        ("list_findings", {"rule": "NOPE"}, "neither a rule nor a family"),
+        ("compare_recordings", {"before": HTTP, "after": "../../etc/passwd"}, "there is no recording"),
+        ("describe_recording", {"recording": "../recordings/echo-2026-07-28"}, "there is no recording"),
+    ],
+)
+def test_an_error_says_what_to_do_next(
+    agent: Agent, tool: str, arguments: dict[str, object], says: str
+) -> None:
+    assert says in agent.error(tool, **arguments)
+
+
+def test_an_empty_folder_says_how_to_record(tmp_path: Path) -> None:
+    agent = Agent(tmp_path)
+    assert agent("list_recordings") == {"recordings": [], "total": 0}
+    assert agent("find_calls") == {"calls": []}
+    assert "record a session with mcpproxy -- SERVER" in agent.error("get_call", call=1)
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "AAAA", "WyJhIiwgMSwgIiJd", "WzEsMiwzXQ", "é", "W10", "====", "bnVsbA"]
+)
+def test_a_cursor_that_is_none_is_refused(agent: Agent, cursor: str) -> None:
+    for name in ("list_recordings", "list_runs", "find_calls", "describe_recording", "get_statistics"):
+        assert "cursor: " in agent.error(name, cursor=cursor)
+
+
+def test_a_cursor_of_another_question_is_refused(agent: Agent) -> None:
+    cursor = agent("find_calls", recording=HTTP, limit=1)["next"]
+    for arguments in ({"filter": "tool:*", "recording": HTTP}, {}, {"recording": "echo-2026-07-28"}):
+        assert "belongs to another tool" in agent.error("find_calls", cursor=cursor, **arguments)
+
+
+def test_a_recording_that_goes_on_is_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "growing.jsonl"
+    write(path, recordings.HANDSHAKE)
+    agent = Agent(tmp_path)
+    assert agent("find_calls", recording="growing")["total"] == 2
+    write(path, recordings.CLEAN)
+    os.utime(path, ns=(1, 1))
+    assert agent("find_calls", recording="growing")["total"] == 4
+
+
+def test_a_recording_that_is_being_made_is_described_as_it_is_now(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "growing.jsonl", recordings.HANDSHAKE))
+    folder = journal.folder(str(path))
+    os.mkdir(folder)
+    lock = Lock.take(folder)
+    assert lock is not None
+    try:
+        agent = Agent(tmp_path)
+        about = agent("describe_recording")["about"]
+        assert (about["state"], about["frames"]) == ("running", 3)
+        with path.open("a") as file:
+            file.write("\n".join(recordings.CLEAN[len(recordings.HANDSHAKE) : -1]) + "\n")
+        answer = agent("describe_recording")
+        assert (answer["about"]["state"], answer["about"]["frames"], answer["rows"]) == ("running", 5, 4)
+        with path.open("a") as file:
+            file.write(recordings.CLEAN[-1] + "\n")
+    finally:
+        lock.release()
+    assert agent("describe_recording")["about"]["state"] == "ended"

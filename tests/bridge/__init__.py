@@ -1,0 +1,1 @@
+"""The bridge, as its clients and servers see it."""

@@ -1,0 +1,56 @@
+"""Several writers of one chain of manifests, such as a shipper that was killed and the next one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mcpproxy.fleet.manifest import Manifest
+from mcpproxy.fleet.manifest_chain import ManifestChain
+from mcpproxy.fleet.store import Store
+
+
+def describes(key: str) -> Callable[[int, str], Manifest]:
+    """Return what makes the manifest of an object."""
+
+    def described(number: int, previous: str) -> Manifest:
+        return Manifest(
+            chain="desk",
+            number=number,
+            previous=previous,
+            key=key,
+            name=key,
+            recording=key,
+            part=1,
+            continues="",
+            label="",
+            server="weather",
+            client="desk",
+            revision="2025-11-25",
+            transport="stdio",
+            started_at="2026-11-21T10:00:00Z",
+            first_ns=0,
+            last_ns=1,
+            ending="exit 0",
+            frames={},
+            findings={},
+            rules={},
+            bytes=1,
+            sha256="",
+            packed_bytes=1,
+            packed_sha256="",
+            redaction="none",
+            recorded_by="1",
+            shipped_by="1",
+            shipped_at="2026-11-21T10:01:00Z",
+        )
+
+    return described
+
+
+def test_a_file_that_another_writer_adds_late_is_not_added_again(tmp_path: Path) -> None:
+    store = Store(f"file://{tmp_path}", creates=True)
+    killed, next_one = ManifestChain(store, "desk"), ManifestChain(store, "desk")
+    assert next_one.find("oslo", 0) is None
+    killed.add(describes("oslo"))  # its write arrives after the kill
+    assert next_one.add(describes("lima")).number == 2
+    assert next_one.add(describes("oslo")).number == 1
+    assert ManifestChain(store, "desk").length == 2

@@ -1,0 +1,231 @@
+"""Shipping to a folder, which is a store like any other: what is shipped, when, and what is said."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.fleet import manifest
+from mcpproxy.fleet.fetch import fetch, units
+from mcpproxy.fleet.ship import Shipper
+from mcpproxy.fleet.store import Store
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
+
+__all__ = ["mcpproxy", "state_dir"]
+
+SECRET = "sk-proj-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file://{tmp_path / 'a store'}".replace(" ", "%20")
+
+
+def manifests(url: str) -> list[manifest.Manifest]:
+    store = Store(url)
+    found = sorted(each.key for each in store.list(manifest.FOLDER))
+    return [manifest.decode(store.read(key)) for key in found]
+
+
+def test_a_recording_is_shipped_with_a_manifest(mcpproxy: Mcpproxy, folder: Path, url: str) -> None:
+    recordings.write(folder / "t.jsonl", recordings.FAULTY)
+    ran = mcpproxy("ship", str(folder), url)
+    assert (ran.code, ran.out) == (0, "")
+    (one,) = manifests(url)
+    assert (one.number, one.previous, one.name, one.part, one.label) == (1, "", "t.jsonl", 1, "weather")
+    assert one.key.startswith("recordings/date=2026-11-21/server=weather/")
+    assert (one.server, one.client, one.revision) == ("s 1", "c 1", "2025-11-25")
+    assert one.findings == {"error": 1, "warning": 0, "info": 0}
+    assert one.rules == {"PROTO-007": 1}
+    assert one.bytes == (folder / "t.jsonl").stat().st_size
+    assert mcpproxy("verify", url).code == 0
+
+
+def test_what_was_shipped_is_not_shipped_again(folder: Path, url: str) -> None:
+    recordings.write(folder / "t.jsonl", recordings.CLEAN)
+    assert len(Shipper(str(folder), url).ship().files) == 1
+    assert len(Shipper(str(folder), url).ship().files) == 0
+    recordings.write(folder / "u.jsonl", recordings.FAULTY)
+    (second,) = Shipper(str(folder), url).ship().files
+    assert second.number == 2
+    assert second.previous == manifest.link_of(Store(url).read(manifest.key_of(second.chain, 1)))
+
+
+def test_an_object_without_a_manifest_gets_one(folder: Path, url: str) -> None:
+    """The shipper was killed between the two."""
+    recordings.write(folder / "t.jsonl", recordings.CLEAN)
+    (first,) = Shipper(str(folder), url).ship().files
+    (Path(url.removeprefix("file://").replace("%20", " ")) / manifest.key_of(first.chain, 1)).unlink()
+    (again,) = Shipper(str(folder), url).ship().files
+    assert (again.key, again.number, again.packed_sha256) == (first.key, 1, first.packed_sha256)
+
+
+def test_a_file_with_another_content_is_never_replaced(mcpproxy: Mcpproxy, folder: Path, url: str) -> None:
+    recordings.write(folder / "t.jsonl", recordings.CLEAN)
+    (first,) = Shipper(str(folder), url).ship().files
+    place = Path(url.removeprefix("file://").replace("%20", " "))
+    (place / manifest.key_of(first.chain, 1)).unlink()
+    recordings.write(folder / "t.jsonl", recordings.FAULTY)  # of the same process, at the same time
+    ran = mcpproxy("ship", str(folder), url)
+    assert ran.code == 2
+    assert "has another content; nothing is changed there" in ran.err
+
+
+def test_files_of_one_recording_are_shipped_together_and_read_as_one(
+    mcpproxy: Mcpproxy, folder: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "cache"))
+    header = json.loads(recordings.HEADER)
+    tally = {"frames": {"client": 2, "server": 1}, "findings": {"error": 0, "warning": 0, "info": 0}}
+    goes_on = {"type": "continued", "t": 5, "in": "t.2.jsonl", **tally, "judge_error": None}
+    recordings.write(folder / "t.jsonl", (*recordings.CLEAN[:4], json.dumps(goes_on, separators=(",", ":"))))
+    recordings.write(
+        folder / "t.2.jsonl", (json.dumps({**header, "continues": "t.jsonl"}), *recordings.CLEAN[4:])
+    )
+    done = Shipper(str(folder), url).ship()
+    assert sorted((one.part, one.continues, one.ending) for one in done.files) == [
+        (1, "", "continued"),
+        (2, "t.jsonl", "exited"),
+    ]
+    assert len({one.recording for one in done.files}) == 1
+    ran = mcpproxy("check", url)
+    assert (ran.code, ran.out.splitlines()[-1]) == (
+        0,
+        "no findings in 1 trace, 5 frames, revision 2025-11-25",
+    )
+
+
+@pytest.mark.parametrize("command", ["show", "stats", "list", "check"])
+def test_readers_take_a_url_and_a_compressed_file(
+    command: str, mcpproxy: Mcpproxy, folder: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "cache"))
+    recordings.write(folder / "t.jsonl", recordings.FAULTY)
+    (one,) = Shipper(str(folder), url).ship().files
+    packed = Path(url.removeprefix("file://").replace("%20", " ")) / one.key
+    local = mcpproxy(command, str(folder if command == "list" else folder / "t.jsonl"))
+    for named in (url, f"{url}/{one.key}", packed):
+        if command == "list" and named == packed:
+            continue
+        ran = mcpproxy(command, str(named))
+        assert ran.code == local.code
+        assert len(ran.out.splitlines()) == len(local.out.splitlines())
+
+
+def test_what_looks_like_a_secret_is_masked_the_same_each_time(folder: Path, url: str) -> None:
+    message = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"api_key": SECRET}})
+    recordings.write(
+        folder / "t.jsonl",
+        (*recordings.CLEAN[:-1], recordings.frame(6, "client", message), recordings.close(4, 2)),
+    )
+    (one,) = Shipper(str(folder), url, masks=True).ship().files
+    store = Store(url)
+    path = Path(fetch(store, units(store.list())[0], str(folder.parent / "fetched")))
+    assert SECRET not in path.read_text()
+    assert "masked(" in path.read_text()
+    assert one.redaction == "secrets"
+    place = Path(url.removeprefix("file://").replace("%20", " "))
+    (place / manifest.key_of(one.chain, 1)).unlink()
+    done = Shipper(str(folder), url, masks=True).ship()
+    assert (len(done.files), done.faults) == (1, {})
+
+
+def test_files_are_deleted_when_their_objects_were_read_back(folder: Path, url: str) -> None:
+    recordings.write(folder / "t.jsonl", recordings.CLEAN)
+    shipper = Shipper(str(folder), url, delete_after_s=3600)
+    assert shipper.ship().deleted == 0
+    (one,) = manifests(url)
+    place = Path(url.removeprefix("file://").replace("%20", " ")) / one.key
+    whole = place.read_bytes()
+    place.write_bytes(whole[:-1])
+    done = Shipper(str(folder), url, delete_after_s=0).ship()
+    assert done.deleted == 0
+    assert "is not what was shipped" in done.faults["t.jsonl"]
+    place.write_bytes(whole)
+    assert Shipper(str(folder), url, delete_after_s=0).ship().deleted == 1
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("ftp://x", "is not the URL of an object store"),
+        ("s3://", "names no bucket"),
+        ("s3://key:hunter2@bucket/x", "neither credentials nor parameters"),
+        ("s3://bucket/x?token=hunter2", "neither credentials nor parameters"),
+        ("file://host/x", "is not the URL of a folder"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_one_line(mcpproxy: Mcpproxy, folder: Path, url: str, said: str) -> None:
+    ran = mcpproxy("ship", str(folder), url)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert "hunter2" not in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_reader_does_not_repeat_what_a_url_must_not_have(mcpproxy: Mcpproxy) -> None:
+    ran = mcpproxy("check", "s3://key:hunter2@bucket/x")
+    assert ran.code == 2
+    assert "takes neither credentials nor parameters" in ran.err
+    assert "hunter2" not in ran.err
+
+
+def test_a_file_of_another_program_stays(mcpproxy: Mcpproxy, folder: Path, url: str) -> None:
+    (folder / "notes.jsonl").write_text('{"a": 1}\n')
+    ran = mcpproxy("ship", str(folder), url)
+    assert ran.code == 0
+    assert "notes.jsonl: not shipped, it is not a recording of mcpproxy" in ran.err
+
+
+def test_a_manifest_that_is_gone_does_not_stop_shipping(folder: Path, url: str) -> None:
+    place = Path(url.removeprefix("file://").replace("%20", " "))
+    for name in ("t.jsonl", "u.jsonl"):
+        recordings.write(folder / name, recordings.CLEAN)
+    first, _ = Shipper(str(folder), url).ship().files
+    (place / manifest.key_of(first.chain, first.number)).write_bytes(b"damaged")
+    done = Shipper(str(folder), url).ship()
+    assert (done.faults, [one.key for one in done.files]) == ({}, [first.key])
+    assert done.files[0].number == 3
+
+
+def test_a_store_that_cannot_be_reached_is_one_line(
+    mcpproxy: Mcpproxy, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("ACCESS_KEY_ID", "k"), ("SECRET_ACCESS_KEY", "hunter2"), ("ALLOW_HTTP", "true")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    ran = mcpproxy("ship", str(folder), "s3://bucket/x")
+    assert ran.code == 2
+    assert ran.err.count("\n") == 1
+    assert "connection refused" in ran.err
+    assert "hunter2" not in ran.err
+
+
+def test_a_file_that_is_still_being_made_waits(mcpproxy: Mcpproxy, folder: Path, url: str) -> None:
+    recordings.write(folder / "t.jsonl", recordings.CLEAN[:-1])  # without its last record
+    ran = mcpproxy("ship", str(folder), url)
+    assert ran.code == 0
+    assert "1 recording still being made" in ran.err
+    assert list(Store(url).list()) == []
+
+
+def test_a_bomb_is_unpacked_in_small_steps(folder: Path, url: str) -> None:
+    import zstandard
+
+    from mcpproxy.fleet.fetch import decompressed
+
+    bomb = zstandard.ZstdCompressor(level=19).compress(bytes(200 << 20))
+    assert max(len(piece) for piece in decompressed([bomb], "bomb")) <= 64 << 20

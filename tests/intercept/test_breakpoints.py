@@ -1,0 +1,369 @@
+"""``--break``: messages that are held until somebody answers them, and ``mcpproxy breakpoints``."""
+
+import base64
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+
+from mcpproxy.api import check
+from mcpproxy.errors import UsageError
+from mcpproxy.intercept.control import Command, NoAnswerError, NotHeldError, ask, control_path
+from mcpproxy.intercept.held_messages import Release
+from mcpproxy.recorder.recovery import recover
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import Frame
+from mcpproxy.trace.reader import read_trace
+from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
+from tests.intercept.test_fault_lanes import ONE, SAID_ONE, TWO, Lanes
+from tests.intercept.test_fault_relay import INITIALIZE, INITIALIZED, OPENED, PEER, THE_PEER_S, Message, call
+from tests.relay.hosts import DEADLINE_S, HOME
+
+__all__ = ["mcpproxy", "state_dir"]
+
+SEARCH: Final[dict[str, object]] = {"name": "search", "arguments": {}}
+
+
+def search(id: int) -> Message:
+    return {**call(id), "params": SEARCH}
+
+
+# The lanes
+
+
+def test_a_held_line_lets_the_others_pass_and_goes_on_when_it_may() -> None:
+    lanes = Lanes("from:client tool:search => pause")
+    assert lanes.client(ONE + TWO) == [("keep", ONE), ("pass", TWO)]
+    assert [(held.sender, held.raw) for held in lanes.lanes.paused] == [("client", ONE)]
+    assert [step.data for step in lanes.lanes.release(Release(1, "pass"), 0)] == [ONE]
+    assert lanes.lanes.paused == []
+    with pytest.raises(LookupError):
+        list(lanes.lanes.release(Release(1, "pass"), 0))
+
+
+@pytest.mark.parametrize(
+    ("how", "steps"),
+    [
+        ("drop", []),
+        ("edit", [("client", b"hello again\n")]),
+        (
+            "error",
+            [("server", b'{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error"}}\n')],
+        ),
+    ],
+)
+def test_how_a_request_is_released(how: str, steps: list[tuple[str, bytes]]) -> None:
+    lanes = Lanes("from:client => pause")
+    lanes.client(ONE)
+    assert [(s.sender, s.data) for s in lanes.lanes.release(Release(1, how, b"hello\nagain"), 0)] == steps
+
+
+def test_an_error_takes_the_place_of_a_held_answer() -> None:
+    lanes = Lanes("from:server => pause")
+    lanes.server(SAID_ONE)
+    (step,) = lanes.lanes.release(Release(1, "error"), 0)
+    assert (step.sender, json.loads(step.data)["error"]["code"]) == ("server", -32603)
+
+
+@pytest.mark.parametrize(("then", "given"), [("pass", [("to server", ONE)]), ("drop", [])])
+def test_what_becomes_of_it_when_nobody_answers(then: str, given: list[tuple[str, bytes]]) -> None:
+    lanes = Lanes(f"from:client => pause, within 2s, then {then}")
+    lanes.client(ONE)
+    assert lanes.lanes.next_due_ns == 2_000_000_000
+    assert lanes.at(1999) == []
+    assert lanes.at(2000) == given
+    assert lanes.lanes.next_due_ns is None
+
+
+# A session
+
+
+class Held:
+    """A client whose calls are held, and the control of its session."""
+
+    def __init__(self, folder: Path, *options: str, name: str = "session") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.trace = str(folder / f"{name}.jsonl")
+        command = [sys.executable, "-m", "mcpproxy", "--trace", self.trace, *options, "--", sys.executable]
+        self.process = subprocess.Popen(
+            [*command, PEER, json.dumps(OPENED)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=HOME,
+        )
+        self._unread = b""
+        self.say(call(0, "initialize", **INITIALIZE))
+        assert self.hear()["id"] == 0
+        self.say(INITIALIZED)
+
+    def say(self, message: object) -> None:
+        self.say_bytes(json.dumps(message).encode())
+
+    def say_bytes(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([self.process.stdout], [], [], DEADLINE_S)
+            assert ready
+            self._unread += os.read(self.process.stdout.fileno(), 1 << 16)
+        line, _, self._unread = self._unread.partition(b"\n")
+        return json.loads(line)
+
+    def call(self, id: int) -> None:
+        self.say(search(id))
+
+    def held(self, at_least: int = 1) -> dict[int, int]:
+        """The id of each held call -> its number; when so many are held."""
+        while True:
+            lines = cast("list[dict[str, Any]]", ask(self.trace, {"do": "list"})["held"])
+            if len(lines) >= at_least:
+                return {json.loads(base64.b64decode(line["base64"]))["id"]: line["number"] for line in lines}
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(DEADLINE_S) == 0
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(DEADLINE_S)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def findings(self) -> list[str]:
+        return sorted({f"{finding.rule} {finding.blame}" for finding in check(self.trace).findings})
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    session = Held(tmp_path, "--break", "from:client tool:search")
+    yield session
+    session.close()
+
+
+def test_a_hundred_held_calls_are_answered_in_any_order(held: Held) -> None:
+    for id in range(1, 101):
+        held.call(id)
+    numbers = held.held(100)
+    draw = random.Random(7)
+    order = draw.sample(range(1, 101), 100)
+    expected: set[int] = set()
+    for id in order:
+        how = draw.choice(["resume", "drop", "error", "edit"])
+        edited = json.dumps(search(id + 1000)).encode()
+        command: Command = {"do": how, "number": numbers[id], "base64": base64.b64encode(edited).decode()}
+        assert ask(held.trace, command)["done"] == how
+        if how != "drop":
+            expected.add(id + 1000 if how == "edit" else id)
+    assert {held.hear()["id"] for _ in expected} == expected
+    assert ask(held.trace, {"do": "list"}) == {"held": []}
+    held.end()
+    assert not os.path.exists(control_path(held.trace))
+    assert held.findings() == THE_PEER_S
+    sent = [event for event in read_trace(held.trace).events() if isinstance(event, Frame) and event.fault]
+    assert sum(not frame.by_proxy for frame in sent) == 100
+
+
+def test_the_command_lists_shows_and_answers(held: Held, mcpproxy: Mcpproxy) -> None:
+    for id in (1, 2, 3, 4):
+        held.call(id)
+    numbers = held.held(4)
+    where = ("--trace", held.trace)
+    assert len(mcpproxy("breakpoints", *where).out.splitlines()) == 5
+    assert '"name": "search"' in mcpproxy("breakpoints", "show", str(numbers[1]), *where).out
+    assert mcpproxy("breakpoints", "resume", str(numbers[1]), *where).code == 0
+    assert held.hear() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    mcpproxy("breakpoints", "error", str(numbers[2]), "--text", "no", "--code", "7", *where)
+    assert held.hear()["error"] == {"code": 7, "message": "no"}
+    mcpproxy("breakpoints", "drop", str(numbers[3]), *where)
+    edited = json.dumps(call(9, "ping"))
+    mcpproxy("breakpoints", "edit", str(numbers[4]), "--text", edited, *where)
+    assert held.hear()["id"] == 9
+    assert mcpproxy("breakpoints", *where).out == "nothing is held\n"
+    said = mcpproxy("breakpoints", "resume", "99", *where)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "nothing is held by the number 99; mcpproxy breakpoints lists what is held" in said.err
+
+
+def test_an_editor_changes_a_message(
+    held: Held, mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import sys\np = sys.argv[1]\nt = open(p).read().replace('search', 'find')\nopen(p, 'w').write(t)\n"
+    )
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
+    monkeypatch.delenv("VISUAL", raising=False)
+    held.call(1)
+    number = held.held()[1]
+    assert mcpproxy("breakpoints", "edit", str(number), "--trace", held.trace).code == 0
+    assert held.hear()["id"] == 1
+    held.end()
+    given = [e for e in read_trace(held.trace).events() if isinstance(e, Frame) and e.by_proxy]
+    assert [b'"find"' in frame.raw for frame in given] == [True]
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+
+
+def test_a_relay_that_is_killed_while_a_call_is_held_leaves_what_the_client_said(held: Held) -> None:
+    held.call(1)
+    held.held()
+    held.process.kill()
+    held.process.wait(DEADLINE_S)
+    with pytest.raises(UsageError, match="its session has ended; name one that runs"):
+        ask(held.trace, {"do": "list"})
+    assert not os.path.exists(control_path(held.trace))
+    while os.path.isdir(journal.folder(held.trace)):  # the recorder ends by itself
+        recover(held.trace)
+    told = list(read_trace(held.trace).events())
+    kept = [event for event in told if isinstance(event, Frame) and event.fault]
+    assert [(frame.raw, frame.by_proxy) for frame in kept] == [(json.dumps(search(1)).encode(), False)]
+    assert held.findings() == []
+
+
+def test_who_leaves_in_the_middle_of_a_command_changes_nothing(held: Held) -> None:
+    held.call(1)
+    number = held.held()[1]
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(control_path(held.trace))
+        sock.sendall(b'{"do": "dr')
+    assert held.held() == {1: number}
+    assert ask(held.trace, {"do": "resume", "number": number})["done"] == "resume"
+    assert held.hear()["id"] == 1
+
+
+def test_a_list_of_beginnings_says_when_nothing_has_changed(held: Held) -> None:
+    held.say({**search(1), "params": {**SEARCH, "arguments": {"text": "x" * 1000}}})
+    held.held()
+    command: Command = {"do": "list", "starts": True}
+    answer = ask(held.trace, command)
+    (first,) = cast("list[dict[str, Any]]", answer["held"])
+    assert (first["kind"], first["method"], first["target"]) == ("request", "tools/call", "search")
+    assert (first["id"], first["bytes"] > 1000, len(base64.b64decode(first["start"]))) == ("1", True, 200)
+    assert ask(held.trace, {**command, "state": answer["state"]}) == {"same": True}
+    held.call(2)
+    held.held(2)
+    assert "held" in ask(held.trace, {**command, "state": answer["state"]})
+
+
+def test_who_comes_second_is_told_what_became_of_the_message(held: Held) -> None:
+    held.call(1)
+    number = held.held()[1]
+    assert ask(held.trace, {"do": "drop", "number": number})["done"] == "drop"
+    for do in ("resume", "show"):
+        with pytest.raises(NotHeldError, match=f"message {number} was dropped already"):
+            ask(held.trace, {"do": do, "number": number})
+
+
+def test_a_relay_that_is_stopped_does_not_answer_and_its_session_goes_on(held: Held) -> None:
+    held.call(1)
+    number = held.held()[1]
+    held.process.send_signal(signal.SIGSTOP)
+    with pytest.raises(NoAnswerError, match="its session does not answer"):
+        ask(held.trace, {"do": "list"}, 0.05)
+    held.process.send_signal(signal.SIGCONT)
+    assert held.held() == {1: number}
+
+
+def test_only_the_user_may_connect(held: Held) -> None:
+    assert os.stat(control_path(held.trace)).st_mode & 0o777 == 0o600
+
+
+def test_a_client_that_leaves_while_a_call_is_held_ends_the_session(tmp_path: Path) -> None:
+    session = Held(tmp_path, "--break", "from:client tool:search", "--break-timeout", "200ms")
+    session.call(1)
+    session.end()
+    assert session.findings() == THE_PEER_S
+    session.close()
+
+
+def test_a_held_call_is_answered_with_an_error_when_the_time_is_over(tmp_path: Path) -> None:
+    options = ("--break-timeout", "50ms", "--break-then", "error")
+    session = Held(tmp_path, "--break", "from:client tool:search", *options)
+    session.call(1)
+    assert session.hear()["error"]["code"] == -32603
+    session.end()
+    assert session.findings() == []
+    session.close()
+
+
+def test_a_session_that_is_not_recorded_says_that_nobody_can_answer(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "--break", "tool:none", "--", "cat"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**HOME, "XDG_STATE_HOME": str(tmp_path / "file")},
+        cwd=tmp_path,
+        timeout=DEADLINE_S,
+    )
+    assert said.returncode == 0
+    assert b"no breakpoint can be answered (nothing is recorded)" in said.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_path_that_is_longer_than_the_name_of_a_socket_may_be(tmp_path: Path) -> None:
+    session = Held(tmp_path / ("long" * 30), "--break", "from:client tool:search")
+    session.call(1)
+    assert ask(session.trace, {"do": "resume", "number": session.held()[1]})["done"] == "resume"
+    assert session.hear()["id"] == 1
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "command", ["{}", "[]", "no JSON", '{"do": "resume"}', '{"do": "edit", "number": 1, "base64": "!"}']
+)
+def test_what_is_no_command_is_refused_and_the_session_goes_on(held: Held, command: str) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(DEADLINE_S)
+        sock.connect(control_path(held.trace))
+        sock.sendall(command.encode() + b"\n")
+        assert b"refused" in sock.recv(1000)
+    held.say(call(5, "ping"))
+    assert held.hear()["id"] == 5
+
+
+@pytest.mark.parametrize(
+    ("argv", "fact"),
+    [
+        (["resume"], "breakpoints: resume needs the number of a message"),
+        (["jump", "1"], "invalid choice"),
+        (["--trace", "{}"], "this session holds nothing at breakpoints; start one with --break FILTER"),
+    ],
+)
+def test_what_cannot_be_answered(mcpproxy: Mcpproxy, tmp_path: Path, argv: list[str], fact: str) -> None:
+    trace = tmp_path / "t.jsonl"
+    trace.write_text("")
+    said = mcpproxy("breakpoints", *(word.format(trace) for word in argv))
+    assert said.code == 2
+    assert fact in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        (["--break", "from:clent"], "--fault: match, column 6"),
+        (["--break", "=> drop"], "--fault"),
+        (["--break", "tool:x", "--break-timeout", "5"], "--fault: within = 5 is not a duration"),
+        (["--break", "tool:x", "--break-then", "stop"], '--fault: then = "stop" is not known'),
+    ],
+)
+def test_a_breakpoint_that_cannot_be_set(mcpproxy: Mcpproxy, options: list[str], fact: str) -> None:
+    said = mcpproxy("run", *options, "--", "true")
+    assert said.code == 2
+    assert fact in said.err

@@ -1,0 +1,265 @@
+"""What a client gets of the answers of a server over HTTP, as a conversation without a network."""
+
+from typing import Final
+
+import pytest
+
+from mcpproxy.intercept.fault_decisions import FaultDecision
+from mcpproxy.intercept.fault_rules import read_faults
+from mcpproxy.intercept.http_answer_faults import AnswerFaults
+from mcpproxy.intercept.http_answer_steps import AnswerStep, ExpectedAnswer
+from mcpproxy.intercept.http_answers import AnswerReader
+from mcpproxy.intercept.http_enforcer import FaultEnforcer
+from mcpproxy.protocol.jsonrpc import parse
+from mcpproxy.session.frame import CLIENT, Frame, RequestHead
+
+MS: Final = 1_000_000
+ASKED: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}'
+SAID: Final = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+LOG: Final = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
+DOWN: Final = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"down"}}'
+JSON_HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Own: 1\r\n\r\n"
+)
+SSE_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+END: Final = b"0\r\n\r\n"
+
+
+def body(content: bytes, head: bytes = JSON_HEAD) -> bytes:
+    return head % len(content) + content
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(content), content)
+
+
+def event(data: bytes, id: bytes = b"7") -> bytes:
+    return b"event: message\r\nid: %b\r\ndata: %b\r\n\r\n" % (id, data)
+
+
+LENGTH_HEAD: Final = JSON_HEAD.replace(b"application/json", b"text/event-stream")
+EVENTS: Final = event(LOG) + event(SAID) + b": ping\r\n\r\n"
+"""Events in a stream whose head says its length, as servers that have all of them at once send it."""
+
+STREAM: Final = SSE_HEAD + chunk(b": ping\r\n\r\n") + chunk(event(LOG)) + chunk(event(SAID)) + END
+
+
+class Answers:
+    """The answers to one request, in a session without faults before."""
+
+    def __init__(self, *specs: str) -> None:
+        self.faults = FaultEnforcer(read_faults([], specs, "http", 7))
+        decision = self._asked()
+        self.said: list[str] = []
+        self.faults.say = self.said.append
+        self.reader = AnswerReader(
+            AnswerFaults(self.faults.decide_answer, self.faults.mark), self.faults.on_bug
+        )
+        self.reader.expected.append(ExpectedAnswer("", "POST", decision))
+        self.steps: list[AnswerStep] = []
+
+    def _asked(self) -> FaultDecision | None:
+        self.faults.observe(RequestHead(1, 1, 1, method="POST", target="/mcp", headers=()))
+        self.faults.judge(Frame(2, CLIENT, ASKED).with_message(parse(ASKED)))
+        verdict = self.faults.verdict
+        return verdict.decision if verdict and verdict.decision.rule.action.text == "response" else None
+
+    def feed(self, *parts: bytes) -> bytes:
+        """Return what the client is given."""
+        for part in parts:
+            self.steps += self.reader.feed(part, 0)
+        return self.given
+
+    @property
+    def given(self) -> bytes:
+        end = self.kinds.index("end") if "end" in self.kinds else None
+        return b"".join(step.data for step in self.steps[:end] if step.kind in ("pass", "give"))
+
+    @property
+    def recorded(self) -> list[tuple[str, bytes]]:
+        return [(step.part, step.content) for step in self.steps if step.kind == "give"]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [step.kind for step in self.steps]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        body(SAID),
+        STREAM,
+        body(EVENTS, LENGTH_HEAD),
+        body(EVENTS + b"data: incomplete", LENGTH_HEAD),
+        SSE_HEAD + chunk(event(LOG) + event(SAID)) + END,
+        SSE_HEAD + chunk(event(LOG)[:9]) + chunk(event(LOG)[9:]) + END,
+        b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" + body(SAID),
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\nanything",
+        b"no HTTP at all\r\n\r\n",
+    ],
+)
+def test_what_no_rule_matches_passes_however_it_is_cut(answer: bytes) -> None:
+    for size in (1, 2, 7, 64, len(answer)):
+        answers = Answers("from:server tool:other => drop")
+        parts = [answer[start : start + size] for start in range(0, len(answer), size)]
+        assert answers.feed(*parts) == answer
+        assert set(answers.kinds) == {"pass"}
+        assert answers.reader.held == b""
+
+
+@pytest.mark.parametrize("size", [1, 3, 50, 1000])
+@pytest.mark.parametrize(
+    ("do", "new"),
+    [
+        ('error {"code": -32000, "message": "down"}', DOWN),
+        ('set {"/result/content": 1}', SAID.replace(b"[]", b"1")),
+        ("truncate 4", SAID[:4]),
+        ("raw hello", b"hello"),
+    ],
+)
+def test_an_answer_is_changed(do: str, new: bytes, size: int) -> None:
+    answers = Answers(f"from:server tool:search => {do}")
+    answer = body(SAID)
+    assert answers.feed(*(answer[at : at + size] for at in range(0, len(answer), size))) == body(new)
+    assert answers.kinds == ["alter", "give", "give"]
+    assert answers.recorded == [("head", JSON_HEAD % len(new)), ("body", new)]
+    answers = Answers(f"from:server tool:search => {do}")
+    given = answers.feed(*(STREAM[at : at + size] for at in range(0, len(STREAM), size)))
+    assert given == STREAM.replace(chunk(event(SAID)), chunk(event(new)))
+    assert answers.recorded == [("event", event(new))]
+
+
+@pytest.mark.parametrize("size", [1, 50, 1000])
+@pytest.mark.parametrize(
+    ("rule", "events"),
+    [
+        ('tool:search => set {"/result/content": 1}', EVENTS.replace(b"[]", b"1")),
+        ("tool:search => drop", EVENTS.replace(event(SAID), b"")),
+        ("tool:search => duplicate", EVENTS.replace(event(SAID), event(SAID) * 2)),
+        ("kind:notification => error", EVENTS),
+        ("kind:notification => raw x", EVENTS.replace(LOG, b"x")),
+    ],
+)
+def test_a_stream_of_a_known_length_gets_a_new_one(rule: str, events: bytes, size: int) -> None:
+    answers = Answers(f"from:server {rule}")
+    answer = body(EVENTS, LENGTH_HEAD)
+    assert answers.feed(*(answer[at : at + size] for at in range(0, len(answer), size))) == body(
+        events, LENGTH_HEAD
+    )
+    sent = b"".join(step.data for step in answers.steps if step.kind in ("pass", "alter"))
+    assert sent == answer, "what the server sent is recorded once, whatever the client gets"
+
+
+def test_a_stream_of_a_known_length_ends_before_it_is_complete() -> None:
+    answers = Answers("from:server kind:notification => cut 9")
+    assert answers.feed(body(EVENTS, LENGTH_HEAD)) == LENGTH_HEAD % len(EVENTS) + event(LOG)[:9]
+    assert [step.data for step in answers.steps if step.kind == "pass"][1:] == [
+        event(SAID),
+        b": ping\r\n\r\n",
+    ]
+
+
+def test_the_exchange_ends_when_all_is_given_for_its_last_bytes() -> None:
+    answers = Answers("from:server tool:search => duplicate")
+    answers.feed(body(event(SAID), LENGTH_HEAD))
+    assert [(step.kind, step.has_more) for step in answers.steps] == [
+        ("alter", True),
+        ("give", True),
+        ("alter", True),
+        ("give", True),
+        ("give", False),
+    ]
+
+
+def test_events_of_one_chunk_keep_their_bytes_beside_a_changed_one() -> None:
+    answers = Answers("from:server tool:search => drop")
+    assert answers.feed(SSE_HEAD + chunk(event(LOG) + event(SAID) + b": x\n\n") + END) == (
+        SSE_HEAD + chunk(event(LOG)) + chunk(b": x\n\n") + END
+    )
+
+
+def test_an_event_is_given_twice_and_noise_before_it() -> None:
+    answers = Answers("from:server tool:search => duplicate, gap 5ms")
+    assert answers.feed(STREAM) == STREAM.replace(chunk(event(SAID)), chunk(event(SAID)) * 2)
+    assert answers.kinds[-5:] == ["alter", "give", "wait", "give", "pass"]
+    answers = Answers("from:server tool:search => garbage 4")
+    _, (_, noise), (_, last) = [("", b""), *answers.recorded] if answers.feed(STREAM) else []
+    assert noise.startswith(b"event: message\r\nid: 7\r\ndata: #")
+    assert last == event(SAID)
+
+
+def test_an_event_is_cut_and_the_connection_ends() -> None:
+    answers = Answers("from:server tool:search => cut 9")
+    assert answers.feed(STREAM).endswith(chunk(event(LOG)) + chunk(event(SAID)[:9]))
+    assert answers.kinds[-4:] == ["alter", "give", "end", "pass"]
+    answers = Answers("from:server tool:search => cut 9")
+    assert answers.feed(body(SAID)) == body(SAID)[: len(JSON_HEAD % 10) + 9]
+    assert answers.kinds[-1] == "end"
+
+
+def test_a_message_in_a_stream_closes_it() -> None:
+    answers = Answers("from:server kind:notification => disconnect reset")
+    assert answers.feed(STREAM) == SSE_HEAD + chunk(b": ping\r\n\r\n")
+    assert [step.is_reset for step in answers.steps if step.kind == "end"] == [True]
+
+
+def test_an_answer_becomes_a_status() -> None:
+    answers = Answers("from:server tool:search => status 503")
+    assert answers.feed(body(SAID)).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    answers = Answers("from:server tool:search => status 503")
+    assert answers.feed(STREAM) == STREAM, "its head has passed already"
+
+
+def test_a_late_answer_is_the_same_answer() -> None:
+    answers = Answers("from:server tool:search => delay 5ms")
+    assert answers.feed(body(SAID)) == body(SAID)
+    assert [(step.kind, step.delay_ns) for step in answers.steps] == [
+        ("alter", 0),
+        ("wait", 5 * MS),
+        ("give", 0),
+        ("give", 0),
+    ]
+
+
+@pytest.mark.parametrize("answer", [body(SAID), STREAM, body(EVENTS, LENGTH_HEAD)])
+def test_a_field_of_the_head_is_set_or_dropped(answer: bytes) -> None:
+    answers = Answers('from:client => set-header {"Content-Type": "text/html"}, of response')
+    kind = answer.partition(b"Content-Type: ")[2].partition(b"\r\n")[0]
+    line = b"Content-Type: %b\r\n" % kind
+    assert answers.feed(answer) == answer.replace(line, b"").replace(
+        b"\r\n\r\n", b"\r\nContent-Type: text/html\r\n\r\n", 1
+    )
+    answers = Answers("from:client => drop-header content-type, of response")
+    assert answers.feed(answer) == answer.replace(line, b"")
+
+
+def test_a_body_that_ends_with_the_connection() -> None:
+    answers = Answers("from:server tool:search => error")
+    assert answers.feed(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + SAID) == b""
+    answers.steps += answers.reader.end()
+    assert answers.given.endswith(b'"error":{"code":-32603,"message":"Internal error"}}')
+
+
+def test_what_is_too_long_passes() -> None:
+    long = b'{"x":"%b"}' % (b"y" * (17 << 20))
+    answers = Answers("from:server => drop")
+    assert answers.feed(body(long)) == body(long)
+    answers = Answers("from:server => drop")
+    streamed = SSE_HEAD + chunk(event(long)) + END
+    assert answers.feed(streamed) == streamed
+    answers = Answers("from:server => drop")
+    assert answers.feed(body(event(long), LENGTH_HEAD)) == body(event(long), LENGTH_HEAD)
+
+
+@pytest.mark.parametrize("answer", [body(SAID), STREAM, body(EVENTS, LENGTH_HEAD)])
+def test_a_bug_of_ours_lets_everything_pass(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr("mcpproxy.intercept.http_answer_faults.effect_of", fail)
+    answers = Answers("from:server tool:search => drop")
+    assert answers.feed(*(answer[at : at + 50] for at in range(0, len(answer), 50))) == answer
+    assert answers.said == ["a fault of mcpproxy, no rule acts on these answers: LookupError: a bug"]
