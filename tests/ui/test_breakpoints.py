@@ -27,11 +27,12 @@ __all__ = ["browser", "streams", "visitor"]
 
 CALL_LINK: Final = re.compile(r"call \d")
 BREAK: Final = ("--break", "from:client tool:search")
+PATIENT: Final = (*BREAK, "--break-timeout", "900s")
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
-    session = Held(tmp_path, *BREAK)
+def held(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Held]:
+    session = Held(tmp_path, *getattr(request, "param", BREAK))
     yield session
     session.close()
 
@@ -90,6 +91,7 @@ def test_a_held_call_is_seen_at_once_and_resumed(held: Held, visitor: Visitor, p
     assert given == [json.dumps(search(1)).encode()]
 
 
+@pytest.mark.parametrize("held", [PATIENT], indirect=True, ids=[""])
 def test_a_hundred_held_calls_are_answered_in_any_order(held: Held, visitor: Visitor, page: Served) -> None:
     for id in range(1, 101):
         held.call(id)
