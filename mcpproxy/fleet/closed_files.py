@@ -17,8 +17,8 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
 from mcpproxy.recorder.checkpoint import read_checkpoint
-from mcpproxy.recorder.liveness import is_relay_alive
-from mcpproxy.recorder.lock import is_held
+from mcpproxy.recorder.liveness import is_relay_alive, is_relay_there
+from mcpproxy.recorder.lock import is_held, is_held_by_relay
 from mcpproxy.recorder.recovery import header_in_journal
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
@@ -149,7 +149,7 @@ def _is_running(first: str, header: Header, found: Found) -> bool:
         folder = Folder(beside)
     except FileNotFoundError:
         return False
-    if is_held(folder) or is_relay_alive(header):
+    if is_held(folder) or is_relay_there(folder, header):
         return True
     _complete(first, found)
     if os.path.isdir(beside):
@@ -161,7 +161,7 @@ def _is_beginning(first: str) -> bool:
     """Whether a recording has a journal and no file yet: its recorder starts later than the session."""
     try:
         folder = Folder(journal.folder(first))
-        if is_held(folder):
+        if is_held(folder) or is_held_by_relay(folder):
             return True
         header = header_in_journal(folder.path)
     except (OSError, McpProxyError):

@@ -77,7 +77,7 @@ def copy(traces: Sequence[str], into: str) -> str:
     folder = Folder(journal.folder(traces[0]))
     os.mkdir(journal.folder(copied), 0o700)
     for name in filter(journal_reader.is_journal_file, folder.names()):
-        if name != lock.NAME and stat.S_ISREG(folder.stat(name).st_mode):
+        if name not in (lock.NAME, journal.RELAY_LOCK) and stat.S_ISREG(folder.stat(name).st_mode):
             left_bytes -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left_bytes)
     return copied
 

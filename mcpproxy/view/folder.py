@@ -17,7 +17,7 @@ from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import Request, Response
-from mcpproxy.recorder.liveness import is_relay_alive
+from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
@@ -382,7 +382,7 @@ def _is_recording(path: str, header: Header | None) -> bool:
         folder = Folder(journal.folder(path))
     except OSError:
         return False
-    return is_held(folder) or (header is not None and is_relay_alive(header))
+    return is_held(folder) or is_relay_there(folder, header)
 
 
 def unix_ns(started_at: str) -> int:

@@ -140,7 +140,7 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
             return KeptRecording(
                 first, f"the journal beside it cannot be opened ({(fault.strerror or 'unreadable')})"
             )
-        if lock.is_held(inner):
+        if lock.is_held(inner) or lock.is_held_by_relay(inner):
             return KeptRecording(first, "")
         if not files.is_mine(inner.status):
             return KeptRecording(first, "the journal beside it belongs to another user")
