@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
-from mcpproxy.base.patterns import pattern
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
 from mcpproxy.recorder.checkpoint import read_checkpoint
@@ -27,7 +26,6 @@ from mcpproxy.trace.records import CloseRecord, Continued, Header
 
 SUFFIX: Final = ".jsonl"
 _JOURNAL: Final = ".journal"
-_PART: Final = pattern(r".*\.(\d{1,9})\.jsonl")
 _HEADER_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 64 << 10
 _QUIET_S: Final = 60.0
@@ -53,9 +51,17 @@ class ClosedFile:
         return os.path.basename(self.path)
 
     @property
+    def is_changed(self) -> bool:
+        """Whether the file has changed since it was found, or is gone."""
+        try:
+            return signature_of(self.path) != self.signature
+        except OSError:
+            return True
+
+    @property
     def part(self) -> int:
         """The place of the file in its recording, from 1."""
-        return _part(self.name) if self.header.continues else 1
+        return chain.number_of(self.name) if self.header.continues else 1
 
 
 @dataclass(slots=True)
@@ -85,6 +91,7 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
         own = re.compile(rf"{re.escape(stem)}(\.\d+)?\.jsonl(\.journal)?")
         names = [name for name in names if own.fullmatch(name)]
     running: set[str] = set()
+    firsts: dict[str, str] = {}
     for name in names:
         if name.endswith(SUFFIX + _JOURNAL) and name.removesuffix(_JOURNAL) not in names:
             first = os.path.join(folder, name.removesuffix(_JOURNAL))
@@ -105,7 +112,7 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
                 if signature[2]:  # an empty one is being made
                     found.strangers.append(name)
                 continue
-            first = chain.first_of(path)
+            first = _first_of(path, firsts)
             if _is_running(first, header, found):
                 running.add(first)
                 if not isinstance(last, Continued) or not _is_behind(first, name):
@@ -124,6 +131,21 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
         found.closed.append(ClosedFile(path, first, header, signature, first not in running))
     found.running = len(running)
     return found
+
+
+def _first_of(path: str, known: dict[str, str]) -> str:
+    """Return what ``chain.first_of`` does, and remember it in ``known``: each file is read once."""
+    passed: list[str] = []
+    while path not in known:
+        passed.append(path)
+        before = chain.file_before(path)
+        if before is None or before in passed:
+            known[path] = path
+        else:
+            path = before
+    for each in passed:
+        known[each] = known[path]
+    return known[path]
 
 
 def signature_of(path: str) -> Signature:
@@ -184,17 +206,21 @@ def _complete(first: str, found: Found) -> None:
 def _is_behind(first: str, name: str) -> bool:
     """Whether the recorder has gone on to a later file than ``name`` and would go on there after a kill."""
     start = read_checkpoint(journal.folder(first))
-    return start is not None and _part(name) < _part(os.path.basename(start.file))
-
-
-def _part(name: str) -> int:
-    found = _PART.fullmatch(name)
-    return int(found[1]) if found else 1
+    return start is not None and chain.number_of(name) < chain.number_of(start.file)
 
 
 def _is_changing(path: str, header: Header) -> bool:
     """Whether somebody may still write a file that has no last record: it may be on its way to here."""
     return is_relay_alive(header) or time.time() - os.stat(path).st_mtime < _QUIET_S
+
+
+def last_record(path: str) -> CloseRecord | Continued | None:
+    """Return the record that closes a file; ``None`` if it has none.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return _ends(path)[1]
 
 
 def _ends(path: str) -> tuple[Header | None, CloseRecord | Continued | None]:

@@ -1,8 +1,8 @@
 """The locks of a journal: the recorder holds one, the relay another.
 
-The system releases a lock when the process that holds it ends, even after a kill, and shows it in every container
-of the machine. Over NFS the server keeps both locks, unless the file system is mounted with ``nolock`` or
-``local_lock``: then other machines do not see them."""
+The system releases a lock when the process that holds it ends, even after a kill, and shows it in every
+container of the machine. Over NFS the server keeps both locks, unless the file system is mounted with
+``nolock`` or ``local_lock``: then other machines do not see them."""
 
 import errno
 import os

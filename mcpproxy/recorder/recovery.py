@@ -124,7 +124,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
     if header is None or is_relay_there(Folder(folder), header):
         return False
-    continues = os.path.basename(earlier_files[-1]) if earlier_files else ""
+    continues = chain.name_before(path, earlier_files)
     _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
     _refuse_hole(folder, start.segment)
     for index, later in enumerate(later_files, start=len(earlier_files) + 1):

@@ -5,8 +5,8 @@ named by an eight-digit number from ``00000001`` on, and the ``checkpoint``, whi
 continues after the recorder was killed. A segment is deleted when its records are in the trace. If the folder
 remains after its session, the next command that opens the trace completes the trace from the journal.
 
-The relay locks the file ``relay`` in the folder for as long as it may write. Whoever wants to complete the trace
-or delete the journal asks for that lock, because process ids say nothing in another container.
+The relay locks the file ``relay`` in the folder for as long as it may write. Whoever wants to complete the
+trace or delete the journal asks for that lock, because process ids say nothing in another container.
 
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``now_ns``). Nothing in a record is
@@ -318,11 +318,11 @@ def _open(path: str) -> int:
 
 
 def _open_locked(path: str) -> int:
-    """Make the file ``path`` and lock it until it is closed or this process ends; -1 if the system has no such
-    locks (Windows).
+    """Make the file ``path`` and lock it until it is closed or this process ends; -1 if the system has no
+    such locks (Windows).
 
-    It is a lock of POSIX, which a forked recorder does not inherit. It also needs no module that Python has not
-    imported already, as the other kind of lock does (``flock``).
+    It is a lock of POSIX, which a forked recorder does not inherit. It also needs no module that Python has
+    not imported already, as the other kind of lock does (``flock``).
 
     Raises:
         OSError: the file cannot be made.

@@ -24,6 +24,7 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import CloseRecord, Continued, Header
+from mcpproxy.trace.shipped_files import read_shipped
 from mcpproxy.view.index.peers import SessionFacts
 
 SUFFIX: Final = ".jsonl"
@@ -144,6 +145,7 @@ class RecordingFolder:
             if state:
                 known[name] = state, ends_of[name]
         self._known = known
+        _skip_shipped(self._folder, ends_of)
         entries = [_joined(ends, ends_of) for ends in ends_of.values() if ends.continues not in ends_of]
         return sorted(entries, key=lambda entry: (entry.started_ns, entry.path))
 
@@ -160,6 +162,17 @@ def _file_state(path: str) -> _FileState | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def _skip_shipped(folder: str, ends_of: dict[str, _Ends]) -> None:
+    """Join the first file of a recording to the one after those that were shipped and deleted."""
+    for name, ends in list(ends_of.items()):
+        if ends.continues or not ends.goes_on_in or ends.goes_on_in in ends_of:
+            continue
+        shipped = read_shipped(os.path.join(folder, name))
+        if shipped is not None and (after := ends_of.get(shipped.continued.file)) is not None:
+            ends_of[name] = replace(ends, goes_on_in=after.name)
+            ends_of[after.name] = replace(after, continues=name)
+
+
 def recording(path: str) -> RecordingEntry:
     """Return the entry of one recording. ``path`` is its first file."""
     first = last = _ends(path)
@@ -167,7 +180,13 @@ def recording(path: str) -> RecordingEntry:
     while last.goes_on_in and last.goes_on_in not in ends_of and chain.is_name(last.goes_on_in):
         following = os.path.join(os.path.dirname(path), last.goes_on_in)
         if not os.path.exists(following):
-            break
+            shipped = read_shipped(path) if last is first else None
+            if shipped is None or not chain.is_name(shipped.continued.file):
+                break
+            following = os.path.join(os.path.dirname(path), shipped.continued.file)
+            first.goes_on_in = shipped.continued.file
+            if not os.path.exists(following):
+                break
         last = _ends(following)
         ends_of[last.name] = last
     return _joined(first, ends_of)
