@@ -205,6 +205,8 @@ def _joined(first: _Ends, ends_of: Mapping[str, _Ends]) -> RecordingEntry:
     if last is first:
         return entry
     last_entry = last.entry
+    if last_entry.state == "cut" and first.entry.state == "running":  # the journal is beside the first file
+        last_entry = replace(last_entry, state="running", ended="running", ending="running")
     return replace(
         entry,
         state=last_entry.state,
