@@ -185,10 +185,8 @@ def test_a_kill_between_the_note_and_the_deletion_is_made_good(
 
     with monkeypatch.context() as patch:
         patch.setattr(deletion.os, "unlink", die)
-        end = time.monotonic() + DEADLINE_S
         with pytest.raises(KilledError) as killed:
-            while time.monotonic() < end:
-                shipper.ship()
+            ship_until(shipper, 0)
     note = shipped_files.read_shipped(session.trace)
     assert note is not None
     assert (note.count, note.last) == (count, os.path.basename(str(killed.value)))

@@ -57,11 +57,11 @@ class Sample:
     stored: int
 
     def __str__(self) -> str:
-        memory = "  ".join(f"{kind} {now:4.0f} {most:4.0f}" for kind, (now, most) in self.memory.items())
+        memory = "  ".join(f"{kind} {now:3.0f} {most:3.0f}" for kind, (now, most) in self.memory.items())
+        here = f"here {self.files:3} files {self.disk_kib:6.0f} KiB, journals {self.journals_kib:6.0f} KiB"
         return (
-            f"{self.at_s:5.0f} s  {self.calls:7,} calls  {memory}  p99 {self.p99_ms:6.1f} ms  oldest closed
-            file " f"{self.waiting_s:4.1f} s  here {self.files:3} files {self.disk_kib:6.0f} KiB, journals "
-            f"{self.journals_kib:6.0f} KiB  {self.stored:5,} in the store"
+            f"{self.at_s:5.0f} s {self.calls:7,} calls  p99 {self.p99_ms:4.0f} ms  {memory}  {here}"
+            f"  waiting {self.waiting_s:4.1f} s  {self.stored:5,} stored"
         )
 
 
@@ -99,6 +99,7 @@ class Sidecar:
         folder.mkdir()
         mcpproxy = [sys.executable, "-m", "mcpproxy"]
         listen = ["--listen", "127.0.0.1:0", "--trace-dir", str(folder), "--label", name, "--live", "off"]
+        watch = ["--watch", "--every", f"{plan.every_s}", "--delete-after", "0s", "--grace", f"{_GRACE_S:.0f}"]
         self.proxy: Final = subprocess.Popen(
             [*mcpproxy, "http", f"http://127.0.0.1:{upstream}/mcp", *listen, "--rotate", plan.rotate],
             stdin=subprocess.DEVNULL,
@@ -106,8 +107,7 @@ class Sidecar:
             text=True,
         )
         self.shipper: Final = subprocess.Popen(
-            [*mcpproxy, "ship", str(folder), url, "--watch", "--every", str(plan.every_s)]
-            + ["--delete-after", "0s", "--grace", f"{_GRACE_S:.0f}", "--chain", name],
+            [*mcpproxy, "ship", str(folder), url, "--chain", name, *watch],
             env=env,
             stdin=subprocess.DEVNULL,
             stderr=(folder.parent / f"{name}.log").open("w"),
@@ -145,8 +145,10 @@ class Sidecar:
 async def play(
     folder: Path, url: str, plan: Plan, env: dict[str, str], store_pid: int, tells: Callable[[Sample], object]
 ) -> Outcome:
-    """Run the sidecars, and compare what is in the store with what was called. ``env`` is that of clients of the
-    store; it must be in the environment of this process, too."""
+    """Run the sidecars, and compare what is in the store with what was called.
+
+    ``env`` is that of clients of the store; it must be in the environment of this process, too.
+    """
     outcome = Outcome()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     upstream = server.sockets[0].getsockname()[1]

@@ -19,6 +19,7 @@ _TOOL: Final = {
     "description": "The weather of a city.",
     "inputSchema": {"type": "object"},
 }
+_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 _SESSION_CALLS: Final = 600
 
 
@@ -42,8 +43,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
             else:
                 body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-                writer.write(head.encode() + body)
+                writer.write(_HEAD % len(body) + body)
             await writer.drain()
     except (ConnectionError, asyncio.IncompleteReadError):
         pass
@@ -53,7 +53,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @dataclass
 class Client:
-    """A client of one sidecar, which listens on ``port``. ``ids`` are those of the calls that were answered."""
+    """A client of one sidecar, which listens on ``port``. ``ids`` are those of calls with an answer."""
 
     name: str
     port: int
