@@ -20,7 +20,7 @@ from mcpproxy.fleet.store import Store
 from tests.benchmarks import processes
 from tests.soak.traffic import Client, serve
 
-_GRACE_S: Final = 25.0
+GRACE_S: Final = 25.0
 """How long a shipper may take after SIGTERM: less than the 30 seconds that Kubernetes gives a pod."""
 _ID: Final = re.compile(rb'"id": ?"(s\d+-c\d+)"')
 
@@ -99,19 +99,21 @@ class Sidecar:
         folder.mkdir()
         mcpproxy = [sys.executable, "-m", "mcpproxy"]
         listen = ["--listen", "127.0.0.1:0", "--trace-dir", str(folder), "--label", name, "--live", "off"]
-        watch = ["--watch", "--every", f"{plan.every_s}", "--delete-after", "0s", "--grace", f"{_GRACE_S:.0f}"]
+        grace = f"{GRACE_S:.0f}"
+        watch = ["--watch", "--every", f"{plan.every_s}", "--delete-after", "0s", "--grace", grace]
         self.proxy: Final = subprocess.Popen(
             [*mcpproxy, "http", f"http://127.0.0.1:{upstream}/mcp", *listen, "--rotate", plan.rotate],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
-        self.shipper: Final = subprocess.Popen(
-            [*mcpproxy, "ship", str(folder), url, "--chain", name, *watch],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stderr=(folder.parent / f"{name}.log").open("w"),
-        )
+        with (folder.parent / f"{name}.log").open("w") as log:
+            self.shipper: Final = subprocess.Popen(
+                [*mcpproxy, "ship", str(folder), url, "--chain", name, *watch],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+            )
         assert self.proxy.stderr is not None
         line = self.proxy.stderr.readline()
         found = re.search(r"listening on http://127\.0\.0\.1:(\d+)/", line)
