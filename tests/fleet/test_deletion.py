@@ -41,13 +41,16 @@ class Session:
 
     def __init__(self, trace: Path) -> None:
         self.trace: Final = str(trace)
-        command = [sys.executable, "-m", "mcpproxy", "--quiet", "--trace", self.trace]
-        self.process: Final = subprocess.Popen(
-            [*command, "--rotate", "64k", "--", sys.executable, "-c", SERVER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command = [sys.executable, "-m", "mcpproxy", "--trace", self.trace]
+        self._stderr: Final = trace.parent.parent / "stderr.txt"
+        with self._stderr.open("w") as stderr:
+            self.process: Final = subprocess.Popen(
+                [*command, "--rotate", "64k", "--", sys.executable, "-c", SERVER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
         self.calls = 0
 
     def call(self, count: int) -> None:
@@ -70,6 +73,7 @@ class Session:
     def end(self) -> None:
         _of(self.process.stdin).close()
         assert self.process.wait(DEADLINE_S) == 0
+        assert "deleted" not in self._stderr.read_text()
 
 
 @pytest.fixture
