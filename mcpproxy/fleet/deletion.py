@@ -51,7 +51,7 @@ class Deletion:
         """
         if time.time() - file.signature[3] / 1e9 < self._age_s:
             return KEPT
-        if not file.has_ended and not self._is_next(file):
+        if not (self._is_last(file) if file.has_ended else self._is_next(file)):
             return KEPT
         if (fault := self._fault_of(manifest)) or file.is_changed:
             return Deleted(fault=f"kept: {fault or 'it was changed'}")
@@ -66,6 +66,10 @@ class Deletion:
             return KEPT
         except OSError as fault:
             return Deleted(fault=f"cannot be deleted: {(fault.strerror or str(fault)).lower()}")
+
+    def _is_last(self, file: ClosedFile) -> bool:
+        """Whether this may go: the first file goes last, also if another one could not be shipped."""
+        return file.path != file.first or chain.files_of(file.first) == [file.first]
 
     def _is_next(self, file: ClosedFile) -> bool:
         """Whether, of the files after the first, this is the first that is still here."""

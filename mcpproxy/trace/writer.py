@@ -135,8 +135,9 @@ class TraceWriter:
     def outside_changes(self) -> str:
         """Describe, as a sentence fragment, what other programs did to the files; empty if they did nothing.
 
-        A program may delete, move or shorten a file while it is written, and no write fails because of that.
-        Files that were shipped and deleted are no such changes. Call this method before the last file is closed.
+        A program may delete, move or shorten a file while it is written, and no write fails because of
+        that. Files that were shipped and deleted are no such changes. Call this method before the last file
+        is closed.
         """
         changes = [
             f"{os.path.basename(file[0])} {what}"

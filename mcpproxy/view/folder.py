@@ -145,6 +145,7 @@ class RecordingFolder:
             if state:
                 known[name] = state, ends_of[name]
         self._known = known
+        _skip_empty(ends_of)
         _skip_shipped(self._folder, ends_of)
         entries = [_joined(ends, ends_of) for ends in ends_of.values() if ends.continues not in ends_of]
         return sorted(entries, key=lambda entry: (entry.started_ns, entry.path))
@@ -160,6 +161,14 @@ def _file_state(path: str) -> _FileState | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _skip_empty(ends_of: dict[str, _Ends]) -> None:
+    """Leave out files that were made a moment ago, and in which recordings will go on."""
+    for following in [ends.goes_on_in for ends in ends_of.values()]:
+        entry = ends_of[following].entry if following in ends_of else None
+        if entry is not None and entry.state == "unreadable" and not entry.size:
+            del ends_of[following]
 
 
 def _skip_shipped(folder: str, ends_of: dict[str, _Ends]) -> None:

@@ -90,14 +90,26 @@ def shipper(tmp_path: Path, session: Session) -> Shipper:
     return Shipper(str(tmp_path / "r"), f"file://{tmp_path / 'store'}", delete_after_s=0)
 
 
-def ship_until(shipper: Shipper, files: int) -> None:
-    """Ship until the recording has ``files`` files here."""
+def ship_closed(shipper: Shipper, session: Session) -> None:
+    """Ship until everything is recorded, and only the first file and the one that is written are here."""
     stop, end = Event(), time.monotonic() + DEADLINE_S
-    shipper.ship()
-    while len(here(shipper)) != files:
+    while len(here(shipper)) != 2 or _last_frame(shipper) < 2 * session.calls:
         assert time.monotonic() < end, here(shipper)
         stop.wait(0.02)  # the recorder is behind the session, and nothing tells how far
         assert shipper.ship().faults == {}
+
+
+def ship_all(shipper: Shipper) -> None:
+    """Ship until no recording is left."""
+    end = time.monotonic() + DEADLINE_S
+    while here(shipper):
+        assert time.monotonic() < end, here(shipper)
+        assert shipper.ship().faults == {}
+
+
+def _last_frame(shipper: Shipper) -> int:
+    (entry,) = recordings(shipper.folder)
+    return entry.frames or 0
 
 
 def here(shipper: Shipper) -> list[str]:
@@ -111,7 +123,7 @@ def shipped(shipper: Shipper) -> list[manifest.Manifest]:
 
 def test_what_is_left_says_where_the_rest_is(session: Session, shipper: Shipper) -> None:
     session.call(30)
-    ship_until(shipper, 2)
+    ship_closed(shipper, session)
     note = shipped_files.read_shipped(session.trace)
     assert note is not None
     first, last = chain.files_of(session.trace)
@@ -132,10 +144,10 @@ def test_the_session_ends_and_the_store_has_it_whole(
     session: Session, shipper: Shipper, mcpproxy: Mcpproxy
 ) -> None:
     session.call(30)
-    ship_until(shipper, 2)
+    ship_closed(shipper, session)
     session.call(30)
     session.end()
-    ship_until(shipper, 0)
+    ship_all(shipper)
     assert os.listdir(shipper.folder) == []
     manifests = shipped(shipper)
     assert max(manifests, key=lambda one: one.part).frames == {"client": 60, "server": 60}
@@ -161,12 +173,12 @@ def test_after_a_kill_of_the_recorder_the_rest_is_completed(
 ) -> None:
     """What the recorder had judged is gone: it is told of a gap, and finds nothing that is not so."""
     session.call(30)
-    ship_until(shipper, 2)
+    ship_closed(shipper, session)
     session.kill_recorder()
     session.call(30)
     assert shipper.ship().running == 1
     session.end()
-    ship_until(shipper, 0)
+    ship_all(shipper)
     last = max(shipped(shipper), key=lambda one: one.part)
     assert (last.frames, last.ending) == ({"client": 60, "server": 60}, "exited")
     assert mcpproxy("verify", shipper.store.url).code == 0
@@ -177,7 +189,7 @@ def test_a_kill_between_the_note_and_the_deletion_is_made_good(
     session: Session, shipper: Shipper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.call(30)
-    ship_until(shipper, 2)
+    ship_closed(shipper, session)
     count = len(shipped(shipper))
     session.call(30)
 
@@ -190,18 +202,18 @@ def test_a_kill_between_the_note_and_the_deletion_is_made_good(
     with monkeypatch.context() as patch:
         patch.setattr(deletion.os, "unlink", die)
         with pytest.raises(KilledError) as killed:
-            ship_until(shipper, 0)
+            ship_all(shipper)
     note = shipped_files.read_shipped(session.trace)
     assert note is not None
     assert (note.count, note.last) == (count, os.path.basename(str(killed.value)))
     assert chain.first_of(str(killed.value)) == session.trace
     again = Shipper(shipper.folder, shipper.store.url, delete_after_s=0)
-    ship_until(again, 2)
+    ship_closed(again, session)
     note = shipped_files.read_shipped(session.trace)
     assert note is not None
     assert note.count == len(shipped(shipper)) - 1
     session.end()
-    ship_until(again, 0)
+    ship_all(again)
     whole_and_once(again, session)
 
 
@@ -209,7 +221,7 @@ def test_somebody_who_follows_slowly_is_told(session: Session, shipper: Shipper)
     session.call(30)
     events = follow(session.trace)
     first = next(events)
-    ship_until(shipper, 2)
+    ship_closed(shipper, session)
     session.end()
     rest = list(events)
     assert isinstance(first, Frame)
@@ -223,7 +235,7 @@ def test_somebody_who_follows_slowly_is_told(session: Session, shipper: Shipper)
 
 def test_a_note_without_its_recording_is_removed(tmp_path: Path, session: Session, shipper: Shipper) -> None:
     session.end()
-    ship_until(shipper, 0)
+    ship_all(shipper)
     Path(session.trace + shipped_files.SUFFIX).write_text("{}\n")
     assert shipper.ship().faults == {}
     assert os.listdir(shipper.folder) == []

@@ -19,9 +19,11 @@ def main() -> int:
     parser.add_argument("--sidecars", type=int, default=20)
     parser.add_argument("--calls", type=float, default=200, help="a second, of all sidecars")
     parser.add_argument("--sample", type=float, default=60, help="seconds between two lines")
+    parser.add_argument("--kills", type=int, default=0, help="of shippers and recorders")
     options = parser.parse_args()
     signals.restore_defaults()
-    plan = Plan(options.sidecars, options.calls, options.minutes * 60, sample_s=options.sample)
+    seconds = options.minutes * 60
+    plan = Plan(options.sidecars, options.calls, seconds, sample_s=options.sample, kills=options.kills)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         store = ObjectStore(install.object_store(), Path(folder) / "store")
         try:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -27,7 +28,10 @@ _ID: Final = re.compile(rb'"id": ?"(s\d+-c\d+)"')
 
 @dataclass(frozen=True)
 class Plan:
-    """``calls_per_s`` are those of all sidecars. A sample is taken every ``sample_s`` seconds."""
+    """``calls_per_s`` are those of all sidecars. A sample is taken every ``sample_s`` seconds.
+
+    ``kills`` processes are killed meanwhile: shippers, which are started again, and recorders, which are not.
+    """
 
     sidecars: int = 20
     calls_per_s: float = 200
@@ -35,6 +39,7 @@ class Plan:
     rotate: str = "1min"
     every_s: float = 5
     sample_s: float = 60
+    kills: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,32 +104,42 @@ class Sidecar:
         folder.mkdir()
         mcpproxy = [sys.executable, "-m", "mcpproxy"]
         listen = ["--listen", "127.0.0.1:0", "--trace-dir", str(folder), "--label", name, "--live", "off"]
-        grace = f"{GRACE_S:.0f}"
-        watch = ["--watch", "--every", f"{plan.every_s}", "--delete-after", "0s", "--grace", grace]
+        watch = ["--watch", "--every", f"{plan.every_s}", "--delete-after", "0s", "--grace", f"{GRACE_S:.0f}"]
+        self._ship: Final = [*mcpproxy, "ship", str(folder), url, "--chain", name, *watch]
+        self._env: Final = env
         self.proxy: Final = subprocess.Popen(
             [*mcpproxy, "http", f"http://127.0.0.1:{upstream}/mcp", *listen, "--rotate", plan.rotate],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
-        with (folder.parent / f"{name}.log").open("w") as log:
-            self.shipper: Final = subprocess.Popen(
-                [*mcpproxy, "ship", str(folder), url, "--chain", name, *watch],
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-            )
+        self.shipper = self._start_shipper()
         assert self.proxy.stderr is not None
         line = self.proxy.stderr.readline()
         found = re.search(r"listening on http://127\.0\.0\.1:(\d+)/", line)
         assert found is not None, line
         self.client: Final = Client(name, int(found[1]))
 
+    def _start_shipper(self) -> subprocess.Popen[bytes]:
+        with (self.folder.parent / f"{self.name}.log").open("ab") as log:
+            return subprocess.Popen(self._ship, env=self._env, stdin=subprocess.DEVNULL, stderr=log)
+
+    def kill_shipper(self) -> None:
+        """Kill the shipper, and start it again."""
+        self.shipper.kill()
+        self.shipper.wait()
+        self.shipper = self._start_shipper()
+
+    def kill_recorder(self) -> None:
+        """Kill the recorder, if it has not been killed before."""
+        if recorder := self.pids().get("recorder"):
+            os.kill(recorder, signal.SIGKILL)
+
     def pids(self) -> dict[str, int]:
         """Return the kind and the id of each process."""
         found = processes.find(self.proxy.pid)
-        both = {"relay": found.relay, "recorder": found.recorder} if found is not None else {}
-        return {**both, "shipper": self.shipper.pid}
+        recorder = {"recorder": found.recorder} if found is not None else {}
+        return {"relay": self.proxy.pid, **recorder, "shipper": self.shipper.pid}
 
     def files(self) -> list[Path]:
         return [path for path in self.folder.iterdir() if path.is_file()]
@@ -165,9 +180,11 @@ async def play(
             sampling = group.create_task(
                 _sample_often(sidecars, plan, url, store_pid, started, outcome, tells)
             )
+            killing = group.create_task(_kill_often(sidecars, plan, started))
             calling = [group.create_task(each.client.call(rate, plan.seconds)) for each in sidecars]
             await asyncio.gather(*calling)
             sampling.cancel()
+            killing.cancel()
         await asyncio.to_thread(_stop, sidecars, outcome)
     finally:
         server.close()
@@ -193,6 +210,14 @@ async def _sample_often(
         tells(sample)
 
 
+async def _kill_often(sidecars: list[Sidecar], plan: Plan, started: float) -> None:
+    """Kill shippers and recorders in turn, each of another sidecar."""
+    for number in range(plan.kills):
+        await asyncio.sleep(started + (number + 1) * plan.seconds / (plan.kills + 1) - time.monotonic())
+        each = sidecars[number // 2 % len(sidecars)]
+        await asyncio.to_thread(each.kill_recorder if number % 2 else each.kill_shipper)
+
+
 def _sample(sidecars: list[Sidecar], url: str, store_pid: int, at_s: float) -> Sample:
     memory: dict[str, list[tuple[float, float]]] = {"store": [_memory(store_pid)]}
     waiting_s, files, disk, journals = 0.0, 0, 0, 0
@@ -200,7 +225,8 @@ def _sample(sidecars: list[Sidecar], url: str, store_pid: int, at_s: float) -> S
     now = time.time()
     for each in sidecars:
         for kind, pid in each.pids().items():
-            memory.setdefault(kind, []).append(_memory(pid))
+            with suppress(FileNotFoundError, ProcessLookupError):  # it was killed
+                memory.setdefault(kind, []).append(_memory(pid))
         here = sorted(_statuses(each.files()), key=lambda pair: pair[1].st_mtime)
         files, disk = files + len(here), disk + sum(status.st_size for _, status in here)
         journals += sum(status.st_size for _, status in _statuses(each.folder.glob("*.journal/*")))
