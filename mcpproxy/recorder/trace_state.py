@@ -13,7 +13,7 @@ from mcpproxy.trace.session_labels import SessionNames
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.http.assembly import HttpAssembly
-    from mcpproxy.trace.reader import Trace
+    from mcpproxy.trace.shipped_files import ShippedFiles
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 """Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
@@ -90,7 +90,9 @@ def _restored(
     assembly: "HttpAssembly | None",
     before: tuple[str, ...],
 ) -> TraceState:
-    from mcpproxy.trace.reader import read_trace  # Imported late: only a continued recording needs it.
+    # Imported late: only a continued recording needs them.
+    from mcpproxy.trace.reader import read_trace
+    from mcpproxy.trace.shipped_files import shipped_before
 
     state = TraceState(SafeJudge(make_observer), assembly=assembly, before=before)
     files = (*before, trace) if size else before
@@ -116,7 +118,11 @@ def _restored(
             case Stderr():
                 state.stream_bytes[2] += len(event.raw) + event.terminated
             case Gap() if event is opened.hole:
-                _take_over_counts(state, opened)
+                if (shipped := opened.shipped_before(opened.files[1])) is None:
+                    raise TraceError(
+                        opened.files[1], None, "is not what the file before it names", "try again"
+                    )
+                _take_over_counts(state, shipped)
             case Gap():
                 for stream, count in enumerate(lost_in(event)):
                     state.stream_bytes[stream] += count
@@ -131,14 +137,15 @@ def _restored(
         )
         previous_place = opened.place
     state.file_ns = opened.continued_ns
+    if not size and len(before) == 1 and (shipped := shipped_before(trace, before[0])) is not None:
+        _take_over_counts(state, shipped)  # nothing is left after the hole
+        state.at_ns = state.file_ns = shipped.continued.observed_at_ns
+        state.judge.observe(Gap(shipped.text, observed_at_ns=state.at_ns))
     return state
 
 
-def _take_over_counts(state: TraceState, opened: "Trace") -> None:
+def _take_over_counts(state: TraceState, shipped: "ShippedFiles") -> None:
     """Take over the counts of the files that were shipped and deleted."""
-    shipped = opened.shipped_before(opened.files[1])
-    if shipped is None:
-        raise TraceError(opened.files[1], None, "is not what the file before it names", "try again")
     tally = shipped.continued.tally
     state.after_hole = shipped.continued.file
     state.stream_bytes = [0, 0, 0]

@@ -61,10 +61,9 @@ def name_before(path: str, earlier_files: Sequence[str]) -> str:
     if not earlier_files:
         return ""
     if len(earlier_files) == 1 and os.path.lexists(earlier_files[0] + _SHIPPED):
-        from mcpproxy.trace.shipped_files import read_shipped  # few recordings have a note
+        from mcpproxy.trace.shipped_files import shipped_before  # few recordings have a note
 
-        shipped = read_shipped(earlier_files[0])
-        if shipped is not None and shipped.continued.file == os.path.basename(path):
+        if (shipped := shipped_before(path, earlier_files[0])) is not None:
             return shipped.last
     return os.path.basename(earlier_files[-1])
 

@@ -261,11 +261,9 @@ class Trace:
         first = _path_in(self._copy_folder, self.files[0])
         if not os.path.lexists(first + ".shipped"):
             return None
-        from mcpproxy.trace.shipped_files import read_shipped  # few recordings have a note
+        from mcpproxy.trace.shipped_files import shipped_before  # few recordings have a note
 
-        shipped = read_shipped(first)
-        is_before = shipped is not None and shipped.continued.file == os.path.basename(path)
-        return shipped if is_before else None
+        return shipped_before(path, first)
 
     @property
     def is_recording(self) -> bool:

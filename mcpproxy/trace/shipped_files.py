@@ -65,6 +65,12 @@ def read_shipped(first_file: str) -> ShippedFiles | None:
     return ShippedFiles(url, count, last, record)
 
 
+def shipped_before(path: str, first_file: str) -> ShippedFiles | None:
+    """Return what is known of the files between ``first_file`` and ``path`` if all of them were shipped."""
+    shipped = read_shipped(first_file)
+    return shipped if shipped is not None and shipped.continued.file == os.path.basename(path) else None
+
+
 def write_shipped(first_file: str, shipped: ShippedFiles) -> None:
     """Replace the note beside ``first_file``.
 
