@@ -18,7 +18,7 @@ JOURNAL: Final = ".jsonl.journal"
 
 
 @dataclass(slots=True)
-class Recordings:
+class JournaledRecordings:
     """The recordings of a folder that have a journal, each by the path of its first file.
 
     ``running`` go on. ``stuck`` were cut and cannot be completed; the text says why. The others have ended.
@@ -34,9 +34,9 @@ class Recordings:
         return first in self.running or (first not in self.seen and os.path.lexists(journal.folder(first)))
 
 
-def look(folder: str, names: Sequence[str]) -> Recordings:
+def look(folder: str, names: Sequence[str]) -> JournaledRecordings:
     """Look at each journal among ``names``, the names in ``folder``. This may make new files there."""
-    found = Recordings()
+    found = JournaledRecordings()
     for name in names:
         if not name.endswith(JOURNAL):
             continue
