@@ -19,11 +19,19 @@ def main() -> int:
     parser.add_argument("--sidecars", type=int, default=20)
     parser.add_argument("--calls", type=float, default=200, help="a second, of all sidecars")
     parser.add_argument("--sample", type=float, default=60, help="seconds between two lines")
+    parser.add_argument("--rotate", default="1min")
     parser.add_argument("--kills", type=int, default=0, help="of shippers and recorders")
     options = parser.parse_args()
     signals.restore_defaults()
     seconds = options.minutes * 60
-    plan = Plan(options.sidecars, options.calls, seconds, sample_s=options.sample, kills=options.kills)
+    plan = Plan(
+        options.sidecars,
+        options.calls,
+        seconds,
+        options.rotate,
+        sample_s=options.sample,
+        kills=options.kills,
+    )
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         store = ObjectStore(install.object_store(), Path(folder) / "store")
         try:
