@@ -8,16 +8,20 @@ the relay keeps traffic that is not in the trace yet. A recording of another pro
 import os
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.relay import journal
-from mcpproxy.session.frame import Event, Finding
+from mcpproxy.session.frame import Event, Finding, Gap
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, NOT_OURS, SECOND_HEADER, Trace, open_file, read_trace, refuse
 from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header
 from mcpproxy.trace.short_lines import Lines
+
+if TYPE_CHECKING:
+    from mcpproxy.trace.shipped_files import ShippedFiles
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
@@ -119,6 +123,10 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
         return
     files = [first_file]
     for file in files:  # the list grows during iteration
+        if shipped := _shipped_meanwhile(file, first_file):
+            yield Gap(shipped.text, observed_at_ns=shipped.continued.observed_at_ns)
+            files.append(os.path.join(os.path.dirname(first_file), shipped.continued.file))
+            continue
         for record in _follow_file(file, first_file, trace, poll_s):
             if isinstance(record, Continued):
                 following = os.path.join(os.path.dirname(first_file), record.file)
@@ -127,6 +135,17 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
                 files.append(following)
             else:
                 yield record
+
+
+def _shipped_meanwhile(file: str, first_file: str) -> "ShippedFiles | None":
+    """Return what is known of ``file`` and those after it if they were shipped and deleted."""
+    if os.path.exists(file) or not os.path.exists(first_file + ".shipped"):
+        return None
+    from mcpproxy.trace.shipped_files import read_shipped  # few recordings have a note
+
+    shipped = read_shipped(first_file)
+    is_gone = shipped is not None and chain.number_of(file) < chain.number_of(shipped.continued.file)
+    return shipped if is_gone else None
 
 
 def _follow_file(

@@ -9,25 +9,20 @@ import re
 import stat
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mcpproxy.base.files import Folder, open_regular
-from mcpproxy.base.patterns import pattern
+from mcpproxy.base.files import open_regular
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import open_trace
+from mcpproxy.fleet.running import look
 from mcpproxy.recorder.checkpoint import read_checkpoint
 from mcpproxy.recorder.liveness import is_relay_alive
-from mcpproxy.recorder.lock import is_held
-from mcpproxy.recorder.recovery import header_in_journal
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import CloseRecord, Continued, Header
 
 SUFFIX: Final = ".jsonl"
-_JOURNAL: Final = ".journal"
-_PART: Final = pattern(r".*\.(\d{1,9})\.jsonl")
 _HEADER_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 64 << 10
 _QUIET_S: Final = 60.0
@@ -45,7 +40,7 @@ class ClosedFile:
     first: str
     header: Header
     signature: Signature
-    has_ended: bool
+    has_ended: bool = False
     """Whether the whole recording has ended."""
 
     @property
@@ -53,9 +48,17 @@ class ClosedFile:
         return os.path.basename(self.path)
 
     @property
+    def is_changed(self) -> bool:
+        """Whether the file has changed since it was found, or is gone."""
+        try:
+            return signature_of(self.path) != self.signature
+        except OSError:
+            return True
+
+    @property
     def part(self) -> int:
         """The place of the file in its recording, from 1."""
-        return _part(self.name) if self.header.continues else 1
+        return chain.number_of(self.name) if self.header.continues else 1
 
 
 @dataclass(slots=True)
@@ -79,19 +82,10 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
         OSError: the folder cannot be read.
     """
     found = Found()
-    names = sorted(os.listdir(folder))
-    if only:
-        stem = os.path.basename(only).removesuffix(SUFFIX)
-        own = re.compile(rf"{re.escape(stem)}(\.\d+)?\.jsonl(\.journal)?")
-        names = [name for name in names if own.fullmatch(name)]
-    running: set[str] = set()
-    for name in names:
-        if name.endswith(SUFFIX + _JOURNAL) and name.removesuffix(_JOURNAL) not in names:
-            first = os.path.join(folder, name.removesuffix(_JOURNAL))
-            if _is_beginning(first):
-                running.add(first)
-            else:
-                _complete(first, found)
+    recordings = look(folder, _names(folder, only))
+    names = _names(folder, only)  # again: a recording that was completed may have new files
+    running, firsts = recordings.running, dict[str, str]()
+    found.faults = {os.path.basename(first): why for first, why in recordings.stuck.items()}
     for name in names:
         path = os.path.join(folder, name)
         if not name.endswith(SUFFIX):
@@ -105,25 +99,67 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
                 if signature[2]:  # an empty one is being made
                     found.strangers.append(name)
                 continue
-            first = chain.first_of(path)
-            if _is_running(first, header, found):
+            first = _first_of(path, firsts)
+            if recordings.goes_on(first):
                 running.add(first)
                 if not isinstance(last, Continued) or not _is_behind(first, name):
                     continue
-            else:
-                header, last = _ends(path)  # it may have been completed
-                signature = signature_of(path)
-                if header is None or (last is None and _is_changing(path, header)):
-                    running.add(first)
-                    continue
+            elif first in recordings.stuck:
+                found.faults[name] = recordings.stuck[first]
+                continue
+            elif last is None and _is_changing(path, header):
+                running.add(first)
+                continue
         except FileNotFoundError:
             continue
         except (OSError, McpProxyError) as fault:
             found.faults[name] = _reason(fault)
             continue
-        found.closed.append(ClosedFile(path, first, header, signature, first not in running))
+        found.closed.append(ClosedFile(path, first, header, signature))
+    _mark_ended(found, running, set(names))
     found.running = len(running)
     return found
+
+
+def _names(folder: str, only: str) -> list[str]:
+    names = sorted(os.listdir(folder))
+    if not only:
+        return names
+    stem = os.path.basename(only).removesuffix(SUFFIX)
+    own = re.compile(rf"{re.escape(stem)}(\.\d+)?\.jsonl(\.journal)?")
+    return [name for name in names if own.fullmatch(name)]
+
+
+def _mark_ended(found: Found, running: set[str], names: set[str]) -> None:
+    """Mark the files of recordings that have ended.
+
+    A recording of which there are files by now that are not in ``names`` counts as running: it is not yet
+    known whether they were shipped.
+    """
+    whole: dict[str, bool] = {}
+    for index, file in enumerate(found.closed):
+        if file.first not in whole:
+            files = map(os.path.basename, chain.files_of(file.first))
+            whole[file.first] = file.first not in running and names.issuperset(files)
+            if not whole[file.first]:
+                running.add(file.first)
+        if whole[file.first]:
+            found.closed[index] = replace(file, has_ended=True)
+
+
+def _first_of(path: str, known: dict[str, str]) -> str:
+    """Return what ``chain.first_of`` does, and remember it in ``known``: each file is read once."""
+    passed: list[str] = []
+    while path not in known:
+        passed.append(path)
+        before = chain.file_before(path)
+        if before is None or before in passed:
+            known[path] = path
+        else:
+            path = before
+    for each in passed:
+        known[each] = known[path]
+    return known[path]
 
 
 def signature_of(path: str) -> Signature:
@@ -138,63 +174,24 @@ def signature_of(path: str) -> Signature:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _is_running(first: str, header: Header, found: Found) -> bool:
-    """Whether a recording is still being made. One that was cut is completed.
-
-    Raises:
-        McpProxyError: it was cut and cannot be completed.
-    """
-    beside = journal.folder(first)
-    try:
-        folder = Folder(beside)
-    except FileNotFoundError:
-        return False
-    if is_held(folder) or is_relay_alive(header):
-        return True
-    _complete(first, found)
-    if os.path.isdir(beside):
-        raise McpProxyError(found.faults.get(os.path.basename(first)) or "its journal is still there")
-    return False
-
-
-def _is_beginning(first: str) -> bool:
-    """Whether a recording has a journal and no file yet: its recorder starts later than the session."""
-    try:
-        folder = Folder(journal.folder(first))
-        if is_held(folder):
-            return True
-        header = header_in_journal(folder.path)
-    except (OSError, McpProxyError):
-        return False
-    return header is not None and is_relay_alive(header)
-
-
-def _complete(first: str, found: Found) -> None:
-    """Complete a recording from its journal, if nobody records it any more."""
-    try:
-        trace = open_trace(first)
-    except McpProxyError as fault:
-        trouble = _reason(fault)
-    else:
-        trouble = trace.journal_fault
-    if trouble:
-        found.faults[os.path.basename(first)] = trouble
-
-
 def _is_behind(first: str, name: str) -> bool:
     """Whether the recorder has gone on to a later file than ``name`` and would go on there after a kill."""
     start = read_checkpoint(journal.folder(first))
-    return start is not None and _part(name) < _part(os.path.basename(start.file))
-
-
-def _part(name: str) -> int:
-    found = _PART.fullmatch(name)
-    return int(found[1]) if found else 1
+    return start is not None and chain.number_of(name) < chain.number_of(start.file)
 
 
 def _is_changing(path: str, header: Header) -> bool:
     """Whether somebody may still write a file that has no last record: it may be on its way to here."""
     return is_relay_alive(header) or time.time() - os.stat(path).st_mtime < _QUIET_S
+
+
+def last_record(path: str) -> CloseRecord | Continued | None:
+    """Return the record that closes a file; ``None`` if it has none.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return _ends(path)[1]
 
 
 def _ends(path: str) -> tuple[Header | None, CloseRecord | Continued | None]:

@@ -7,11 +7,9 @@ All state is in the store, so shipping goes on after any kill, also on a disk th
 
 import os
 import socket
-import sys
 import time
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Lock
@@ -20,8 +18,10 @@ from typing import Final
 from mcpproxy import __version__
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.closed_files import ClosedFile, Signature, closed_files, signature_of
+from mcpproxy.fleet.closed_files import ClosedFile, Signature, closed_files
+from mcpproxy.fleet.deletion import Deletion, remove_lone_notes
 from mcpproxy.fleet.fetch import decompressed
+from mcpproxy.fleet.file_lock import alone
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.manifest_chain import ManifestChain
 from mcpproxy.fleet.packing import Facts, key_of, label_of, pack, recording_id
@@ -56,8 +56,8 @@ class Shipper:
     """Ships the closed files of ``folder``; with ``only``, those of the recording with this first file.
 
     With ``delete_after_s``, a file is deleted that was shipped, was not changed for so many seconds, and
-    whose object was read back; not before its recording has ended. With ``masks``, what looks like a secret
-    is masked in what is shipped.
+    whose object was read back; the first file of a recording not before the recording has ended. With
+    ``masks``, what looks like a secret is masked in what is shipped.
 
     Raises:
         StoreError: the store cannot be reached.
@@ -77,11 +77,13 @@ class Shipper:
         self.folder: Final = os.path.abspath(folder)
         self.store: Final = Store(url, creates=True)
         self._only: Final = only
-        self._delete_after_s: Final = delete_after_s
+        self._deletion: Final = None if delete_after_s is None else Deletion(self.store, delete_after_s)
         self._mask_key: Final = _mask_key(self.folder) if masks else None
         self._chain: Final = ManifestChain(self.store, chain or chain_of(self.folder))
         self._lock: Final = Lock()
         self._settled: Final[set[tuple[str, Signature]]] = set()
+        self._stored: Final[dict[tuple[str, Signature], Manifest]] = {}
+        """The manifests of files that were shipped and may be deleted later."""
 
     @property
     def chain(self) -> str:
@@ -97,9 +99,14 @@ class Shipper:
         found = closed_files(self.folder, self._settled, self._only)
         done = Shipped(running=found.running, strangers=found.strangers, faults=found.faults)
         with ThreadPoolExecutor(_WORKERS) as pool:
-            waiting = [(file, pool.submit(self._ship, file)) for file in found.closed]
+            stored: list[tuple[ClosedFile, Manifest]] = []
+            waiting: list[tuple[ClosedFile, Future[tuple[Manifest, bool]]]] = []
+            for file in found.closed:
+                if known := self._stored.get((file.name, file.signature)):
+                    stored.append((file, known))
+                else:
+                    waiting.append((file, pool.submit(self._ship, file)))
             try:
-                stored: list[tuple[ClosedFile, Manifest]] = []
                 for file, future in waiting:
                     try:
                         manifest, is_new = future.result()
@@ -115,9 +122,11 @@ class Shipper:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        # The first file is deleted last: without it, the others would look like recordings of their own.
-        for file, manifest in sorted(stored, key=lambda pair: pair[0].part, reverse=True):
+        # Those of recordings that have ended go in reverse, the others in order; see `Deletion`.
+        for file, manifest in sorted(stored, key=_order_of_deletion):
             self._settle(file, manifest, done)
+        if self._deletion is not None and not self._only:
+            remove_lone_notes(self.folder)
         return done
 
     def _ship(self, file: ClosedFile) -> tuple[Manifest, bool]:
@@ -126,7 +135,9 @@ class Shipper:
         Raises:
             NotShippedError: the file was changed, another process ships it, or the store has another.
         """
-        with _alone(file):
+        with alone(file.path) as is_alone:
+            if not is_alone:
+                raise NotShippedError("another process ships it at the moment")
             key = key_of(file, label_of(file, self._mask_key))
             if (stored := self.store.head(key)) is not None:
                 with self._lock:
@@ -140,7 +151,7 @@ class Shipper:
             except McpProxyError as fault:
                 raise NotShippedError(str(fault)) from None
             with packed.content as content:
-                if _changed(file):
+                if file.is_changed:
                     raise NotShippedError("was changed while it was read; it is tried again")
                 content.seek(0)
                 if stored is not None or not self.store.create(key, content):
@@ -233,33 +244,17 @@ class Shipper:
 
     def _settle(self, file: ClosedFile, manifest: Manifest, done: Shipped) -> None:
         """Delete a file that was shipped, if it may be deleted, or else remember it."""
-        age_s = time.time() - file.signature[3] / 1e9
-        if self._delete_after_s is None or not file.has_ended:
-            if file.has_ended or self._delete_after_s is None:
-                self._settled.add((file.name, file.signature))
+        if self._deletion is None:
+            self._settled.add((file.name, file.signature))
             return
-        if age_s < self._delete_after_s:
-            return
-        if (fault := self._fault_of(manifest)) or _changed(file):
-            done.faults[file.name] = f"kept: {fault or 'it was changed'}"
-            return
-        try:
-            os.unlink(file.path)
-        except FileNotFoundError:
-            return
-        except OSError as fault:
-            done.faults[file.name] = f"cannot be deleted: {(fault.strerror or str(fault)).lower()}"
-            return
-        done.deleted += 1
-
-    def _fault_of(self, manifest: Manifest) -> str:
-        """Return why the object cannot stand for the file; empty if it has what its manifest says."""
-        packed = sha256()
-        for piece in self.store.stream(manifest.key):
-            packed.update(piece)
-        if packed.hexdigest() == manifest.packed_sha256:
-            return ""
-        return f"{self.store.where(manifest.key)} is not what was shipped; see mcpproxy verify"
+        deleted = self._deletion.delete(file, manifest)
+        if deleted.fault:
+            done.faults[file.name] = deleted.fault
+        if deleted.is_gone:
+            done.deleted += 1
+            self._stored.pop((file.name, file.signature), None)
+        else:
+            self._stored[file.name, file.signature] = manifest
 
 
 def chain_of(folder: str) -> str:
@@ -269,11 +264,9 @@ def chain_of(folder: str) -> str:
     return f"{host}-{place}"
 
 
-def _changed(file: ClosedFile) -> bool:
-    try:
-        return signature_of(file.path) != file.signature
-    except OSError:
-        return True
+def _order_of_deletion(stored: tuple[ClosedFile, Manifest]) -> tuple[str, int]:
+    file = stored[0]
+    return file.first, -file.part if file.has_ended else file.part
 
 
 def _mask_key(folder: str) -> bytes:
@@ -304,31 +297,3 @@ def _mask_key(folder: str) -> bytes:
             f"{path}: the key of the masks cannot be kept ({reason}); make room there"
         ) from None
     return key
-
-
-if sys.platform == "win32":
-
-    @contextmanager
-    def _alone(file: ClosedFile) -> Generator[None]:
-        """Windows has no lock that leaves a file readable: there, one shipper works on a folder at a time."""
-        del file
-        yield
-else:
-    import fcntl
-
-    @contextmanager
-    def _alone(file: ClosedFile) -> Generator[None]:
-        """Hold a lock of the file, so that no other shipper ships it at the same time.
-
-        Raises:
-            NotShippedError: another process ships it.
-        """
-        fd = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise NotShippedError("another process ships it at the moment") from None
-            yield
-        finally:
-            os.close(fd)

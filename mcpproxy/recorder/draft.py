@@ -16,10 +16,10 @@ from mcpproxy.recorder import foreign_journals, recovery
 from mcpproxy.recorder.checkpoint import Checkpoint, read_checkpoint
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import standard_observer
-from mcpproxy.recorder.liveness import is_relay_alive
+from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
-from mcpproxy.trace import chain
+from mcpproxy.trace import chain, shipped_files
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.writer import TraceWriter
 
@@ -47,7 +47,7 @@ def is_needed(trace: str) -> bool:
         header = read_trace(trace).header if is_begun else recovery.header_in_journal(folder.path)
     except (OSError, TraceError):
         return False
-    return header is not None and is_relay_alive(header)
+    return header is not None and is_relay_there(folder, header)
 
 
 class Draft:
@@ -77,6 +77,8 @@ class Draft:
         earlier = names[: names.index(name)]
         for each in earlier:
             self._copy(trace, each, None)
+        if os.path.exists(shipped_files.note_path(trace)):
+            self._copy(trace, os.path.basename(shipped_files.note_path(trace)), None)
         if start.trace_bytes:
             self._copy(trace, name, start.trace_bytes)
         reader = _Onlooker(folder, start)

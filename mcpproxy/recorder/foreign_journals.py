@@ -19,6 +19,7 @@ from mcpproxy.base.files import Folder
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import journal_reader, lock
 from mcpproxy.relay import journal
+from mcpproxy.trace.shipped_files import note_path
 
 COPIED_BYTES: Final = 2 << 30
 """The largest recording, including its journal, that is copied."""
@@ -69,7 +70,7 @@ def copy(traces: Sequence[str], into: str) -> str:
         OSError: the recording cannot be read, is too large, or there is no room for it.
     """
     left_bytes = COPIED_BYTES
-    for trace in traces:
+    for trace in (*traces, note_path(traces[0])):
         if os.path.exists(trace):
             fd = files.open_regular(trace, follows=True)
             left_bytes -= _copy(fd, os.path.join(into, os.path.basename(trace)), left_bytes)
@@ -77,7 +78,7 @@ def copy(traces: Sequence[str], into: str) -> str:
     folder = Folder(journal.folder(traces[0]))
     os.mkdir(journal.folder(copied), 0o700)
     for name in filter(journal_reader.is_journal_file, folder.names()):
-        if name != lock.NAME and stat.S_ISREG(folder.stat(name).st_mode):
+        if name not in (lock.NAME, journal.RELAY_LOCK) and stat.S_ISREG(folder.stat(name).st_mode):
             left_bytes -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left_bytes)
     return copied
 

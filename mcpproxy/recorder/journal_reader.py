@@ -222,7 +222,9 @@ class JournalReader:
         return TraceError(where, None, f"the journal is damaged: {fact}", "the trace is whole up to its end")
 
 
-_NAMES: Final = frozenset((checkpoint.NAME, checkpoint.DRAFT_NAME, lock.NAME, crash_buffer.NAME))
+_NAMES: Final = frozenset(
+    (checkpoint.NAME, checkpoint.DRAFT_NAME, lock.NAME, journal.RELAY_LOCK, crash_buffer.NAME)
+)
 
 
 def is_journal_file(name: str) -> bool:

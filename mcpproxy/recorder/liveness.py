@@ -1,9 +1,10 @@
 """Find out whether the relay of a recording is still running.
 
 This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording goes
-on. A process id proves nothing, because the system reuses ids, and in a container the relay often has the id
-1. So a process is considered the relay only if it started shortly before the recording began. If the machine
-was booted after the recording began, the relay cannot be running.
+on. The relay has a lock too, which is seen in every container. Without it, the process id in the header has
+to do. A process id proves nothing, because the system reuses ids, and in a container the relay often has
+the id 1. So a process is considered the relay only if it started shortly before the recording began. If the
+machine was booted after the recording began, the relay cannot be running.
 
 A relay in a container has another process id outside the container than inside. If the process with the id in
 the header of the trace is not the relay, all other processes are searched for one that has this id in its own
@@ -16,6 +17,8 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
+from mcpproxy.base.files import Folder
+from mcpproxy.recorder.lock import is_held_by_relay
 from mcpproxy.trace.records import Header
 
 PROC: Final = "/proc"
@@ -26,6 +29,14 @@ _LONGEST_START_NS: Final = 60_000_000_000
 _TOLERANCE_NS: Final = 2_000_000_000
 """How far a start time that ``ps`` prints may be wrong: it is in whole seconds, and the clock may have been
 set since."""
+
+
+def is_relay_there(folder: Folder, header: Header | None) -> bool:
+    """Whether the relay that writes to the journal ``folder`` may still be running, as far as can be known.
+
+    ``header`` is that of the recording; ``None`` if it cannot be read.
+    """
+    return is_held_by_relay(folder) or (header is not None and is_relay_alive(header))
 
 
 def is_relay_alive(header: Header) -> bool:

@@ -1,10 +1,16 @@
-"""The lock of a journal. The system releases it when the process that holds it ends, even after a kill."""
+"""The locks of a journal: the recorder holds one, the relay another.
 
+The system releases a lock when the process that holds it ends, even after a kill, and shows it in every
+container of the machine. Over NFS the server keeps both locks, unless the file system is mounted with
+``nolock`` or ``local_lock``: then other machines do not see them."""
+
+import errno
 import os
 import sys
 from typing import Final
 
 from mcpproxy.base.files import Folder
+from mcpproxy.relay.journal import RELAY_LOCK
 
 if sys.platform == "win32":
     import msvcrt
@@ -72,6 +78,26 @@ def is_held(folder: Folder) -> bool:
         _lock(fd, is_waiting=False, is_shared=True)
     except OSError:
         return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def is_held_by_relay(folder: Folder) -> bool:
+    """Whether another process is the relay that writes to a journal, in whatever container it runs.
+
+    False does not prove that there is none: an older relay took no lock, and some file systems have no locks.
+    """
+    if sys.platform == "win32":
+        return False
+    try:
+        fd = folder.open(RELAY_LOCK)
+    except OSError:
+        return False
+    try:
+        os.lockf(fd, os.F_TEST, 0)
+    except OSError as fault:
+        return fault.errno in (errno.EACCES, errno.EAGAIN)
     finally:
         os.close(fd)
     return False

@@ -120,6 +120,8 @@ class RecordingPipeline:
         self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
         """Over HTTP: earlier sizes of the trace, each with how many bytes of each stream had been read
         then."""
+        self._recorded_before: dict[str, tuple[int, ...]] = {}
+        """Name of a file that was begun -> how many bytes of each stream are in the files before it."""
         self._exit: Close | None = None
         self.on_late: Callable[[], None] | None = None
         """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
@@ -195,7 +197,14 @@ class RecordingPipeline:
         self._files.append(path)
         self._has_rotated = True
         self._sizes.clear()
+        self._recorded_before[os.path.basename(path)] = self._recorded_bytes()
         writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
+
+    def _recorded_bytes(self) -> tuple[int, ...]:
+        """Return how many bytes of each stream are in the trace so far, or are known to be missing."""
+        return tuple(
+            passed - framer.held_bytes for passed, framer in zip(self._passed, self._framers, strict=True)
+        )
 
     def finish(self) -> bool:
         """Write how the session ended. Return false if the disk has no room for it.
@@ -245,12 +254,12 @@ class RecordingPipeline:
                 break
             header = self._sink.state.header
             earlier_files = tuple(self._files[: self._files.index(self._writer.path)])
+            previous = os.path.basename(earlier_files[-1]) if earlier_files else ""
             # Judge the shortened trace again: findings about the removed records must not count.
             self._sink.state = restore(self._writer.path, size, self._make_observer, before=earlier_files)
             if size == 0 and header is not None:
                 self._sink.state.header = header
-                continues = os.path.basename(earlier_files[-1]) if earlier_files else ""
-                self._writer.write(encode_header(replace(header, continues=continues)))
+                self._writer.write(encode_header(replace(header, continues=previous)))
             self._sink.write_missing_findings()
             missing = self._missing(size)
             close = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
@@ -384,6 +393,8 @@ class RecordingPipeline:
         Over HTTP, bytes are counted from a remembered size on, because the trace does not contain the bytes
         as they passed."""
         stream_bytes: Sequence[int] = self._sink.state.stream_bytes
+        if shipped := self._recorded_before.get(self._sink.state.after_hole):
+            stream_bytes = [*map(sum, zip(shipped, stream_bytes, strict=True))]
         if self._assembly is not None:
             stream_bytes = next(
                 (passed for size_then, passed in reversed(self._sizes) if size_then <= size), (0, 0, 0)

@@ -19,8 +19,8 @@ from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import Observing, observer_for_recovery, standard_observer
-from mcpproxy.recorder.liveness import is_relay_alive
-from mcpproxy.recorder.lock import Lock
+from mcpproxy.recorder.liveness import is_relay_there
+from mcpproxy.recorder.lock import Lock, is_held_by_relay
 from mcpproxy.recorder.payloads import header_of
 from mcpproxy.recorder.pipeline import RecordingPipeline
 from mcpproxy.recorder.stderr_notes import StderrNotes
@@ -93,7 +93,8 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
         McpProxyError: a file could not be read or written.
         OSError: the temporary folder could not be made.
     """
-    if foreign_journals.is_recording(trace):
+    # The copy has no locks, so the locks of the original are asked for.
+    if foreign_journals.is_recording(trace) or is_held_by_relay(Folder(journal.folder(trace))):
         return ""
     folder = foreign_journals.make_temporary_folder()
     is_done = False
@@ -121,9 +122,9 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
     earlier_files, later_files = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
     header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
-    if header is None or is_relay_alive(header):
+    if header is None or is_relay_there(Folder(folder), header):
         return False
-    continues = os.path.basename(earlier_files[-1]) if earlier_files else ""
+    continues = chain.name_before(path, earlier_files)
     _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
     _refuse_hole(folder, start.segment)
     for index, later in enumerate(later_files, start=len(earlier_files) + 1):

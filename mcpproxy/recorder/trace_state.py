@@ -1,9 +1,11 @@
 """The state of a trace that is being written. To continue a trace, the recorder reads and judges it again."""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
+from mcpproxy.errors import TraceError
 from mcpproxy.recorder.judge import Observing, SafeJudge
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.records import Encoded, Header, Tally
@@ -11,6 +13,7 @@ from mcpproxy.trace.session_labels import SessionNames
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.http.assembly import HttpAssembly
+    from mcpproxy.trace.shipped_files import ShippedFiles
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 """Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
@@ -35,6 +38,9 @@ class TraceState:
     """Over HTTP: the state of the connections at the end of the trace."""
     before: tuple[str, ...] = ()
     """The earlier files of the recording, in order."""
+    after_hole: str = ""
+    """The file after those that were shipped and deleted; ``stream_bytes`` are counted from it on. Empty if
+    no file is gone."""
     file_ns: int = 0
     """The time at which the current file began."""
 
@@ -58,14 +64,35 @@ def restore(
 ) -> TraceState:
     """Return the state at the end of ``trace``, for a recorder that continues it.
 
-    The caller has already cut the file to ``size`` bytes; if that is 0, only the earlier files are read. The
-    decoders of ``assembly`` are fed again the bytes that they had read. ``before`` are the earlier files of
-    the recording.
+    The caller has already cut the file to ``size`` bytes; if that is 0, only the earlier files are read.
+    The decoders of ``assembly`` are fed again the bytes that they had read. ``before`` are the earlier
+    files of the recording; some may have been shipped and deleted. The judge is told of such a hole, and
+    the counts are those of the note that stands for it.
 
     Raises:
         TraceError: the trace is damaged.
     """
-    from mcpproxy.trace.reader import read_trace  # Imported late: only a continued recording needs it.
+    # A file may be shipped and deleted while it is read. But decoders cannot be fed twice.
+    for is_last in (False, False, True):
+        here = tuple(path for path in before if os.path.exists(path))
+        try:
+            return _restored(trace, size, make_observer, assembly, here)
+        except TraceError:
+            if is_last or assembly is not None:
+                raise
+    raise AssertionError
+
+
+def _restored(
+    trace: str,
+    size: int,
+    make_observer: Callable[[], Observing],
+    assembly: "HttpAssembly | None",
+    before: tuple[str, ...],
+) -> TraceState:
+    # Imported late: only a continued recording needs them.
+    from mcpproxy.trace.reader import read_trace
+    from mcpproxy.trace.shipped_files import shipped_before
 
     state = TraceState(SafeJudge(make_observer), assembly=assembly, before=before)
     files = (*before, trace) if size else before
@@ -90,6 +117,12 @@ def restore(
                 state.stream_bytes[SENDERS.index(sender)] += len(event.raw) + event.terminated
             case Stderr():
                 state.stream_bytes[2] += len(event.raw) + event.terminated
+            case Gap() if event is opened.hole:
+                if (shipped := opened.shipped_before(opened.files[1])) is None:
+                    raise TraceError(
+                        opened.files[1], None, "is not what the file before it names", "try again"
+                    )
+                _take_over_counts(state, shipped)
             case Gap():
                 for stream, count in enumerate(lost_in(event)):
                     state.stream_bytes[stream] += count
@@ -104,7 +137,21 @@ def restore(
         )
         previous_place = opened.place
     state.file_ns = opened.continued_ns
+    if not size and len(before) == 1 and (shipped := shipped_before(trace, before[0])) is not None:
+        _take_over_counts(state, shipped)  # nothing is left after the hole
+        state.at_ns = state.file_ns = shipped.continued.observed_at_ns
+        state.judge.observe(Gap(shipped.text, observed_at_ns=state.at_ns))
     return state
+
+
+def _take_over_counts(state: TraceState, shipped: "ShippedFiles") -> None:
+    """Take over the counts of the files that were shipped and deleted."""
+    tally = shipped.continued.tally
+    state.after_hole = shipped.continued.file
+    state.stream_bytes = [0, 0, 0]
+    state.tally.frames = dict(tally.frames)
+    state.tally.findings = tally.total_findings
+    state.seq = sum(tally.frames.values())  # over HTTP, the checkpoint has the number
 
 
 def lost_in(gap: Gap) -> tuple[int, int, int]:

@@ -5,6 +5,9 @@ named by an eight-digit number from ``00000001`` on, and the ``checkpoint``, whi
 continues after the recorder was killed. A segment is deleted when its records are in the trace. If the folder
 remains after its session, the next command that opens the trace completes the trace from the journal.
 
+The relay locks the file ``relay`` in the folder for as long as it may write. Whoever wants to complete the
+trace or delete the journal asks for that lock, because process ids say nothing in another container.
+
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``now_ns``). Nothing in a record is
 escaped or terminated. If a segment ends inside a record, a kill or a full disk has interrupted the write.
@@ -120,6 +123,10 @@ HELD_RECORDS: Final = 32
 bytes are counted as lost. EXIT always waits."""
 
 
+RELAY_LOCK: Final = "relay"
+"""The name of the file that the relay locks. The file is empty."""
+
+
 def folder(trace: str) -> str:
     """Return the folder of the journal that belongs to the trace file ``trace``."""
     return trace + ".journal"
@@ -171,9 +178,10 @@ class Journal:
         self._reason = ""  # why records are lost
         self._held: list[tuple[int, int, bytes, int]] = []  # the records that wait for the disk
         self._retry_ns = 0  # when to try to write again
-        self._fd = -1
+        self._fd = self._lock_fd = -1
         os.mkdir(self.folder, 0o700)
         try:
+            self._lock_fd = _open_locked(os.path.join(self.folder, RELAY_LOCK))
             self._fd = _open(self._path(1))
             if (failure := self._put(START, at_ns, start, 0)) is not None:
                 raise failure
@@ -213,6 +221,7 @@ class Journal:
             for kind, when_ns, payload, connection in self._held:
                 unwritten += HEAD.pack(len(payload), kind, connection, when_ns) + payload
         os.close(self._fd)
+        self._unlock()
         return unwritten
 
     def discard(self) -> None:
@@ -221,9 +230,17 @@ class Journal:
             if self._fd >= 0:
                 os.close(self._fd)
                 os.unlink(self._path(1))
+            if self._lock_fd >= 0:
+                os.unlink(os.path.join(self.folder, RELAY_LOCK))
+                self._unlock()
             os.rmdir(self.folder)
         except OSError:
             pass
+
+    def _unlock(self) -> None:
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
     def _put(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> OSError | None:
         """Write one whole record and return ``None``; or return the error, and leave at most a part of the
@@ -298,6 +315,26 @@ def _open(path: str) -> int:
     # O_BINARY exists only on Windows. Descriptors that os.open returns are never inherited.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     return os.open(path, flags, 0o600)
+
+
+def _open_locked(path: str) -> int:
+    """Make the file ``path`` and lock it until it is closed or this process ends; -1 if the system has no
+    such locks (Windows).
+
+    It is a lock of POSIX, which a forked recorder does not inherit. It also needs no module that Python has
+    not imported already, as the other kind of lock does (``flock``).
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+    if sys.platform == "win32":
+        return -1
+    fd = _open(path)
+    try:
+        os.lockf(fd, os.F_TLOCK, 0)
+    except OSError:
+        pass  # a file system without locks: there, the process id has to do
+    return fd
 
 
 # Windows has no ``writev``.

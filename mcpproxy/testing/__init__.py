@@ -21,7 +21,7 @@ from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.edit.join import join, lacks
 from mcpproxy.errors import TraceError, UsageError
-from mcpproxy.recorder.liveness import is_relay_alive
+from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.reports import text
@@ -344,10 +344,12 @@ def _relay_has_exited(trace: str) -> bool:
 
     The folder of the journal, the raw bytes of the session, is removed when the trace is complete.
     """
-    if not os.path.isdir(journal.folder(trace)):
+    try:
+        folder = files.Folder(journal.folder(trace))
+    except OSError:
         return True
     header = _header(trace)
-    return header is not None and not is_relay_alive(header)
+    return header is not None and not is_relay_there(folder, header)
 
 
 def _finish_within(trace: str, seconds: float) -> bool:

@@ -1,14 +1,18 @@
 """Recordings in several files: which files belong together.
 
-With ``--rotate`` a recording continues in ``NAME.2.jsonl``, ``NAME.3.jsonl`` and so on, in one folder.
-The last record of a file names the next file, whose header names the previous one.
+With ``--rotate`` a recording continues in ``NAME.2.jsonl``, ``NAME.3.jsonl`` and so on, in one folder. The
+last record of a file names the next file, whose header names the previous one. Files after the first may
+have been shipped and deleted: then the note of ``mcpproxy.trace.shipped_files`` beside the first file names
+the file that follows them.
 """
 
 import os
+from collections.abc import Sequence
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.trace.records import Continued, Header, Record
 
+_SHIPPED = ".shipped"
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10
 """How much of a file is read to find its header, and to find its last record."""
@@ -26,7 +30,7 @@ def files_of(path: str) -> list[str]:
 def first_of(path: str) -> str:
     """Return the first existing file of the recording to which ``path`` belongs."""
     visited = {path}
-    while (previous := _file_before(path)) is not None and previous not in visited:
+    while (previous := file_before(path)) is not None and previous not in visited:
         visited.add(previous)
         path = previous
     return path
@@ -42,7 +46,29 @@ def next_name(first_file: str, last_file: str) -> str:
     return name
 
 
-def _file_before(path: str) -> str | None:
+def number_of(path: str) -> int:
+    """Return the place of a file in its recording, from 1, as its name says."""
+    number = os.path.splitext(os.path.basename(path))[0].rpartition(".")[2]
+    return int(number) if number.isdecimal() and number.isascii() and len(number) < 10 else 1
+
+
+def name_before(path: str, earlier_files: Sequence[str]) -> str:
+    """Return the name of the file that ``path`` continues, which may have been shipped and deleted.
+
+    ``earlier_files`` are the files of the recording that are before it and still here. The name is empty if
+    there are none.
+    """
+    if not earlier_files:
+        return ""
+    if len(earlier_files) == 1 and os.path.lexists(earlier_files[0] + _SHIPPED):
+        from mcpproxy.trace.shipped_files import shipped_before  # few recordings have a note
+
+        if (shipped := shipped_before(path, earlier_files[0])) is not None:
+            return shipped.last
+    return os.path.basename(earlier_files[-1])
+
+
+def file_before(path: str) -> str | None:
     """Return the file that ``path`` continues, which the header of ``path`` names."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
@@ -51,7 +77,23 @@ def _file_before(path: str) -> str | None:
         return None
     if not isinstance(header, Header) or not header.continues:
         return None
-    return _beside(path, header.continues)
+    return _beside(path, header.continues) or _file_before_shipped(path, header)
+
+
+def _file_before_shipped(path: str, header: Header) -> str | None:
+    """Return the first file of the recording of ``path``, if files between the two were shipped and
+    deleted."""
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    first = _beside(path, stem.rpartition(".")[0] + suffix)
+    if first is None or number_of(path) < 2 or not os.path.lexists(first + _SHIPPED):
+        return None
+    try:
+        with open(open_regular(first, follows=True), "rb") as file:
+            first_header = _decoded(file.readline(_HEADER_BYTES))
+    except (OSError, ValueError):
+        return None
+    is_same = isinstance(first_header, Header) and first_header.started_ns == header.started_ns
+    return first if is_same else None
 
 
 def _file_after(path: str) -> str | None:
@@ -65,7 +107,19 @@ def _file_after(path: str) -> str | None:
         record = _decoded(line)
     except (OSError, ValueError):
         return None
-    return _beside(path, record.file) if isinstance(record, Continued) else None
+    if not isinstance(record, Continued):
+        return None
+    return _beside(path, record.file) or _file_after_shipped(path)
+
+
+def _file_after_shipped(path: str) -> str | None:
+    """Return the file after those that were shipped and deleted, if ``path`` is the first file."""
+    if not os.path.lexists(path + _SHIPPED):
+        return None
+    from mcpproxy.trace.shipped_files import read_shipped  # few recordings have a note
+
+    shipped = read_shipped(path)
+    return _beside(path, shipped.continued.file) if shipped is not None else None
 
 
 def _decoded(line: bytes) -> Record:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import BinaryIO, Final, NoReturn, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, cast
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
@@ -27,6 +27,9 @@ _LINE_LIMIT: Final = 6 * (64 << 20) + (64 << 10)
 """The longest line that is read. Older versions wrote frames of up to 64 MiB."""
 
 _HEADER_LIMIT: Final = 16 << 20
+
+if TYPE_CHECKING:
+    from mcpproxy.trace.shipped_files import ShippedFiles
 
 _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
@@ -62,6 +65,9 @@ class Trace:
         """The files of the recording, in order; several if it was rotated."""
         self.continued_ns = 0
         """The time at which the recording continued in its last file; known after iteration."""
+        self.hole: Gap | None = None
+        """During an iteration: the gap that stands for files that were shipped and deleted, once it was
+        read."""
         self.continued_in = ""
         """The file in which the recording continues and that is missing; known after iteration."""
         self.header = header
@@ -150,8 +156,10 @@ class Trace:
         self._passed_bytes = 0
         self._is_torn = False
         frames: dict[Sender, int] = {CLIENT: 0, SERVER: 0}
-        closing = None
+        closing, self.hole = None, None
         for path in self.files:
+            if isinstance(closing, Continued) and closing.file != os.path.basename(path):
+                yield self._gap_before(path, closing)
             closing = yield from self._read_file(path, frames, with_encoded=with_encoded)
             if self._is_torn:
                 break
@@ -235,6 +243,28 @@ class Trace:
         """The paths at which ``files`` are read: those of the copy, if one was made."""
         return [_path_in(self._copy_folder, path) for path in self.files]
 
+    def _gap_before(self, path: str, closing: Continued) -> Gap:
+        """Return the gap that stands for the files between ``closing``, the end of a file, and ``path``."""
+        self._line = b""
+        if (shipped := self.shipped_before(path)) is not None:  # one of the notes at the start says so
+            self.hole = Gap(shipped.text, observed_at_ns=shipped.continued.observed_at_ns)
+        else:
+            self.hole = Gap(f"{closing.file} is missing", observed_at_ns=closing.observed_at_ns)
+            self.notes.append(self.hole.reason)
+        return self.hole
+
+    def shipped_before(self, path: str) -> "ShippedFiles | None":
+        """Return what is known of the files before ``path`` that were shipped and deleted, if there are
+        any."""
+        if path not in self.files[1:2]:  # the first file stays
+            return None
+        first = _path_in(self._copy_folder, self.files[0])
+        if not os.path.lexists(first + ".shipped"):
+            return None
+        from mcpproxy.trace.shipped_files import shipped_before  # few recordings have a note
+
+        return shipped_before(path, first)
+
     @property
     def is_recording(self) -> bool:
         """Whether the recording was still being written when it was opened."""
@@ -284,6 +314,8 @@ class Trace:
         notes = [self._trouble] if self._trouble else []
         if self.header.continues:
             notes.append(f"it continues {self.header.continues}, which is missing")
+        if len(self.files) > 1 and (shipped := self.shipped_before(self.files[1])) is not None:
+            notes.append(shipped.text)
         if self.header.partial:
             notes.append(self.header.partial)
         if self.header.imported:
@@ -305,7 +337,8 @@ class Trace:
                 notes.append(missing)
         elif closed.close.ending == "cut":
             notes.append("the recording was cut: mcpproxy was killed before the session ended")
-        if closed and closed.tally and closed.tally.frames != frames and not self.header.continues:
+        lacks_files = self.header.continues or (len(self.files) > 1 and self.shipped_before(self.files[1]))
+        if closed and closed.tally and closed.tally.frames != frames and not lacks_files:
             stated = sum(closed.tally.frames.values())
             notes.append(f"the close record counts {stated} frames, the file holds {sum(frames.values())}")
         return notes

@@ -135,15 +135,28 @@ class TraceWriter:
     def outside_changes(self) -> str:
         """Describe, as a sentence fragment, what other programs did to the files; empty if they did nothing.
 
-        A program may delete, move or shorten a file while it is written, and no write fails because of that.
-        Call this method before the last file is closed.
+        A program may delete, move or shorten a file while it is written, and no write fails because of
+        that. Files that were shipped and deleted are no such changes. Call this method before the last file
+        is closed.
         """
         changes = [
-            f"{os.path.basename(file[0])} {what}" for file in self._files if (what := _outside_change(*file))
+            f"{os.path.basename(file[0])} {what}"
+            for file in self._files[:1] + self._files[1 + self._count_shipped() :]
+            if (what := _outside_change(*file))
         ]
         if self._fd >= 0 and (what := _outside_change(self.path, self.size, os.fstat(self._fd))):
             changes.append(f"{os.path.basename(self.path)} {what}" if self._files else what)
         return ", ".join(changes)
+
+    def _count_shipped(self) -> int:
+        """Return how many files after the first were shipped and deleted."""
+        if not self._files or not os.path.lexists(self._files[0][0] + ".shipped"):
+            return 0
+        from mcpproxy.trace.shipped_files import read_shipped  # few recordings have a note
+
+        shipped = read_shipped(self._files[0][0])
+        names = [os.path.basename(path) for path, _, _ in self._files]
+        return names.index(shipped.last) if shipped is not None and shipped.last in names else 0
 
     def close(self) -> None:
         """Close the file. Pending records are lost."""

@@ -17,13 +17,14 @@ from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import Request, Response
-from mcpproxy.recorder.liveness import is_relay_alive
+from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import CloseRecord, Continued, Header
+from mcpproxy.trace.shipped_files import read_shipped
 from mcpproxy.view.index.peers import SessionFacts
 
 SUFFIX: Final = ".jsonl"
@@ -144,6 +145,8 @@ class RecordingFolder:
             if state:
                 known[name] = state, ends_of[name]
         self._known = known
+        _skip_empty(ends_of)
+        _skip_shipped(self._folder, ends_of)
         entries = [_joined(ends, ends_of) for ends in ends_of.values() if ends.continues not in ends_of]
         return sorted(entries, key=lambda entry: (entry.started_ns, entry.path))
 
@@ -160,6 +163,25 @@ def _file_state(path: str) -> _FileState | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def _skip_empty(ends_of: dict[str, _Ends]) -> None:
+    """Leave out files that were made a moment ago, and in which recordings will go on."""
+    for following in [ends.goes_on_in for ends in ends_of.values()]:
+        entry = ends_of[following].entry if following in ends_of else None
+        if entry is not None and entry.state == "unreadable" and not entry.size:
+            del ends_of[following]
+
+
+def _skip_shipped(folder: str, ends_of: dict[str, _Ends]) -> None:
+    """Join the first file of a recording to the one after those that were shipped and deleted."""
+    for name, ends in list(ends_of.items()):
+        if ends.continues or not ends.goes_on_in or ends.goes_on_in in ends_of:
+            continue
+        shipped = read_shipped(os.path.join(folder, name))
+        if shipped is not None and (after := ends_of.get(shipped.continued.file)) is not None:
+            ends_of[name] = replace(ends, goes_on_in=after.name)
+            ends_of[after.name] = replace(after, continues=name)
+
+
 def recording(path: str) -> RecordingEntry:
     """Return the entry of one recording. ``path`` is its first file."""
     first = last = _ends(path)
@@ -167,7 +189,13 @@ def recording(path: str) -> RecordingEntry:
     while last.goes_on_in and last.goes_on_in not in ends_of and chain.is_name(last.goes_on_in):
         following = os.path.join(os.path.dirname(path), last.goes_on_in)
         if not os.path.exists(following):
-            break
+            shipped = read_shipped(path) if last is first else None
+            if shipped is None or not chain.is_name(shipped.continued.file):
+                break
+            following = os.path.join(os.path.dirname(path), shipped.continued.file)
+            first.goes_on_in = shipped.continued.file
+            if not os.path.exists(following):
+                break
         last = _ends(following)
         ends_of[last.name] = last
     return _joined(first, ends_of)
@@ -186,6 +214,8 @@ def _joined(first: _Ends, ends_of: Mapping[str, _Ends]) -> RecordingEntry:
     if last is first:
         return entry
     last_entry = last.entry
+    if last_entry.state == "cut" and first.entry.state == "running":  # the journal is beside the first file
+        last_entry = replace(last_entry, state="running", ended="running", ending="running")
     return replace(
         entry,
         state=last_entry.state,
@@ -382,7 +412,7 @@ def _is_recording(path: str, header: Header | None) -> bool:
         folder = Folder(journal.folder(path))
     except OSError:
         return False
-    return is_held(folder) or (header is not None and is_relay_alive(header))
+    return is_held(folder) or is_relay_there(folder, header)
 
 
 def unix_ns(started_at: str) -> int:

@@ -7,10 +7,15 @@ import pytest
 
 from mcpproxy.fleet import manifest
 from mcpproxy.fleet.fetch import fetch, units
+from mcpproxy.fleet.file_lock import alone
 from mcpproxy.fleet.ship import Shipper
 from mcpproxy.fleet.store import Store
+from mcpproxy.recorder.recovery import recover
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
+from tests.recorder import journals
+from tests.recorder.journals import JournalFolder
+from tests.recorder.test_rotation import PINGS, rotated
 
 __all__ = ["mcpproxy", "state_dir"]
 
@@ -229,3 +234,25 @@ def test_a_bomb_is_unpacked_in_small_steps(folder: Path, url: str) -> None:
 
     bomb = zstandard.ZstdCompressor(level=19).compress(bytes(200 << 20))
     assert max(len(piece) for piece in decompressed([bomb], "bomb")) <= 64 << 20
+
+
+def test_a_file_that_a_recording_gets_while_it_is_completed_is_shipped_first(folder: Path, url: str) -> None:
+    """Then its first file may go, and not before."""
+    records = [journals.START, *PINGS, journals.EXIT]
+    JournalFolder(folder / "s.jsonl", rotated(records, {"bytes": 2500}))
+    done = Shipper(str(folder), url, delete_after_s=0).ship()
+    assert (done.running, done.faults) == (0, {})
+    assert len(done.files) > 2
+    assert list(folder.iterdir()) == []
+
+
+def test_a_first_file_stays_while_another_cannot_be_shipped(folder: Path, url: str) -> None:
+    JournalFolder(folder / "s.jsonl", rotated([journals.START, *PINGS, journals.EXIT], {"bytes": 2500}))
+    assert recover(str(folder / "s.jsonl"))
+    with alone(str(folder / "s.2.jsonl")) as is_alone:
+        assert is_alone
+        done = Shipper(str(folder), url, delete_after_s=0).ship()
+    assert list(done.faults) == ["s.2.jsonl"]
+    assert sorted(path.name for path in folder.iterdir()) == ["s.2.jsonl", "s.jsonl"]
+    assert Shipper(str(folder), url, delete_after_s=0).ship().faults == {}
+    assert list(folder.iterdir()) == []

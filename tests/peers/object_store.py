@@ -57,6 +57,12 @@ class ObjectStore:
             "AWS_REGION": "us-east-1",
         }
 
+    @property
+    def pid(self) -> int:
+        """The process; it must be running."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server, without waiting until it answers."""
         with self._log.open("ab") as log:

@@ -8,11 +8,14 @@ import pytest
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.main import main
 from mcpproxy.cli.rotate_option import rotation_member
+from mcpproxy.fleet.closed_files import last_record
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.recorder.rotation import Rotation
-from mcpproxy.session.frame import Finding
+from mcpproxy.session.frame import Finding, Gap, Sender
 from mcpproxy.trace.chain import files_of
+from mcpproxy.trace.records import Continued
+from mcpproxy.trace.shipped_files import ShippedFiles, write_shipped
 from mcpproxy.trace.writer import TraceWriter
 from tests.recorder import http_journals, journals
 from tests.recorder.journals import Accuser, Entry, JournalFolder, record, recording
@@ -231,3 +234,42 @@ def test_when_it_is_due() -> None:
     assert Rotation(100).is_due(100, 0, 0)
     assert not Rotation(0, 50).is_due(10**9, 7, 56)
     assert Rotation(0, 50).is_due(0, 7, 57)
+
+
+def given_up(folder: Path, *, is_shipped: bool) -> tuple[list[Gap], dict[Sender, int]]:
+    """Record until the disk is full; with ``is_shipped``, after files were shipped and deleted.
+
+    Return the gaps of the trace, and its counts of frames.
+    """
+    folder.mkdir()
+    trace = folder / "s.jsonl"
+    written = JournalFolder(trace, rotated([journals.START, *PINGS[:40]], {"bytes": 2500}))
+    recorder, writer = recording(trace)
+    recorder.drain()
+    first, *files, last = files_of(str(trace))
+    assert len(files) > 1
+    for name in files if is_shipped else ():
+        record = last_record(name)
+        assert isinstance(record, Continued)
+        write_shipped(first, ShippedFiles("s3://b/x", len(files), Path(name).name, record))
+        Path(name).unlink()
+    written.append(1, journals.packed(*PINGS[40:], journals.EXIT))
+    with file_size_limit(Path(last).stat().st_size + 20):
+        recorder.drain()
+        assert recorder.is_stuck
+        assert recorder.give_up().startswith("the trace is incomplete")
+    writer.close()
+    opened = open_trace(last)
+    gaps = [event for event in opened.events() if isinstance(event, Gap)]
+    assert opened.tally is not None
+    return gaps, opened.tally.frames
+
+
+def test_a_full_disk_after_files_were_shipped_counts_what_is_missing(tmp_path: Path) -> None:
+    (full,), counts = given_up(tmp_path / "all", is_shipped=False)
+    (shipped, *rest), same_counts = given_up(tmp_path / "some", is_shipped=True)
+    assert same_counts == counts
+    assert "shipped and deleted" in shipped.reason
+    assert rest == [full]
+    assert full.client_bytes > 0
+    assert full.server_bytes > 0

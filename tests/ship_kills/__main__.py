@@ -23,10 +23,11 @@ def main() -> int:
         disk.mkdir()
         mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
         has_disk = os.geteuid() == 0 and subprocess.run(mount, check=False).returncode == 0
+        store = ObjectStore(install.object_store(), Path(folder) / "store")
         try:
-            store = ObjectStore(install.object_store(), Path(folder) / "store")
             found = play(store, disk, Plan(recordings, kills, fills_disk=has_disk))
         finally:
+            store.kill()
             if has_disk:
                 subprocess.run(["umount", "--lazy", str(disk)], check=True)
     sys.stdout.write(f"{found}\n{time.monotonic() - started:.0f} s\n")

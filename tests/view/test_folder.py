@@ -188,3 +188,14 @@ def test_recordings_are_grouped_into_runs() -> None:
     ]
     assert found[0].why == "a process of the same number started them, one after the other"
     assert [run.running for run in found] == [False, False, True]
+
+
+def test_a_file_that_was_made_a_moment_ago_is_no_recording(tmp_path: Path) -> None:
+    """The recorder has made it, and writes its header next."""
+    counts = {"frames": {"client": 2, "server": 1}, "findings": {"error": 0, "warning": 0, "info": 0}}
+    continued = {"type": "continued", "t": 5, "in": "t.2.jsonl", **counts, "judge_error": None}
+    records = SITUATIONS["slow call"][:-1]
+    write(tmp_path / "t.jsonl", (*records, json.dumps(continued, separators=(",", ":"))))
+    (tmp_path / "t.2.jsonl").touch()
+    (entry,) = recordings(str(tmp_path))
+    assert (entry.path, entry.files) == (str(tmp_path / "t.jsonl"), 1)

@@ -17,7 +17,7 @@ from mcpproxy.cli.arguments import Parser, UsageError, age
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.recorder import journal_reader, lock
 from mcpproxy.relay import journal
-from mcpproxy.trace import chain
+from mcpproxy.trace import chain, shipped_files
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Header
@@ -117,7 +117,8 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
     names = [os.path.basename(path) for path in chain.files_of(os.path.join(folder.path, first))]
     names = names if has_trace else []
     beside = journal.folder(first)
-    total, changed_s, previous = 0, 0.0, ""
+    total, changed_s = 0, 0.0
+    earlier: list[str] = []
     for name in names:
         status = folder.stat(name)
         if not stat.S_ISREG(status.st_mode):
@@ -129,9 +130,10 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
         header = _header(folder, name)
         if header is None:
             return KeptRecording(first, "")
+        previous = chain.name_before(os.path.join(folder.path, name), earlier)
         if previous and header.continues != previous:
             return KeptRecording(first, f"{name} does not say that it continues {previous}")
-        previous = name
+        earlier.append(os.path.join(folder.path, name))
         total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
     if folder.has(beside):
         try:
@@ -140,7 +142,7 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
             return KeptRecording(
                 first, f"the journal beside it cannot be opened ({(fault.strerror or 'unreadable')})"
             )
-        if lock.is_held(inner):
+        if lock.is_held(inner) or lock.is_held_by_relay(inner):
             return KeptRecording(first, "")
         if not files.is_mine(inner.status):
             return KeptRecording(first, "the journal beside it belongs to another user")
@@ -151,6 +153,9 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
             total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
         changed_s = max(changed_s, inner.status.st_mtime)
         names.append(beside)
+    note = shipped_files.note_path(first)
+    if names and folder.has(note):
+        names.insert(1, note)
     if not names:  # another process has just deleted the recording
         return KeptRecording(first, "")
     return OldRecording(tuple(names), total, max(time.time() - changed_s, 0.0))

@@ -1,0 +1,127 @@
+"""Delete files that were shipped: those of recordings that have ended, and of one that goes on.
+
+While a recording goes on, its first file stays, and the others go in order, from the second on. The note of
+``mcpproxy.trace.shipped_files`` says where they are; it is written before each of them is deleted. The
+first file is deleted last, with the note: without it, the others would look like recordings of their own.
+"""
+
+import os
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from mcpproxy.fleet.closed_files import SUFFIX, ClosedFile, last_record
+from mcpproxy.fleet.file_lock import alone
+from mcpproxy.fleet.manifest import Manifest
+from mcpproxy.fleet.store import Store
+from mcpproxy.trace import chain, shipped_files
+from mcpproxy.trace.records import Continued
+from mcpproxy.trace.shipped_files import ShippedFiles
+
+
+@dataclass(slots=True)
+class Deleted:
+    """What became of one file. ``fault`` says why it cannot be deleted, as a phrase."""
+
+    is_gone: bool = False
+    fault: str = ""
+
+
+KEPT: Final = Deleted()
+"""The file may not be deleted yet."""
+
+
+class Deletion:
+    """Deletes shipped files that nobody has changed for ``age_s`` seconds, after reading their objects
+    back."""
+
+    def __init__(self, store: Store, age_s: float) -> None:
+        self._store: Final = store
+        self._age_s: Final = age_s
+
+    def delete(self, file: ClosedFile, manifest: Manifest) -> Deleted:
+        """Delete a file, if it may be deleted by now.
+
+        The files of a recording that goes on have to be given in order, those of another in the reverse
+        order.
+
+        Raises:
+            StoreError: the store cannot be reached.
+        """
+        if time.time() - file.signature[3] / 1e9 < self._age_s:
+            return KEPT
+        if not (self._is_last(file) if file.has_ended else self._is_next(file)):
+            return KEPT
+        if (fault := self._fault_of(manifest)) or file.is_changed:
+            return Deleted(fault=f"kept: {fault or 'it was changed'}")
+        try:
+            if file.has_ended:
+                os.unlink(file.path)
+                if file.path == file.first:
+                    shipped_files.remove_shipped(file.first)
+                return Deleted(is_gone=True)
+            return self._replace_by_note(file, manifest)
+        except FileNotFoundError:
+            return KEPT
+        except OSError as fault:
+            return Deleted(fault=f"cannot be deleted: {(fault.strerror or str(fault)).lower()}")
+
+    def _is_last(self, file: ClosedFile) -> bool:
+        """Whether this may go: the first file goes last, also if another one could not be shipped."""
+        return file.path != file.first or chain.files_of(file.first) == [file.first]
+
+    def _is_next(self, file: ClosedFile) -> bool:
+        """Whether, of the files after the first, this is the first that is still here."""
+        if file.path == file.first:
+            return False
+        before = os.path.join(os.path.dirname(file.path), file.header.continues)
+        return before == file.first or not os.path.lexists(before)
+
+    def _replace_by_note(self, file: ClosedFile, manifest: Manifest) -> Deleted:
+        """Delete a file of a recording that goes on.
+
+        Raises:
+            OSError: the note cannot be written, or the file cannot be deleted.
+        """
+        last = last_record(file.path)
+        if not isinstance(last, Continued):
+            return KEPT
+        with alone(file.first) as is_alone:  # one process at a time writes the note
+            if not is_alone or not self._is_next(file):
+                return KEPT
+            before = shipped_files.read_shipped(file.first)
+            if before is None:
+                count = 1
+            elif before.last == file.name:  # a kill came between the note and the deletion
+                count = before.count
+            elif chain.number_of(before.last) < chain.number_of(file.name):
+                count = before.count + 1
+            else:
+                return KEPT
+            url = self._store.where(manifest.key.rpartition("/")[0])
+            shipped_files.write_shipped(file.first, ShippedFiles(url, count, file.name, last))
+            os.unlink(file.path)
+        return Deleted(is_gone=True)
+
+    def _fault_of(self, manifest: Manifest) -> str:
+        """Return why the object cannot stand for the file; empty if it has what its manifest says."""
+        packed = sha256()
+        for piece in self._store.stream(manifest.key):
+            packed.update(piece)
+        if packed.hexdigest() == manifest.packed_sha256:
+            return ""
+        return f"{self._store.where(manifest.key)} is not what was shipped; see mcpproxy verify"
+
+
+def remove_lone_notes(folder: str) -> None:
+    """Delete notes whose recording is gone: a kill came after the deletion of its first file.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    names = set(os.listdir(folder))
+    for name in names:
+        first = name.removesuffix(shipped_files.SUFFIX)
+        if name.endswith(SUFFIX + shipped_files.SUFFIX) and first not in names:
+            shipped_files.remove_shipped(os.path.join(folder, first))
