@@ -149,7 +149,7 @@ def _is_running(first: str, header: Header, found: Found) -> bool:
         folder = Folder(beside)
     except FileNotFoundError:
         return False
-    if is_held(folder) or is_relay_alive(header):
+    if is_held(folder) or is_relay_alive(header, beside):
         return True
     _complete(first, found)
     if os.path.isdir(beside):
@@ -166,7 +166,7 @@ def _is_beginning(first: str) -> bool:
         header = header_in_journal(folder.path)
     except (OSError, McpProxyError):
         return False
-    return header is not None and is_relay_alive(header)
+    return header is not None and is_relay_alive(header, folder.path)
 
 
 def _complete(first: str, found: Found) -> None:

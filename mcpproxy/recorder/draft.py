@@ -47,7 +47,7 @@ def is_needed(trace: str) -> bool:
         header = read_trace(trace).header if is_begun else recovery.header_in_journal(folder.path)
     except (OSError, TraceError):
         return False
-    return header is not None and is_relay_alive(header)
+    return header is not None and is_relay_alive(header, folder.path)
 
 
 class Draft:

@@ -7,7 +7,8 @@ was booted after the recording began, the relay cannot be running.
 
 A relay in a container has another process id outside the container than inside. If the process with the id in
 the header of the trace is not the relay, all other processes are searched for one that has this id in its own
-namespace."""
+namespace. From one container to another no process is seen at all. There a lock tells, which the relay holds
+on the segment of the journal that it writes."""
 
 import os
 import subprocess
@@ -16,6 +17,8 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
+from mcpproxy.base.files import Folder
+from mcpproxy.recorder.lock import is_locked
 from mcpproxy.trace.records import Header
 
 PROC: Final = "/proc"
@@ -28,8 +31,13 @@ _TOLERANCE_NS: Final = 2_000_000_000
 set since."""
 
 
-def is_relay_alive(header: Header) -> bool:
-    """Whether the relay that began this recording may still be running, as far as can be known."""
+def is_relay_alive(header: Header, journal_folder: str = "") -> bool:
+    """Whether the relay that began this recording may still be running, as far as can be known.
+
+    With ``journal_folder`` a relay in another container that shares the folder is found, too.
+    """
+    if journal_folder and _holds_segment(journal_folder):
+        return True
     if header.pid in (0, os.getpid()):
         return False
     if time.monotonic_ns() < header.started_ns:
@@ -43,6 +51,15 @@ def is_relay_alive(header: Header) -> bool:
     return _is_relay(header.pid, header) or any(
         _innermost_pid(pid) == header.pid and _is_relay(pid, header) for pid in _process_ids()
     )
+
+
+def _holds_segment(journal_folder: str) -> bool:
+    """Whether a process holds the lock of a segment, which the relay does with the one that it writes."""
+    try:
+        folder = Folder(journal_folder)
+        return any(name.isdecimal() and is_locked(folder, name) for name in folder.names())
+    except OSError:
+        return False
 
 
 def boot_id() -> str:

@@ -64,8 +64,13 @@ class Lock:
 
 def is_held(folder: Folder) -> bool:
     """Whether a process holds the lock of a journal. The test creates and changes no file."""
+    return is_locked(folder, NAME)
+
+
+def is_locked(folder: Folder, name: str) -> bool:
+    """Whether a process holds a lock on the file ``name`` in a journal. The test changes no file."""
     try:
-        fd = folder.open(NAME)
+        fd = folder.open(name)
     except OSError:
         return False
     try:

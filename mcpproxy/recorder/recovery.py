@@ -121,7 +121,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
     earlier_files, later_files = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
     header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
-    if header is None or is_relay_alive(header):
+    if header is None or is_relay_alive(header, folder):
         return False
     continues = os.path.basename(earlier_files[-1]) if earlier_files else ""
     _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)

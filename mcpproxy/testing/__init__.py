@@ -347,7 +347,7 @@ def _relay_has_exited(trace: str) -> bool:
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)
-    return header is not None and not is_relay_alive(header)
+    return header is not None and not is_relay_alive(header, journal.folder(trace))
 
 
 def _finish_within(trace: str, seconds: float) -> bool:

@@ -382,7 +382,7 @@ def _is_recording(path: str, header: Header | None) -> bool:
         folder = Folder(journal.folder(path))
     except OSError:
         return False
-    return is_held(folder) or (header is not None and is_relay_alive(header))
+    return is_held(folder) or (header is not None and is_relay_alive(header, folder.path))
 
 
 def unix_ns(started_at: str) -> int:

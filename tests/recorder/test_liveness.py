@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from mcpproxy.recorder import liveness
 from mcpproxy.recorder.liveness import boot_id, is_relay_alive
+from mcpproxy.relay.journal import CLIENT, SEGMENT_BYTES, Journal, now_ns, segment_name
 from mcpproxy.trace.records import Header
 
 SECOND_NS = 1_000_000_000
@@ -85,6 +87,25 @@ def test_where_there_is_no_proc_ps_is_asked(
     assert not is_relay_alive(replace(header, started_at="2001-01-01T00:00:00Z"))
     process.communicate()
     assert not is_relay_alive(header)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+def test_a_relay_in_another_container_is_found_by_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process of the other container is seen here, and in each of them mcpproxy is number 1."""
+    _process(tmp_path, "self", "", "")
+    monkeypatch.setattr(liveness, "PROC", str(tmp_path))
+    journal = Journal(str(tmp_path / "t.jsonl"), b"{}", now_ns())
+    journal.hold()
+    header = Header(pid=os.getpid(), started_ns=time.monotonic_ns())
+    assert is_relay_alive(header, journal.folder)
+    for _ in range(2):
+        journal.append(CLIENT, now_ns(), bytes(SEGMENT_BYTES))
+    (tmp_path / "t.jsonl.journal" / segment_name(1)).unlink()  # the recorder has read it
+    assert is_relay_alive(header, journal.folder)
+    journal.close(now_ns())
+    assert not is_relay_alive(header, journal.folder)
 
 
 def _process(proc: Path, pid: int | str, stat: str, status: str) -> None:

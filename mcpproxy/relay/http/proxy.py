@@ -156,6 +156,7 @@ class Proxy:
         self._faults: set[str] = set()  # faults that were reported
         self._unreachable: set[str] = set()  # upstream addresses that were reported
         if journal is not None:
+            journal.hold()
             journal.on_notice = self.stderr_log.say
             self.record = journal.append
             try:

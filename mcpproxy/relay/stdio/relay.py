@@ -184,6 +184,7 @@ class Relay(ServerLife):
         from mcpproxy.relay.crash_buffer import CrashBuffer
 
         if self.journal is not None:
+            self.journal.hold()
             try:
                 self.crash_buffer = CrashBuffer(self.journal, CHUNK_BYTES)
             except OSError:
