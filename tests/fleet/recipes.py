@@ -161,10 +161,10 @@ def _container(
     is_read_only: bool,
     node: Node,
 ) -> Container:
+    paths = "|".join(map(re.escape, sorted(mounts, key=len, reverse=True))) or "(?!)"
+
     def placed(text: str) -> str:
-        for path, folder in sorted(mounts.items(), key=lambda each: -len(each[0])):
-            text = re.sub(rf"(?<![\w/]){re.escape(path)}(?=/|$)", str(folder), text)
-        return text
+        return re.sub(rf"(?<![\w/])({paths})(?=/|$)", lambda found: str(mounts[found[1]]), text)
 
     variables = {**_IMAGE_VARIABLES, "TMPDIR": "/tmp", **given}
     variables = {key: node.here(placed(value)) for key, value in variables.items()}

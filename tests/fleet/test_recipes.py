@@ -1,4 +1,4 @@
-"""The recipes for Kubernetes and Compose: valid by the schemas of both, and what one part says fits the others."""
+"""The recipes for Kubernetes and Compose are valid by the schemas of both, and their parts fit each other."""
 
 import re
 import subprocess
