@@ -81,6 +81,7 @@ class SessionRecordings:
         if journal is None:
             self._say_once(f"stdio leg: {sentence}")
         else:
+            journal.hold()
             journal.on_notice = self._stderr.say
             self._ensure_recorder()
             self._tell(f"open {number} {pid} {trace}")

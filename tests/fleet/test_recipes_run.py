@@ -231,7 +231,7 @@ def test_the_pod_records_and_ships_to_the_last_byte(
 
     assert_verified(node, url)
     assert not [each.name for each in node.volume("recordings").iterdir() if ".jsonl" in each.name]
-    first, second = sorted(judged(node, url), key=lambda each: each["path"])
+    first, second = sorted(judged(node, url), key=lambda each: Path(each["path"]).name)  # by time
     assert (first["complete"], second["complete"]) == (False, True), (first, second)
     check_shards(node, url)
 
