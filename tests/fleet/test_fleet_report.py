@@ -205,8 +205,8 @@ def test_the_last_file_of_a_recording_counts_for_all() -> None:
         1, "", 1, "", "none", "", "", "",
     )  # fmt: skip
     last = replace(
-        one, key="k2", name="a.2.jsonl", part=2, ending="cut", frames={"client": 8, "server": 7}, findings={"error": 3},
-        rules={"RPC-005": 2}, first_ns=2_000_000_000,
+        one, key="k2", name="a.2.jsonl", part=2, ending="cut", frames={"client": 8, "server": 7},
+        findings={"error": 3}, rules={"RPC-005": 2}, first_ns=2_000_000_000,
     )  # fmt: skip
     store = MemoryManifests([last, one])
     overview, findings, old = manifest_report.report(store).answers
