@@ -1,16 +1,14 @@
 """``mcpproxy hosts --add-mcp`` and ``--remove-mcp``: recordings for the agent of a host."""
 
-from typing import Final
-
 from mcpproxy.base.visible import visible
+from mcpproxy.cli.commands.view import mcp
 from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.errors import UsageError
 from mcpproxy.hosts import ledger
 from mcpproxy.hosts.choosing import Places, differences, look, short
 from mcpproxy.hosts.config_writer import remove_draft, replace_content
 from mcpproxy.hosts.own_server import NAME, is_own, own_entry, plan_addition, plan_removal
 from mcpproxy.hosts.plans import FilePlan
-
-_SDK: Final = "it needs the extra mcp: python -m pip install 'mcpproxy[mcp]'"
 
 
 def add(places: Places, *, is_dry: bool) -> int:
@@ -19,8 +17,6 @@ def add(places: Places, *, is_dry: bool) -> int:
     Raises:
         McpProxyError: there is no such host or file, or it cannot be written; it is as it was.
     """
-    from importlib.util import find_spec
-
     (host,) = places.chosen_hosts()
     entry = own_entry(host)
     plan = plan_addition(entry)
@@ -29,8 +25,10 @@ def add(places: Places, *, is_dry: bool) -> int:
         return 0
     _write(plan, entry.row.lock)
     emit([f"added {NAME} to {visible(short(plan.file.path))}; {host.restart}"])
-    if find_spec("mcp") is None:
-        tell(_SDK)
+    try:
+        mcp.check_installed()
+    except UsageError as missing:  # the entry is right, but would not start
+        tell(str(missing))
     return 0
 
 
