@@ -14,6 +14,7 @@ class CutAnswer(Response):
     """An answer without its end; with the status 0 nothing is sent. Its app has to be ``closable``."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del receive  # the request has been read
         if self.status_code:
             body = bytes(self.body)
             headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]

@@ -181,9 +181,7 @@ class LiveHttpSession:
             return None
         post = self._posts[out.live]
         if out.answers or out.recorded is None or not out.recorded.exchange:
-            # A second answer, which only a fault gives, is sent where the first was sent.
-            is_here = out.recorded is not None and self._by_exchange.get(out.recorded.exchange) is post
-            return post if not post.settled.is_set() or (post.is_stream and is_here) else None
+            return None if post.settled.is_set() else post
         if out.recorded.exchange in self._by_exchange:
             return self._by_exchange[out.recorded.exchange]
         return post if self._is_resumption(out.recorded.exchange) else None
