@@ -258,6 +258,7 @@ def _facts(held: HeldMessage, now_ns: int) -> Command:
         "held_s": round((now_ns - held.since_ns) / 1e9, 3),
         "left_s": round(max(0, held.until_ns - now_ns) / 1e9, 3),
         "then": held.then,
+        "findings": [{"rule": found.rule, "message": found.message} for found in held.findings],
     }
 
 

@@ -68,6 +68,19 @@ def edits(visitor: Visitor, number: int, change: Callable[[str], str]) -> Locato
     return form
 
 
+def test_what_is_wrong_with_a_message_is_beside_it(tmp_path: Path, visitor: Visitor) -> None:
+    session = Held(tmp_path, "--break", "severity:error")
+    try:
+        with served(tmp_path, "--allow-send") as running:
+            session.call(1)
+            panel = goes(visitor, running)
+            expect(panel.locator(".held-found")).to_have_text(
+                "TOOL-005 server sent a tools/call result in which result/content is missing"
+            )
+    finally:
+        session.close()
+
+
 def test_a_held_call_is_seen_at_once_and_resumed(held: Held, visitor: Visitor, page: Served) -> None:
     visitor.page.goto(page.url)
     visitor.page.wait_for_selector(".scroller .row")
