@@ -328,7 +328,7 @@ def test_a_socket_has_its_name_when_it_listens(tmp_path: Path, monkeypatch: pyte
             super().listen(backlog)
 
     monkeypatch.setattr(socket, "socket", Listener)
-    made = Control(str(path), lambda *_: None, lambda _: None, lambda command: command)
+    made = Control(str(path), print, print, lambda command: command)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     made.close()
     assert not path.exists()
