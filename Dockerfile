@@ -1,4 +1,4 @@
-# mcpproxy and nothing else; add a server by building on this image or by mounting one.
+# mcpproxy with the extras fleet and otel, and nothing else; add a server by building on this image or by mounting one.
 #
 #   docker build -t mcpproxy .
 #   docker run -i --rm -v mcpproxy:/var/lib/mcpproxy mcpproxy -- COMMAND [ARG...]

@@ -7,6 +7,7 @@ A package, or a module beside the packages, is a rung. It imports only rungs tha
 import ast
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -54,6 +55,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Return the path of every module by its dotted name; a package is its ``__init__``."""
     return {_dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
@@ -78,6 +80,7 @@ def imported(path: Path, known: Mapping[str, object]) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name in known)
 
 
+@cache
 def graph() -> dict[str, set[str]]:
     """Return for each module the modules of mcpproxy that it imports."""
     known = modules()

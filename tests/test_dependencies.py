@@ -52,7 +52,6 @@ def imported(path: Path) -> Iterator[str]:
 
 
 EXTRAS: Final = {
-    "tui": [*(ROOT / "mcpproxy" / "tui").rglob("*.py")],
     "otel": [
         *(ROOT / "mcpproxy" / "otel").rglob("*.py"),
         ROOT / "mcpproxy" / "cli" / "commands" / "export" / "export_otlp.py",  # it names the type of a span
@@ -120,4 +119,4 @@ def test_only_what_needs_an_extra_asks_for_another_install() -> None:
         package / "fleet" / name
         for name in ("urls.py", "columns/columns_installed.py", "judge/judge_engine.py")
     }
-    assert asking == {commands / "tui.py", commands / "mcp.py", package / "otel" / "installed.py", *fleet}
+    assert asking == {commands / "mcp.py", package / "otel" / "installed.py", *fleet}

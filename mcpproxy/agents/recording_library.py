@@ -19,6 +19,7 @@ from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.errors import TraceError
 from mcpproxy.opening import read_untouched
 from mcpproxy.replay.recording import LoadedTrace, from_trace
+from mcpproxy.session.frame import SERVER
 from mcpproxy.trace import chain
 from mcpproxy.view.folder import JOURNAL_SUFFIX, SUFFIX, RecordingEntry, RecordingFolder
 from mcpproxy.view.runs import ClientRun, runs
@@ -189,7 +190,8 @@ class RecordingLibrary:
             fact = f"has {listed.entry.size >> 20} MB, which is too much to compare here"
             raise AgentError(f"{listed.handle}: {fact}; the user can compare it with mcpproxy diff")
         self._refuse_links(listed)
-        return from_trace(read_untouched(listed.entry.path), masked=self._new_redaction().record)
+        trace = read_untouched(listed.entry.path)
+        return from_trace(trace, masked=self._new_redaction().record, peer=SERVER)
 
     def _refuse_links(self, listed: ListedRecording) -> None:
         for file in chain.files_of(listed.entry.path):

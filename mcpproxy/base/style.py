@@ -101,7 +101,7 @@ def size(number: int) -> str:
 
 def duration(ns: int) -> str:
     """Return nanoseconds with three digits: ``25.0 µs``, ``338 ms``, ``2.41 s``, ``3m12s``, ``2h05m``."""
-    for limit, unit_ns, unit in ((1e6, 1e3, "µs"), (1e9, 1e6, "ms"), (60e9, 1e9, "s")):
+    for limit, unit_ns, unit in ((999_500, 1e3, "µs"), (999_500_000, 1e6, "ms"), (60e9, 1e9, "s")):
         if ns < limit:
             return f"{_three_digits(ns / unit_ns)} {unit}"
     seconds = ns // 1_000_000_000

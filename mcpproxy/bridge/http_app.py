@@ -38,16 +38,28 @@ _SESSION: Final = "mcp-session-id"
 
 
 class HttpApp:
-    """Answers requests. ``token`` is the bearer token that clients must send, empty for none."""
+    """Answers requests.
+
+    ``token`` is the bearer token that clients must send, empty for none. With ``streams``, every request of a
+    session is answered with an event stream.
+    """
 
     def __init__(
-        self, sessions: HttpSessions, endpoint: str, guard: Guard, origins: set[str], token: str
+        self,
+        sessions: HttpSessions,
+        endpoint: str,
+        guard: Guard,
+        origins: set[str],
+        token: str,
+        *,
+        streams: bool,
     ) -> None:
         self._sessions: Final = sessions
         self._endpoint: Final = endpoint
         self._guard: Final = guard
         self._origins: Final = origins
         self._token: Final = token
+        self._stream_after_s: Final = 0.0 if streams else STREAM_AFTER_S
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
@@ -185,7 +197,7 @@ class HttpApp:
         answer = await session.ask(as_line(body), message, requests)
         gone = asyncio.create_task(request.gone())
         try:
-            limit_s = STREAM_AFTER_S if session.id else _STATELESS_STREAM_AFTER_S
+            limit_s = self._stream_after_s if session.id else _STATELESS_STREAM_AFTER_S
             is_whole = await self._is_whole(request, answer, gone, limit_s)
             if gone.done():
                 return
@@ -208,6 +220,8 @@ class HttpApp:
         Return whether it is one body.
         """
         may_stream = request.accepts("text/event-stream")
+        if may_stream and not limit_s:
+            return False
         waiting = asyncio.create_task(answer.wait(whole=not may_stream))
         timeout_s = limit_s if may_stream else None
         await asyncio.wait([waiting, gone], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)

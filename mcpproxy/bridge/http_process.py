@@ -21,13 +21,14 @@ _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.S
 
 @dataclass(frozen=True)
 class BridgeSettings:
-    """What the server does. ``host`` is the name or address that it listens on."""
+    """What the server does. ``host`` is the name or address to listen on; ``streams`` as in ``HttpApp``."""
 
     command: Sequence[str]
     host: str
     endpoint: str
     origins: Sequence[str]
     token: str
+    streams: bool
     limit: int
     idle_s: float
     grace_s: float
@@ -64,7 +65,7 @@ async def _serve(
     sessions = HttpSessions(make_process, stderr.say, settings.limit, settings.idle_s)
     guard = Guard(is_loopback(settings.host), [settings.host], settings.origins)
     origins = {origin.lower().rstrip("/") for origin in settings.origins}
-    app = HttpApp(sessions, settings.endpoint, guard, origins, settings.token)
+    app = HttpApp(sessions, settings.endpoint, guard, origins, settings.token, streams=settings.streams)
     server = CopiedServer(app, leg)
 
     def stop(number: int) -> None:

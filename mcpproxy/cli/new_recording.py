@@ -47,7 +47,12 @@ OPTIONS = (
         "the same for one rule, such as 'from:server tool:search* => delay 2s, nth 3'; may be given again",
     ),
     ("--fault-seed", "NUMBER", "decide by this seed which messages meet a fault (default: random)"),
-    ("--break", "FILTER", "hold matching messages for mcpproxy breakpoints; may be given again"),
+    (
+        "--break",
+        "FILTER",
+        "hold matching messages for mcpproxy breakpoints, also by what is wrong with them: rule:PROTO-*,"
+        " severity:error; may be given again",
+    ),
     ("--break-timeout", "DURATION", "how long a message is held (default: 60s)"),
     ("--break-then", "pass|drop|error", "what becomes of it then (default: pass)"),
     (

@@ -9,7 +9,8 @@ If a frame is kept, these are kept as well:
 - the frame that issued an identifier (a cursor, a request state, a task id, an ACP session id) which the
   frame uses;
 - the handshake of the session, or its ``server/discover``;
-- the frames that a recorded finding about the frame refers to.
+- the frames that a recorded finding about the frame refers to;
+- if it met a fault, what was given or answered in its place.
 
 Frames keep their numbers and times. The header marks the recording as partial, so that no rule draws a
 conclusion from a missing frame.
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from mcpproxy.errors import UsageError
+from mcpproxy.observer.two_views import CUT, KILLED
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
@@ -110,7 +112,8 @@ class _DependencyIndex:
         self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
         self._issued: Final[dict[tuple[str, str], int]] = {}  # (session, issued identifier) -> frame
         # Stream -> the last frame, if that frame is a piece of a message and not its end.
-        self._last_piece: Final[dict[tuple[int, Sender], int]] = {}
+        self._last_piece: Final[dict[tuple[int, Sender, bool], int]] = {}
+        self._faulted: Final[dict[int, int]] = {}  # number of a fault -> the last frame of it
         self._last_malformed: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():
             self._add(event)
@@ -138,6 +141,9 @@ class _DependencyIndex:
         node = self.frames[frame.seq] = _FrameNode(frame.sender, frame.exchange, session)
         if exchange := self.exchanges.get(frame.exchange):
             exchange.frames.append(frame.seq)
+        if frame.fault is not None:
+            self._bind(self._faulted.get(frame.fault.number, frame.seq), frame.seq)
+            self._faulted[frame.fault.number] = frame.seq
         if self._bind_pieces(frame):
             return
         if frame.event is not None and frame.event.name == "endpoint":
@@ -158,7 +164,7 @@ class _DependencyIndex:
 
     def _bind_pieces(self, frame: Frame) -> bool:
         """Make the pieces of a long message depend on each other; return whether the frame is a piece."""
-        stream = (frame.exchange, frame.sender)
+        stream = (frame.exchange, frame.sender, frame.by_proxy)
         previous_piece = self._last_piece.pop(stream, None)
         if previous_piece is not None:
             self._bind(previous_piece, frame.seq)
@@ -344,6 +350,8 @@ def _lines(
                 exchange = index.exchanges.get(record.exchange)
                 is_whole = exchange is not None and kept.issuperset(exchange.frames)
                 is_kept = record.exchange in exchanges and is_whole
+            case Note(what=what) if what in (CUT, KILLED):  # of a session on stdio
+                is_kept = True
             case Note() | Opaque():
                 is_kept = record.connection in connections
             case Finding():

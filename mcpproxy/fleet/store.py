@@ -1,7 +1,8 @@
-"""An object store as six calls: list, head, read, stream, create, and where it is.
+"""An object store as seven calls: list, head, read, stream, create, delete, and where it is.
 
 obstore is the layer below: one wheel without dependencies for S3, GCS, Azure and local folders, with writes
-that succeed only where nothing is. Objects are written once and never changed. Every failure is a
+that succeed only where nothing is. Objects are written once and never changed, and only files of tables that
+were left by a killed export are deleted. Every failure is a
 ``StoreError`` of one line, in which no credential can be: of what the store answered, only codes are shown.
 """
 
@@ -195,6 +196,18 @@ class Store:
                 if attempt == _TRIES or not isinstance(fault, StoreUnreachableError):
                     raise
         raise AssertionError("unreachable")
+
+    def delete(self, key: str) -> None:
+        """Delete an object, if it is there.
+
+        Raises:
+            StoreError: it cannot be deleted.
+        """
+        try:
+            with self._translated(key):
+                obstore.delete(self._store, key)
+        except NoSuchObjectError:
+            pass
 
     def _create(self, key: str, content: bytes | IO[bytes]) -> bool:
         if not isinstance(content, bytes):

@@ -25,6 +25,14 @@ class Places:
     key: str | None
     project: str | None
 
+    def chosen_hosts(self) -> list[Host]:
+        """Return the hosts that were named.
+
+        Raises:
+            UsageError: there is no such host.
+        """
+        return [_host(self.where, name) for name in self.hosts]
+
 
 def look(options: Places) -> Search:
     """Return what is in the files that the options name.
@@ -43,7 +51,7 @@ def look(options: Places) -> Search:
     project = os.path.abspath(options.project or paths.working_directory() or os.path.expanduser("~"))
     if not os.path.isdir(project):
         raise UsageError(options.project or project, "no such folder", NOT_WRITTEN)
-    return search(project, [_host(options.where, name) for name in options.hosts] or None)
+    return search(project, options.chosen_hosts() or None)
 
 
 def _levels(key: str) -> list[str]:

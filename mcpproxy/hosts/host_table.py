@@ -58,6 +58,8 @@ class Host:
     """Member of an entry -> what the user should know before such an entry is wrapped."""
     variables: tuple[str, ...]
     files: tuple[ServerFile, ...]
+    entry: tuple[tuple[str, object], ...] = ()
+    """Members that an entry needs besides its command."""
 
 
 @cache
@@ -185,6 +187,7 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         cautions=tuple(row.get("cautions", {}).items()),
         variables=tuple(row.get("variables", ())),
         files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),
+        entry=tuple(row.get("entry", {}).items()),
     )
 
 

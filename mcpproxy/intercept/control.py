@@ -24,6 +24,7 @@ Command: TypeAlias = dict[str, object]
 CONTROL_SUFFIX: Final = ".control"
 """What the name of the socket has behind that of the recording."""
 
+_UNFINISHED: Final = "~"
 _COMMAND_BYTES: Final = 32 << 20
 """The longest command: twice the longest message that is held."""
 _PAST: Final = {"resume": "resumed", "drop": "dropped", "edit": "edited", "error": "answered with an error"}
@@ -66,9 +67,11 @@ class Control:
         self._listener = socket.socket(socket.AF_UNIX)
         mask = os.umask(0o177)
         try:
-            with _Short(path) as name:
+            # It gets its name when it listens: who connects before is refused, and takes it for a left one.
+            with _Short(path + _UNFINISHED) as name:
                 self._listener.bind(name)
             self._listener.listen()
+            os.rename(path + _UNFINISHED, path)
         except OSError:
             self._listener.close()
             raise
@@ -255,6 +258,7 @@ def _facts(held: HeldMessage, now_ns: int) -> Command:
         "held_s": round((now_ns - held.since_ns) / 1e9, 3),
         "left_s": round(max(0, held.until_ns - now_ns) / 1e9, 3),
         "then": held.then,
+        "findings": [{"rule": found.rule, "message": found.message} for found in held.findings],
     }
 
 
@@ -333,7 +337,7 @@ def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
     except FileNotFoundError:
         fact = "this session holds nothing at breakpoints"
         raise UsageError(trace, fact, "start one with --break FILTER") from None
-    except TimeoutError:
+    except (TimeoutError, BlockingIOError):  # the second one: too many wait to be connected
         fact = "its session does not answer"
         raise NoAnswerError(trace, fact, "its process may be stopped; try again") from None
     except (OSError, ValueError) as error:

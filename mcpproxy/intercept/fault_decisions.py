@@ -13,7 +13,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.intercept.fault_actions import FROM_CLIENTS, FROM_SERVERS, WITHOUT_MESSAGE
 from mcpproxy.intercept.fault_rules import FaultRule, FaultRules
 from mcpproxy.intercept.message_facts import MessageFacts, passes
-from mcpproxy.session.frame import CLIENT, Sender
+from mcpproxy.session.frame import CLIENT, Finding, Sender
 
 
 @slotted(frozen=True)
@@ -27,6 +27,8 @@ class FaultDecision:
     rule: FaultRule
     occurrence: int
     _key: bytes
+    findings: tuple[Finding, ...] = ()
+    """What the judge has found in the message; empty if nothing judges before messages are forwarded."""
 
     def draw(self, purpose: str) -> float:
         """Return a number from 0 up to 1, which depends on ``purpose`` and on which message this is."""
@@ -74,7 +76,7 @@ class FaultDecider:
             key = _key(self.rules.seed, rule.name, session, sender, count.matched)
             if _is_chosen(rule, count.matched) and _number(key, "fires") * 100 < rule.percentage:
                 count.acted += 1
-                decision = FaultDecision(rule, count.matched, key)
+                decision = FaultDecision(rule, count.matched, key, messages[0].findings)
         return decision
 
 

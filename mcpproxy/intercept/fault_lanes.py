@@ -14,7 +14,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.framing.lines import Line, LineFramer
@@ -26,7 +26,7 @@ from mcpproxy.intercept.fault_rules import FaultRules
 from mcpproxy.intercept.held_messages import HeldMessage, Release, released
 from mcpproxy.intercept.message_facts import OpenRequests
 from mcpproxy.protocol.jsonrpc import Message, parse
-from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Sender, other
+from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Finding, Sender, other
 
 LIMIT_BYTES: Final = 16 << 20
 """The longest line that is held; and how many bytes may wait in a lane before nothing more is read for it."""
@@ -51,6 +51,23 @@ class LaneStep:
     data: bytes = b""
     fault: FaultMark | None = None
     ending: str = ""
+
+
+class JudgesLines(Protocol):
+    """What judges lines before rules decide about them; see ``live_judge``."""
+
+    def sent(
+        self,
+        sender: Sender,
+        raw: bytes,
+        at_ns: int,
+        message: Message | None = None,
+        *,
+        is_terminated: bool = True,
+        continues: bool = False,
+    ) -> tuple[Finding, ...]:
+        """Judge a line of ``sender``, or a piece of one, and return what was found."""
+        ...
 
 
 _Pieces: TypeAlias = tuple[tuple[int, bytes], ...]
@@ -115,6 +132,8 @@ class FaultLanes:
 
     def __init__(self, rules: FaultRules, say: Callable[[str], None], ask: Ask | None = None) -> None:
         self._ask = ask
+        self.judge: JudgesLines | None = None
+        """Set if a breakpoint asks for findings."""
         self._decider = FaultDecider(rules)
         self._requests = OpenRequests()
         self._lanes: Final[dict[Sender, _Lane]] = {CLIENT: _Lane(), SERVER: _Lane()}
@@ -219,17 +238,19 @@ class FaultLanes:
 
     def _lines(self, sender: Sender, lines: list[Line], now_ns: int) -> Iterator[LaneStep]:
         lane = self._lanes[sender]
-        for raw, _, is_terminated, continues in lines:
+        for raw, at_ns, is_terminated, continues in lines:
             line = raw + b"\n" if is_terminated else raw
             if continues or lane.in_pieces:
                 lane.in_pieces = continues
+                if self.judge is not None:
+                    self.judge.sent(sender, raw, at_ns, is_terminated=is_terminated, continues=continues)
                 if continues:
                     self._say_once(
                         f"a line over {LIMIT_BYTES >> 20} MiB passes, whatever the fault rules say"
                     )
                 run: _Run | None = partial(self._piece, sender, line, continues)
             else:
-                run = self._line(sender, raw, line)
+                run = self._line(sender, raw, line, at_ns)
             if run is not None and not lane.asked:
                 yield from run(now_ns)
             else:
@@ -291,13 +312,18 @@ class FaultLanes:
         for lane in self._lanes.values():
             yield from self._due_in(lane, now_ns)
 
-    def _line(self, sender: Sender, raw: bytes, line: bytes) -> _Run | None:
+    def _line(self, sender: Sender, raw: bytes, line: bytes, at_ns: int) -> _Run | None:
         """Decide about a line; return what to do with it, ``None`` if addons are asked about it."""
         decision = effect = message = None
         if not self._is_broken:
             try:
                 message = parse(raw)
-                decision = self._decider.decide(0, sender, self._requests.facts(sender, raw, message))
+                findings: tuple[Finding, ...] = ()
+                if self.judge is not None:
+                    is_terminated = len(line) > len(raw)
+                    findings = self.judge.sent(sender, raw, at_ns, message, is_terminated=is_terminated)
+                facts = self._requests.facts(sender, raw, message, findings)
+                decision = self._decider.decide(0, sender, facts)
                 effect = effect_of(decision, raw, message) if decision else None
             except Exception as fault:  # a bug in mcpproxy must not end the session
                 self._is_broken = True
@@ -326,7 +352,10 @@ class FaultLanes:
             self._flush(sender, lane.joined[0].rule, now_ns)
         yield LaneStep("withhold", sender, line, mark)
         if action.verb == "pause":
-            paused = HeldMessage(mark, sender, line, message, now_ns, now_ns + action.gap_ns, action.text)
+            until_ns = now_ns + action.gap_ns
+            paused = HeldMessage(
+                mark, sender, line, message, now_ns, until_ns, action.text, decision.findings
+            )
             lane.paused[mark.number] = paused
             lane.held_bytes += len(line)
             return

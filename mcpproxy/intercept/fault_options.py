@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mcpproxy.intercept.addons.addon_calls import MakeAddons
     from mcpproxy.intercept.http import FaultProxy
+    from mcpproxy.intercept.live_judge import LiveJudge, MakeLiveJudge
     from mcpproxy.intercept.stdio import FaultRelay
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.journal import Journal
@@ -73,14 +74,35 @@ def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
 
 
 def fault_proxy_factory(
-    rules: FaultRules, endpoint: str, trace: str, make_addons: "MakeAddons | None" = None
+    rules: FaultRules,
+    endpoint: str,
+    trace: str,
+    make_addons: "MakeAddons | None" = None,
+    rule_options: RuleOptions | None = None,
 ) -> "Callable[[Settings, socket.socket, Journal | None], FaultProxy]":
-    """Return a factory of the proxy before an HTTP server, with faults, which is recorded into ``trace``."""
+    """Return a factory of the proxy before an HTTP server, with faults, which is recorded into ``trace``.
+
+    ``rule_options`` say by which rules messages are judged for breakpoints on findings.
+    """
+    make_judge = judge_factory(rules, rule_options)
 
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "FaultProxy":
         from mcpproxy.intercept.http import FaultProxy
 
-        return FaultProxy(settings, listener, journal, rules, endpoint, trace, make_addons)
+        return FaultProxy(settings, listener, journal, rules, endpoint, trace, make_addons, make_judge)
+
+    return make
+
+
+def judge_factory(rules: FaultRules, rule_options: RuleOptions | None) -> "MakeLiveJudge | None":
+    """Return what makes the judge of messages before they pass; ``None`` if nothing asks for findings."""
+    if not rules.ask_for_findings:
+        return None
+
+    def make(say: "Callable[[str], None]") -> "LiveJudge":
+        from mcpproxy.intercept.live_judge import LiveJudge
+
+        return LiveJudge(rule_options or RuleOptions(), say)
 
     return make
 
@@ -99,13 +121,20 @@ def breakpoint_specs(filters: Sequence[str], timeout: str, then: str) -> list[st
 
 
 def fault_relay_factory(
-    rules: FaultRules, trace: str, make_addons: "MakeAddons | None" = None
+    rules: FaultRules,
+    trace: str,
+    make_addons: "MakeAddons | None" = None,
+    rule_options: RuleOptions | None = None,
 ) -> "Callable[[Journal | None, Signals, float, bool], FaultRelay]":
-    """Return a factory of the relay for a stdio session with faults, which is recorded into ``trace``."""
+    """Return a factory of the relay for a stdio session with faults, which is recorded into ``trace``.
+
+    ``rule_options`` are as for ``fault_proxy_factory``.
+    """
+    make_judge = judge_factory(rules, rule_options)
 
     def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "FaultRelay":
         from mcpproxy.intercept.stdio import FaultRelay
 
-        return FaultRelay(journal, signals, grace_s, quiet, rules, trace, make_addons)
+        return FaultRelay(journal, signals, grace_s, quiet, rules, trace, make_addons, make_judge)
 
     return make

@@ -10,7 +10,7 @@ from mcpproxy.intercept.fault_rules import FaultRules
 from mcpproxy.intercept.http_enforcer import FaultEnforcer
 from mcpproxy.intercept.message_facts import OpenRequests
 from mcpproxy.session.exchanges import SESSION
-from mcpproxy.session.frame import CLIENT, Frame, RequestHead, Sender
+from mcpproxy.session.frame import CLIENT, Finding, Frame, RequestHead, Sender
 
 _STDIO: Final = 0
 
@@ -36,6 +36,7 @@ class FaultPlanner:
 
     def __init__(self, rules: FaultRules) -> None:
         self._rules = rules
+        self._findings: dict[int, tuple[Finding, ...]] = {}
         self._over_stdio = FaultDecider(rules)
         self._over_http = FaultEnforcer(rules)
         self._requests: dict[str, OpenRequests] = {}
@@ -48,13 +49,25 @@ class FaultPlanner:
         matched = self._over_stdio.matched | self._over_http.matched
         return [rule.name for rule in self._rules.rules if rule.name not in matched]
 
-    def plan(self, events: Iterable[object]) -> Iterator[PlannedFault]:
-        """Yield what would happen to each of ``events``, in order. What mcpproxy itself sent is left out."""
+    def plan(self, events: Iterable[object], findings: Iterable[Finding] = ()) -> Iterator[PlannedFault]:
+        """Yield what would happen to each of ``events``, in order. What mcpproxy itself sent is left out.
+
+        ``findings`` are those of the recording, for breakpoints that ask for them.
+        """
+        for finding in findings:
+            self._findings[finding.frame] = (*self._findings.get(finding.frame, ()), finding)
+        self._over_http.found = self._found
         for event in events:
             if isinstance(event, RequestHead) and not event.by_proxy:
                 yield from self._head(event)
             elif isinstance(event, Frame) and not (event.by_proxy or event.continues) and event.raw:
                 yield from self._frame(event)
+
+    def _found(self, event: object) -> tuple[Finding, ...]:
+        """Return what the recording says is wrong with a frame."""
+        if not isinstance(event, Frame):
+            return ()
+        return tuple(each for each in self._findings.get(event.seq, ()) if each.blame == event.sender)
 
     def _head(self, head: RequestHead) -> Iterator[PlannedFault]:
         names = [value for name, value in head.headers if name.lower() == SESSION]
@@ -67,7 +80,7 @@ class FaultPlanner:
     def _frame(self, frame: Frame) -> Iterator[PlannedFault]:
         session = self._sessions.get(frame.exchange, "")
         requests = self._requests.setdefault(session, OpenRequests())
-        facts = requests.facts(frame.sender, frame.raw, frame.message)
+        facts = requests.facts(frame.sender, frame.raw, frame.message, self._found(frame))
         if not frame.exchange:
             decision = self._over_stdio.decide(_STDIO, frame.sender, facts)
         elif frame.sender == CLIENT:
@@ -76,7 +89,7 @@ class FaultPlanner:
             self._over_http.judge(frame)
             decision = self._over_http.verdict.decision if self._over_http.verdict else None
         else:
-            decision = self._over_http.decide_answer(session, frame.raw)
+            decision = self._over_http.decide_answer(session, frame.raw, self._found(frame))
         if decision is not None:
             fits = effect_of(decision, frame.raw, frame.message) is not None
             what = " ".join(filter(None, (facts[0].method, facts[0].target))) if facts else ""

@@ -30,11 +30,13 @@ from mcpproxy.intercept.fault_actions import (
     read_action,
 )
 from mcpproxy.intercept.fault_sets import names, path_of
+from mcpproxy.intercept.message_facts import FINDING_KEYS
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.view.filter import Filter, FilterError, Key, parse_filter
 
 MATCHABLE: Final[tuple[Key, ...]] = (
     "from", "kind", "method", "tool", "prompt", "resource", "target", "id", "status", "code", "bytes", "text",
+    "rule", "severity",
 )  # fmt: skip
 """What a filter may ask of one message. The other keys of ``show`` are about a whole call."""
 
@@ -67,6 +69,11 @@ class FaultRule:
     on: str = ""
     """The only transport on which it acts; empty for both."""
 
+    @property
+    def asks_for_findings(self) -> bool:
+        """Whether messages have to be judged before it is known if they match."""
+        return any(term.key in FINDING_KEYS for term in self.match.terms)
+
 
 @slotted(frozen=True)
 class FaultRules:
@@ -77,6 +84,11 @@ class FaultRules:
     digest: str
     addons: tuple[str, ...] = ()
     """The files or names of the addons."""
+
+    @property
+    def ask_for_findings(self) -> bool:
+        """Whether messages have to be judged before they are forwarded."""
+        return any(rule.asks_for_findings for rule in self.rules)
 
     @property
     def summary(self) -> str:
@@ -344,8 +356,11 @@ def _says(rule: FaultRule, key: str, word: str) -> bool:
 
 
 def _refuse_unfit(rule: FaultRule, transport: str) -> None:
-    """Refuse what a transport does not have."""
+    """Refuse what a transport does not have, and faults that wait for the judge."""
     action = rule.action
+    if rule.asks_for_findings and action.verb != "pause":
+        fact = f"rule {rule.name}: rule: and severity: are for breakpoints, and {action.verb} is none"
+        raise FaultRuleError(fact, "match something else, or hold it: --break 'rule:PROTO-*'", "faults")
     what = f"{action.verb} {action.text}" if action.verb == "disconnect" else action.verb
     if transport == "stdio":
         is_unfit = action.verb in ONLY_HTTP or what == "disconnect reset"

@@ -7,7 +7,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_effects import error_effect
 from mcpproxy.protocol.jsonrpc import Message
-from mcpproxy.session.frame import FaultMark, Sender
+from mcpproxy.session.frame import FaultMark, Finding, Sender
 
 _INTERNAL_ERROR: Final = FaultAction("error", text="Internal error")
 
@@ -17,6 +17,7 @@ class HeldMessage:
     """A message that is held until somebody releases it, or until ``until_ns``.
 
     ``then`` says how it is released at that time. ``raw`` are its bytes, on stdio with the line feed.
+    ``findings`` are what was found in it, if the session judges messages before it forwards them.
     """
 
     mark: FaultMark
@@ -26,6 +27,7 @@ class HeldMessage:
     since_ns: int
     until_ns: int
     then: str
+    findings: tuple[Finding, ...] = ()
 
 
 @slotted(frozen=True)

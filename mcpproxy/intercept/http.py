@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from mcpproxy.intercept.addons.addon_calls import MakeAddons
     from mcpproxy.intercept.control import Command, Control
     from mcpproxy.intercept.fault_rules import FaultRules
+    from mcpproxy.intercept.live_exchanges import LiveExchanges
+    from mcpproxy.intercept.live_judge import MakeLiveJudge
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.journal import Journal
 
@@ -42,6 +44,7 @@ class FaultProxy(SharedByTunnels):
         endpoint: str,
         trace: str = "",
         make_addons: MakeAddons | None = None,
+        make_judge: MakeLiveJudge | None = None,
     ) -> None:
         self.faults = FaultEnforcer(rules)
         super().__init__(settings, listener, journal, self.faults, endpoint)
@@ -52,6 +55,14 @@ class FaultProxy(SharedByTunnels):
         if self.addons is not None:
             self.addons.attach(self._watch, self.loop.forget)
             self.faults.wants, self.faults.on_deleted = self.addons.wants, self.addons.close_session
+        self.live: LiveExchanges | None = None
+        self._read_ahead: set[int] = set()
+        """The connections on which what the server sends is judged when it is read."""
+        if make_judge is not None:
+            from mcpproxy.intercept.live_exchanges import LiveExchanges
+
+            self.live = LiveExchanges(make_judge(self.stderr_log.say), endpoint)
+            self.faults.found = self.live.sent
         self._control: Control | None = None
         if any(rule.action.verb == "pause" for rule in rules.rules):
             self._control = listen(
@@ -88,7 +99,30 @@ class FaultProxy(SharedByTunnels):
         super().judge(data, at_ns, number)
         return self.faults.response
 
+    def judge_answer(self, data: bytes, at_ns: int, number: int) -> None:
+        """Judge bytes of a server that were read, if a breakpoint asks for findings."""
+        if self.live is not None:
+            self._read_ahead.add(number)
+            super()._judge_record(journals.SERVER, at_ns, data, number)
+
+    def stop_judging_answers(self, number: int) -> None:
+        """Judge what the server of a connection sends when it is recorded, because it passes in any case."""
+        self._read_ahead.discard(number)
+
+    def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
+        if kind == journals.SERVER and number in self._read_ahead:
+            return None  # ``judge_answer`` had it
+        if kind == journals.SERVER_EOF:
+            self._read_ahead.discard(number)
+        return super()._judge_record(kind, at_ns, payload, number)
+
     def _record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+        is_journaled = payload is self._journaled_payload
+        self._record_and_judge(kind, at_ns, payload, number)
+        if self.live is not None and number and not is_journaled:
+            self.live.recorded(kind, at_ns, payload, number)
+
+    def _record_and_judge(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
         if kind not in _ALTERED and kind not in _GIVEN:
             super()._record(kind, at_ns, payload, number)
             return

@@ -6,7 +6,6 @@ from dataclasses import replace
 from mcpproxy.framing.bodies import Chunked, Length
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, outcome_of
-from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
 from mcpproxy.intercept.http_answer_steps import (
@@ -78,7 +77,11 @@ class AnswerFaults:
             def go_on(new: bytes | None) -> list[AnswerStep]:
                 return [AnswerStep("end", fault=fault)] if new is None else given_body(fault, head, new)
 
-            return [*steps, AnswerStep("hold", fault=fault, content=content, action=action, go_on=go_on)]
+            findings = decision.findings
+            hold = AnswerStep(
+                "hold", fault=fault, content=content, action=action, findings=findings, go_on=go_on
+            )
+            return [*steps, hold]
         if delay_ns := delay_of(decision, len(content)):
             steps.append(AnswerStep("wait", delay_ns=delay_ns))
         if action.verb in ("drop", "disconnect"):
@@ -196,7 +199,7 @@ class AnswerFaults:
         All of it waits until the last of them is released, because only then its length is known.
         """
         held = [
-            (index, met[0].rule.action, self.mark_of(met[0]))
+            (index, met[0], self.mark_of(met[0]))
             for index, met in enumerate(decided)
             if met is not None and met[0].rule.action.verb == "pause"
         ]
@@ -213,7 +216,7 @@ class AnswerFaults:
                 steps = [AnswerStep("give", head, fault, head, "head", has_more=True)]
                 steps += [AnswerStep("give", event, fault, event, "event", has_more=True) for event in given]
                 return [*steps[:-1], replace(steps[-1], has_more=False)]
-            index, action, mark = held.pop(0)
+            index, decision, mark = held.pop(0)
             block = blocks[index]
 
             def go_on(new: bytes | None) -> list[AnswerStep]:
@@ -221,7 +224,7 @@ class AnswerFaults:
                     events[index] = [] if new is None else [with_data(block, new)]
                 return hold_next()
 
-            return [_hold(mark, block, action, go_on)]
+            return [_hold(mark, block, decision, go_on)]
 
         return [AnswerStep("alter", raw, fault, has_more=True), *hold_next()]
 
@@ -279,7 +282,7 @@ class AnswerFaults:
                 given = AnswerStep("give", coded(answer.body, event), fault, event, "event")
                 return [] if new is None else [given]
 
-            yield _hold(fault, block, action, go_on)
+            yield _hold(fault, block, decision, go_on)
             return
         if delay_ns := delay_of(decision, len(block.raw)):
             yield AnswerStep("wait", delay_ns=delay_ns)
@@ -306,7 +309,9 @@ def _cut(decision: FaultDecision, raw: bytes) -> int:
 def _hold(
     fault: FaultMark,
     block: SseBlock,
-    action: FaultAction,
+    decision: FaultDecision,
     go_on: Callable[[bytes | None], list[AnswerStep]],
 ) -> AnswerStep:
-    return AnswerStep("hold", fault=fault, content=block.data or b"", action=action, go_on=go_on)
+    action, findings = decision.rule.action, decision.findings
+    content = block.data or b""
+    return AnswerStep("hold", fault=fault, content=content, action=action, findings=findings, go_on=go_on)

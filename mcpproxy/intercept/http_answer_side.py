@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from mcpproxy.intercept.addons.addon_calls import AddonCalls
     from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
+    from mcpproxy.intercept.fault_decisions import FaultDecision
     from mcpproxy.intercept.held_messages import HeldMessages, Released
     from mcpproxy.intercept.http_answer_steps import AnswerStep
     from mcpproxy.intercept.http_enforcer import FaultEnforcer
+    from mcpproxy.intercept.live_exchanges import LiveExchanges
     from mcpproxy.relay.http.dial import Sock
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.socket import TunnelSocket
@@ -37,6 +39,15 @@ class SharedByTunnels(EnforcingProxy):
     faults: FaultEnforcer
     held: HeldMessages
     addons: AddonCalls | None
+    live: LiveExchanges | None
+
+    def judge_answer(self, data: bytes, at_ns: int, number: int) -> None:
+        """Judge bytes of a server that were read, if a breakpoint asks for findings."""
+        raise NotImplementedError
+
+    def stop_judging_answers(self, number: int) -> None:
+        """Judge what the server of a connection sends when it is recorded, because it passes in any case."""
+        raise NotImplementedError
 
 
 class AnsweringTunnel(EnforcingTunnel):
@@ -66,8 +77,13 @@ class AnsweringTunnel(EnforcingTunnel):
         super().__init__(proxy, sock, peer)
 
     def _new_reader(self) -> AnswerReader:
-        faults = self._faults
-        return AnswerReader(AnswerFaults(faults.decide_answer, faults.mark, faults.asks), faults.on_bug)
+        faults, live = self._faults, self._fault_proxy.live
+
+        def decide(session: str, content: bytes) -> FaultDecision | None:
+            findings = live.found(self._records.number, content) if live is not None else ()
+            return faults.decide_answer(session, content, findings)
+
+        return AnswerReader(AnswerFaults(decide, faults.mark, faults.asks), faults.on_bug)
 
     def _hold(self, held: HeldMessage, go_on: Callable[[Released], None]) -> None:
         self._held_numbers.add(held.mark.number)
@@ -83,6 +99,7 @@ class AnsweringTunnel(EnforcingTunnel):
         if self._upgrade is not None:
             self._answers.is_done = True  # the requests after it pass as well
         if self._answers.is_done:
+            self._fault_proxy.stop_judging_answers(self._records.number)
             super()._on_upstream(events)
             return
         if upstream is None or (events != READ and not self._handle_other_events(upstream, events)):
@@ -100,6 +117,7 @@ class AnsweringTunnel(EnforcingTunnel):
             self._ended_upstream = upstream
         else:
             self._requests.upstream_reads += 1
+            self._fault_proxy.judge_answer(data, now, self._records.number)
             self._steps += self._answers.feed(data, now)
         self._run_steps()
 
@@ -148,9 +166,10 @@ class AnsweringTunnel(EnforcingTunnel):
 
         self._is_answer_delayed = True
         self._watch()
-        until_ns = now + action.gap_ns
+        message, until_ns = parse(step.content), now + action.gap_ns
         self._hold(
-            HeldMessage(fault, SERVER, step.content, parse(step.content), now, until_ns, action.text), go_on
+            HeldMessage(fault, SERVER, step.content, message, now, until_ns, action.text, step.findings),
+            go_on,
         )
 
     def _ask_about_answer(self, step: AnswerStep) -> None:

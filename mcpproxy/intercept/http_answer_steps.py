@@ -9,7 +9,7 @@ from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_decisions import FaultDecision
-from mcpproxy.session.frame import FaultMark
+from mcpproxy.session.frame import FaultMark, Finding
 
 LIMIT_BYTES: Final = 16 << 20
 """The longest body or event that is held."""
@@ -26,11 +26,11 @@ class AnswerStep:
 
     ``pass``: forward ``data`` as it is. ``alter``: only record ``data``, which the server sent. ``give``:
     send ``data`` to the client; ``content`` is what is recorded, a ``head``, ``body`` or ``event`` as
-    ``part`` says. ``wait``: so many nanoseconds. ``hold``: until the message ``content`` is released, as
-    ``action`` says; ``go_on`` returns the steps for what is given then, ``None`` for nothing. ``ask``: call
-    ``hook`` of the addons for the message ``content`` in the bytes ``data``; ``answered`` returns the steps
-    for what they say. ``end``: close the connection, with a reset if ``is_reset``. ``has_more`` says that
-    something follows with the same ``fault``.
+    ``part`` says. ``wait``: so many nanoseconds. ``hold``: until the message ``content``, in which
+    ``findings`` were found, is released, as ``action`` says; ``go_on`` returns the steps for what is given
+    then, ``None`` for nothing. ``ask``: call ``hook`` of the addons for the message ``content`` in the bytes
+    ``data``; ``answered`` returns the steps for what they say. ``end``: close the connection, with a reset if
+    ``is_reset``. ``has_more`` says that something follows with the same ``fault``.
     """
 
     kind: StepKind
@@ -42,6 +42,7 @@ class AnswerStep:
     has_more: bool = False
     is_reset: bool = False
     action: FaultAction | None = None
+    findings: tuple[Finding, ...] = ()
     go_on: "Callable[[bytes | None], list[AnswerStep]] | None" = None
     hook: str = ""
     session: str = ""

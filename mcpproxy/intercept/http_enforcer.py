@@ -15,7 +15,7 @@ from mcpproxy.intercept.fault_effects import effect_of
 from mcpproxy.intercept.fault_rules import FaultRules
 from mcpproxy.intercept.message_facts import MessageFacts, OpenRequests
 from mcpproxy.protocol.jsonrpc import Message, parse
-from mcpproxy.session.frame import CLIENT, SERVER, Event, FaultMark, Frame, RequestHead
+from mcpproxy.session.frame import CLIENT, SERVER, Event, FaultMark, Finding, Frame, RequestHead
 
 _ANSWERED: Final = ("error", "status", "lose-session", "expire-token")
 _ENDED: Final = ("drop", "disconnect")
@@ -66,6 +66,8 @@ class FaultEnforcer(Enforcer):
         """Writes a line to stderr."""
         self.wants: Callable[[str], bool] = _never
         """Whether an addon has a hook for this kind of message."""
+        self.found: Callable[[Event], tuple[Finding, ...]] = _nothing
+        """Judges an event, and returns what is wrong with it."""
         self.on_deleted: Callable[[str], None] = _ignore
         """Called with the id of a session that a client ends."""
         self._decider = FaultDecider(rules, ANSWERS_OVER_HTTP)
@@ -103,6 +105,7 @@ class FaultEnforcer(Enforcer):
 
     def observe(self, event: Event) -> None:
         """Take an event that is no message of a client; the head of a request names its session."""
+        self.found(event)
         if not isinstance(event, RequestHead) or event.by_proxy:
             return
         self.verdict = self.asked = None
@@ -129,10 +132,11 @@ class FaultEnforcer(Enforcer):
 
     def judge(self, event: Event) -> RefusalResponse | None:
         """Return a refusal if something meets the request in ``event``; ``verdict`` says what."""
+        findings = self.found(event)
         if not isinstance(event, Frame) or event.continues or self.verdict is not None:
             return None
         session = self._session(self._name)
-        facts = session.requests.facts(event.sender, event.raw, event.message)
+        facts = session.requests.facts(event.sender, event.raw, event.message, findings)
         decision = self._decider.decide(session.number, event.sender, facts)
         if decision is None or (effect := effect_of(decision, event.raw, event.message)) is None:
             kind = addon_kind(event.message)
@@ -150,10 +154,15 @@ class FaultEnforcer(Enforcer):
         self.verdict = FaultVerdict(decision, event.raw, effect.answer or b"", is_altered)
         return self.response
 
-    def decide_answer(self, session: str, content: bytes) -> FaultDecision | None:
-        """Return the rule that acts on a message of a server, in an answer to a request of ``session``."""
+    def decide_answer(
+        self, session: str, content: bytes, findings: tuple[Finding, ...] = ()
+    ) -> FaultDecision | None:
+        """Return the rule that acts on a message of a server, in an answer to a request of ``session``.
+
+        ``findings`` are what is wrong with the message.
+        """
         known = self._session(session)
-        facts = known.requests.facts(SERVER, content, parse(content))
+        facts = known.requests.facts(SERVER, content, parse(content), findings)
         return self._decider.decide(known.number, SERVER, facts)
 
     def asks(self, message: Message) -> str | None:
@@ -174,6 +183,12 @@ class FaultEnforcer(Enforcer):
 def _ignore(text: str) -> None:
     """Used until there is something that it concerns."""
     del text
+
+
+def _nothing(event: Event) -> tuple[Finding, ...]:
+    """Used where nothing is judged."""
+    del event
+    return ()
 
 
 def _never(kind: str) -> bool:

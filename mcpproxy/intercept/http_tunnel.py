@@ -128,7 +128,14 @@ class FaultTunnel(AnsweringTunnel):
         self._watch()
         self._hold(
             HeldMessage(
-                fault, CLIENT, met.content, parse(met.content), now, now + action.gap_ns, action.text
+                fault,
+                CLIENT,
+                met.content,
+                parse(met.content),
+                since_ns=now,
+                until_ns=now + action.gap_ns,
+                then=action.text,
+                findings=decision.findings,
             ),
             go_on,
         )

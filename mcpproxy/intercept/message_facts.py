@@ -20,13 +20,16 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.session.frame import Sender, other
+from mcpproxy.session.frame import Finding, Sender, other
 from mcpproxy.view.calls import Outcome
-from mcpproxy.view.filter import STATUS, Filter, Term
+from mcpproxy.view.filter import STATUS, Filter, Key, Term
 from mcpproxy.view.index.columns import TARGETS
 
 _MOST_OPEN: Final = 10_000
 """How many requests of one peer are remembered; the oldest is forgotten first."""
+
+FINDING_KEYS: Final[frozenset[Key]] = frozenset({"rule", "severity"})
+"""What a filter asks of a finding."""
 
 _METHODS_WITH: Final = {"tool": ("tools/call",), "prompt": ("prompts/get",)}
 """Key of a filter -> the methods whose target it is about; of ``resource`` all of ``resources/``."""
@@ -34,7 +37,11 @@ _METHODS_WITH: Final = {"tool": ("tools/call",), "prompt": ("prompts/get",)}
 
 @slotted()
 class MessageFacts:
-    """One message as a filter sees it. ``raw`` are the bytes of the whole frame, for a batch of all of it."""
+    """One message as a filter sees it. ``raw`` are the bytes of the whole frame, for a batch of all of it.
+
+    ``findings`` blame the sender of the frame for something in it; they are known only to a session that
+    judges before it forwards (``live_judge``).
+    """
 
     sender: Sender
     kind: str
@@ -44,6 +51,7 @@ class MessageFacts:
     id: JSON = None
     outcome: Outcome = Outcome.NONE
     code: int | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 @slotted()
@@ -54,10 +62,15 @@ class OpenRequests:
         default_factory=lambda: {"client": {}, "server": {}}
     )
 
-    def facts(self, sender: Sender, raw: bytes, message: Message) -> list[MessageFacts]:
+    def facts(
+        self, sender: Sender, raw: bytes, message: Message, findings: tuple[Finding, ...] = ()
+    ) -> list[MessageFacts]:
         """Return the facts of a frame's message, of a batch those of each message in it."""
         singles = message.items if isinstance(message, Batch) else (message,)
-        return [self._single(sender, raw, single) for single in singles]
+        found = [self._single(sender, raw, single) for single in singles]
+        for facts in found if findings else ():
+            facts.findings = findings
+        return found
 
     def _single(self, sender: Sender, raw: bytes, message: Single) -> MessageFacts:
         match message:
@@ -95,8 +108,22 @@ def _outcome(message: Response | ErrorResponse) -> tuple[Outcome, int | None]:
 
 
 def passes(wanted: Filter, facts: MessageFacts) -> bool:
-    """Whether a message passes a filter, whose keys are all of ``fault_rules.MATCHABLE``."""
-    return all(_holds(term, facts) != term.negated for term in wanted.terms)
+    """Whether a message passes a filter, whose keys are all of ``fault_rules.MATCHABLE``.
+
+    If the filter asks for findings, one of the message's has to pass everything that is asked of findings.
+    """
+    asked = [term for term in wanted.terms if term.key in FINDING_KEYS]
+    if asked and not any(_is_found(asked, finding) for finding in facts.findings):
+        return False
+    return all(_holds(term, facts) != term.negated for term in wanted.terms if term.key not in FINDING_KEYS)
+
+
+def _is_found(asked: list[Term], finding: Finding) -> bool:
+    return all(
+        (term.matches(finding.rule) if term.key == "rule" else finding.severity in term.values)
+        != term.negated
+        for term in asked
+    )
 
 
 def _holds(term: Term, facts: MessageFacts) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcpproxy.intercept.control import Control
     from mcpproxy.intercept.fault_rules import FaultRules
     from mcpproxy.intercept.held_messages import Release
+    from mcpproxy.intercept.live_judge import LiveLines, MakeLiveJudge
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.signals import Signals
     from mcpproxy.relay.stdio.sinks import RelaySource, Sink
@@ -56,8 +57,11 @@ class FaultRelay(Relay):
         rules: FaultRules,
         trace: str = "",
         make_addons: MakeAddons | None = None,
+        make_judge: MakeLiveJudge | None = None,
     ) -> None:
         super().__init__(journal, signals, grace_s, quiet)
+        self._make_judge = make_judge
+        self._judge: LiveLines | None = None
         self._control: Control | None = None
         if any(rule.action.verb == "pause" for rule in rules.rules):
             self._listen(trace)
@@ -70,6 +74,14 @@ class FaultRelay(Relay):
         """The steps of each sink that wait until it has room, each with the time of its line."""
         self._unread: list[RelaySource] = []
         """The streams that are not read because their lane is full, or has to be emptied at their end."""
+
+    def open_crash_buffer(self) -> None:
+        """Open the crash buffer, and make the judge, while the new process of the server loads."""
+        super().open_crash_buffer()
+        if self._make_judge is not None:
+            from mcpproxy.intercept.live_judge import LiveLines
+
+            self._lanes.judge = self._judge = LiveLines(self._make_judge(self.say))
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         sender = _SENDERS.get(kind)
@@ -100,6 +112,8 @@ class FaultRelay(Relay):
                 queue.append((LaneStep("pass", sender, data[start : start + CHUNK_BYTES]), at_ns))
 
         for step in steps:
+            if self._judge is not None:
+                self._judge.done(step, at_ns)
             if step.kind == "pass":
                 passing.append(step.data)
             else:
@@ -233,6 +247,8 @@ class FaultRelay(Relay):
     def _run_steps(self, steps: Iterable[LaneStep], now_ns: int) -> None:
         """Do steps that no line has brought."""
         for step in steps:
+            if self._judge is not None:
+                self._judge.done(step, now_ns)
             sink = self._sink_of(step.sender)
             self._queues.setdefault(sink, deque()).append((step, now_ns))
             self._run_or_pause(sink)
@@ -289,6 +305,8 @@ class FaultRelay(Relay):
             if self._lanes.is_waiting(sender):  # ... or when the lane is empty
                 self._stop_reading(source)
                 return
+            if self._judge is not None:
+                self._judge.ended(sender, now_ns)
         super()._on_end(source, now_ns)
 
     def _on_broken(self, sink: Sink) -> None:

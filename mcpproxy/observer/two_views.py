@@ -75,24 +75,24 @@ class TwoViews:
         if isinstance(event, Frame) and event.fault is not None:
             if event.by_proxy:  # what the receiver was given; the sender knows nothing of it
                 return self._observe_given(event)
-            return self._observe(event.sender, _as_sent(event))
+            return self.observe_as(event.sender, _as_sent(event))
         if isinstance(event, RequestHead | ResponseHead) and event.fault is not None:
             sender: Sender = CLIENT if isinstance(event, RequestHead) else SERVER
             peer = other(sender) if event.by_proxy else sender
-            return self._observe(peer, replace(event, by_proxy=False, fault=None))
+            return self.observe_as(peer, replace(event, by_proxy=False, fault=None))
         if isinstance(event, Note) and event.what == CUT:
             self._ended_by_us = True
-            return self._observe(CLIENT, Eof(SERVER, event.observed_at_ns)) + self._observe(
+            return self.observe_as(CLIENT, Eof(SERVER, event.observed_at_ns)) + self.observe_as(
                 SERVER, Eof(CLIENT, event.observed_at_ns)
             )
         if isinstance(event, Note) and event.what == KILLED:
             self._ended_by_us = True
-            return self._observe(SERVER, Signal("SIGTERM", event.observed_at_ns))
+            return self.observe_as(SERVER, Signal("SIGTERM", event.observed_at_ns))
         if isinstance(event, Close) and self._ended_by_us:
             # How the server ended is not the client's doing: to it, the recording stops here.
-            client = self._observe(CLIENT, Close("cut", observed_at_ns=event.observed_at_ns))
-            return client + self._observe(SERVER, event)
-        return self._observe(CLIENT, event) + self._observe(SERVER, event)
+            client = self.observe_as(CLIENT, Close("cut", observed_at_ns=event.observed_at_ns))
+            return client + self.observe_as(SERVER, event)
+        return self.observe_as(CLIENT, event) + self.observe_as(SERVER, event)
 
     def _observe_given(self, frame: Frame) -> list[Finding]:
         """Judge what the receiver was given for a peer's message; pieces of a line as one line."""
@@ -102,10 +102,13 @@ class TwoViews:
             return []
         given = _as_sent(frame, b"".join((*pieces, frame.raw)))
         pieces.clear()
-        return self._observe(other(frame.sender), given)
+        return self.observe_as(other(frame.sender), given)
 
-    def _observe(self, peer: Sender, event: Event) -> list[Finding]:
-        """Judge an event in the view of ``peer``; return the findings that blame this peer."""
+    def observe_as(self, peer: Sender, event: Event) -> list[Finding]:
+        """Judge an event that only ``peer`` saw, and return the findings that blame this peer.
+
+        The event says nothing of faults.
+        """
         return [finding for finding in self._views[peer].observe(event) if _counts(finding.blame, peer)]
 
 

@@ -53,6 +53,9 @@ class SpawnedRecorder:
         assert self._process.stderr is not None
         self._stdin: Final = self._process.stdin
         self.notes: Final = self._process.stderr.fileno()
+        # Nothing here waits for the recorder. Without an exit code, Popen would ask Windows for one while the
+        # interpreter ends, by a handle that may be closed by then, and write a traceback to stderr.
+        self._process.returncode = 0
         self._has_news = threading.Event()
         self._last: bytes | None = None
         threading.Thread(target=self._write, daemon=True).start()

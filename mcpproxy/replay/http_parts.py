@@ -20,12 +20,16 @@ _NOT_REPLAYED: Final = frozenset(
 
 
 def headers_of(exchange: Exchange | None) -> dict[str, str]:
-    """Return the recorded response headers that can be replayed, with their names in lower case."""
+    """Return the recorded response headers that can be replayed, with their names in lower case.
+
+    A challenge is replayed only if it is a fault's.
+    """
     recorded = exchange.headers if exchange else ()
+    left_out = _NOT_REPLAYED - {"www-authenticate"} if exchange and exchange.is_altered else _NOT_REPLAYED
     return {
         name.lower(): value
         for name, value in recorded
-        if name.lower() not in _NOT_REPLAYED and "masked(" not in value
+        if name.lower() not in left_out and "masked(" not in value
     }
 
 

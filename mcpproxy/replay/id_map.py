@@ -65,7 +65,7 @@ class IdMap:
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
         # ``spliced`` replaces only what the message has: no notification gets an id that it did not have.
-        if live is not None and self.answers(entry, live):
+        if live is not None and (self.answers(entry, live) or _is_again(entry, live)):
             return self.answer(entry, live)
         match entry.message:
             case Request(id=id) if id is not None:
@@ -89,6 +89,11 @@ class IdMap:
         new_id = f"{id}-{self._new_ids}"
         self._open_server_requests[str, new_id] = entry
         return spliced(entry.raw, {ID: raw_json.written(new_id)})
+
+
+def _is_again(entry: SessionMessage, live: LiveMessage) -> bool:
+    """Whether ``entry`` answers the recorded request of ``live`` once more, as only a fault makes it."""
+    return live.recorded is not None and entry.answers == live.recorded.index
 
 
 def request_id(params: "JSON | Absent") -> TypedId | None:

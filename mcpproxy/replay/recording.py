@@ -22,6 +22,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.protocol.raw_json import elements
+from mcpproxy.replay.delivered import seen_by
 from mcpproxy.session.frame import (
     Eof,
     Event,
@@ -76,7 +77,8 @@ class Exchange:
     """One HTTP exchange of a session.
 
     ``opened`` says how many messages the session had before the request, and ``ended`` how many it had when
-    the exchange ended. ``status`` is 0 until there is a response.
+    the exchange ended. ``status`` is 0 until there is a response. ``is_altered``: the response met a fault,
+    or is mcpproxy's own.
     """
 
     number: int
@@ -86,6 +88,12 @@ class Exchange:
     headers: Headers = ()
     ended: int | None = None
     end: ExchangeEnd | None = None
+    is_altered: bool = False
+
+    @property
+    def is_cut_by_proxy(self) -> bool:
+        """Whether mcpproxy closed the connection before the response was complete."""
+        return self.end is not None and self.end.cut and self.end.by == "proxy"
 
     @property
     def is_stream(self) -> bool:
@@ -155,27 +163,30 @@ class LoadedTrace:
         return self.header.transport
 
 
-def load(path: str | os.PathLike[str]) -> LoadedTrace:
-    """Read a trace for replay.
+def load(path: str | os.PathLike[str], peer: Sender | None = None) -> LoadedTrace:
+    """Read a trace for replay; with ``peer`` as ``from_trace``.
 
     Raises:
         TraceError: there is no trace at ``path``, or it cannot be read.
     """
-    return from_trace(open_trace(path))
+    return from_trace(open_trace(path), peer=peer)
 
 
 def from_trace(
-    trace: Trace, masked: Callable[[Event | Finding], Event | Finding] | None = None
+    trace: Trace,
+    masked: Callable[[Event | Finding], Event | Finding] | None = None,
+    peer: Sender | None = None,
 ) -> LoadedTrace:
     """Return the sessions of an open trace, as ``load`` does for a path.
 
-    ``masked`` returns an event with the values masked that the caller must not see.
+    ``masked`` returns an event with the values masked that the caller must not see. If messages met faults,
+    the sessions have what each peer sent, or with ``peer`` what this peer sent and was given.
     """
     session_names = {
         exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges
     }
     reader = _SessionReader(session_names)
-    for event in trace.events():
+    for event in trace.events() if peer is None else seen_by(peer, trace):
         reader.add(masked(event) if masked else event)
     notes = [*trace.notes, *reader.notes()]
     sessions = [session for session in reader.sessions.values() if session.messages or session.exchanges]
@@ -223,6 +234,7 @@ class _SessionReader:
             case ResponseHead() if event.status >= 200 and not event.by_proxy:
                 if exchange := self._session(event.exchange).exchanges.get(event.exchange):
                     exchange.status, exchange.headers = event.status, event.headers
+                    exchange.is_altered = event.fault is not None
             case ExchangeEnd():
                 session = self._session(event.exchange)
                 if exchange := session.exchanges.get(event.exchange):
@@ -239,6 +251,8 @@ class _SessionReader:
         return self.sessions.setdefault(name, RecordedSession(name))
 
     def _frame(self, frame: Frame) -> None:
+        if frame.by_proxy or frame.refused:
+            return
         stream = (frame.exchange, frame.sender)
         if frame.continues or stream in self._in_pieces:
             if stream not in self._in_pieces:
@@ -247,8 +261,6 @@ class _SessionReader:
                 self._in_pieces.add(stream)
             else:
                 self._in_pieces.discard(stream)
-            return
-        if frame.by_proxy or frame.refused:
             return
         session, message = self._session(frame.exchange), frame.message
         batch = frame.seq if isinstance(message, Batch) else 0

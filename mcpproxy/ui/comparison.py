@@ -8,6 +8,7 @@ from mcpproxy.replay.diff.compare_traces import compare_recordings
 from mcpproxy.replay.diff.comparison import ComparedItem
 from mcpproxy.replay.recording import load
 from mcpproxy.reports.comparison import summary
+from mcpproxy.session.frame import SERVER
 
 _MAX_DIFFERENCES: Final = 200
 _MAX_CHARACTERS: Final = 2000
@@ -20,7 +21,7 @@ def compared(before: str, after: str) -> JSONObject:
     Raises:
         TraceError: one of the recordings cannot be read.
     """
-    comparison = compare_recordings(load(before), load(after))
+    comparison = compare_recordings(load(before, SERVER), load(after, SERVER))
     differences = [item for item in comparison.items if item.verdict != "same"]
     return {
         "summary": summary(comparison),

@@ -205,6 +205,7 @@ def _row(session: _Asked) -> JSONObject:
                     for name in ("number", "kind", "method", "target", "id", "bytes", "rule", "then")
                 },
                 "sender": one["from"],
+                "findings": one["findings"],
                 "preview": start.decode("utf-8", "replace").rstrip("\ufffd"),
                 "held_ms": (one["held_s"] + age_s) * 1000,
                 "left_ms": max(0.0, one["left_s"] - age_s) * 1000,

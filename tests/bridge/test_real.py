@@ -82,14 +82,17 @@ def test_what_holds_of_a_server_over_http_holds_of_it_behind_a_bridge(
     suite = Suite(peers.conformance(), peers.server("python 2")[0])
     scenarios = OF_SERVER[revision]
     command = example_server(suite.python)
-    with server(command) as origin, Bridge(tmp_path, command=[*command, "stdio"]) as before:
+    with (
+        server(command) as origin,
+        Bridge(tmp_path, "--event-streams", command=[*command, "stdio"]) as before,
+    ):
         direct = suite.of_server(f"{origin}/mcp", revision, scenarios)
         through = suite.of_server(before.url, revision, scenarios)
         before.stop()
 
     assert [scenario for scenario in scenarios if not direct.passed(scenario)] == []
-    # The checks of event streams do not apply to an answer that comes as one JSON body.
-    assert [check for check in direct.lost(through) if check in through.held] == []
+    # In this scenario the server closes the stream in the middle of a call, and on stdio it has none.
+    assert [check for check in direct.lost(through) if check[0] != "server-sse-polling"] == []
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

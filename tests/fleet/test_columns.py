@@ -11,6 +11,7 @@ import pytest
 
 from mcpproxy.fleet.columns import columns_writer
 from mcpproxy.fleet.columns.columns_arrow import pa, pq
+from mcpproxy.fleet.columns.columns_places import FolderPlace, StorePlace
 from mcpproxy.fleet.columns.columns_schema import TABLES
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
@@ -164,20 +165,57 @@ def test_a_killed_run_leaves_nothing_twice(
     out = tmp_path / "columns"
     with monkeypatch.context() as patched:
         patched.setattr(columns_writer, "_FLUSH_RECORDINGS", 2)
-        replace, lists = columns_writer.files.replace, 0
+        put_list, lists = FolderPlace.put_list, 0
 
-        def killed(path: str, parts: Any) -> None:
+        def killed(place: FolderPlace, name: str, content: bytes) -> None:
             nonlocal lists
             lists += 1
             if lists == 2:
                 raise KeyboardInterrupt
-            replace(path, parts)
+            put_list(place, name, content)
 
-        patched.setattr(columns_writer.files, "replace", killed)
+        patched.setattr(FolderPlace, "put_list", killed)
         assert mcpproxy("export", "parquet", str(fleet), "-o", str(out)).code == 130
     assert len(rows(read_pyarrow(out, "recordings"))) == 4  # two of them in no list
     assert mcpproxy("export", "parquet", str(fleet), "-o", str(out)).code == 0
     assert {table: len(rows(read_pyarrow(out, table))) for table in TABLES} == ROWS
+
+
+def test_tables_in_a_store_are_those_of_a_folder(
+    mcpproxy: Mcpproxy, fleet: Path, columns: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    for _ in range(2):
+        assert mcpproxy("export", "parquet", str(fleet), "-o", f"file://{store}").code == 0
+    assert [path.relative_to(store) for path in sorted(store.rglob("*.parquet"))] == [
+        path.relative_to(columns) for path in sorted(columns.rglob("*.parquet"))
+    ]
+    assert {table: rows(read_pyarrow(store, table)) for table in TABLES} == {
+        table: rows(read_pyarrow(columns, table)) for table in TABLES
+    }
+
+
+def test_a_killed_run_leaves_nothing_twice_in_a_store(
+    mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+
+    def killed(place: StorePlace, name: str, content: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StorePlace, "put_list", killed)
+        assert mcpproxy("export", "parquet", str(fleet), "-o", f"file://{store}").code == 130
+    assert len(rows(read_pyarrow(store, "recordings"))) == 4  # in no list
+    assert mcpproxy("export", "parquet", str(fleet), "-o", f"file://{store}").code == 0
+    assert {table: len(rows(read_pyarrow(store, table))) for table in TABLES} == ROWS
+
+
+def test_tables_are_not_put_among_other_objects(mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path) -> None:
+    url = f"file://{tmp_path / 'store'}"
+    assert mcpproxy("ship", str(fleet / "week-1"), url).code == 0
+    refused = mcpproxy("export", "parquet", url, "-o", url)
+    assert (refused.code, "holds other files; name a new folder" in refused.err) == (2, True)
 
 
 def test_shards_fill_one_folder(mcpproxy: Mcpproxy, fleet: Path, columns: Path, tmp_path: Path) -> None:

@@ -3,13 +3,18 @@
 import json
 import re
 import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import duckdb
 import pytest
 
-from mcpproxy.fleet.columns import fleet_report
+from mcpproxy.fleet.columns import fleet_report, manifest_report
+from mcpproxy.fleet.columns.query_answer import TITLES
+from mcpproxy.fleet.manifest import Manifest, encode, key_of
+from mcpproxy.fleet.store import Store, StoredObject
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 
@@ -69,12 +74,12 @@ def sections(text: str) -> dict[str, str]:
 def test_a_query_gives_its_table(mcpproxy: Mcpproxy, columns: Path, query: str) -> None:
     printed = mcpproxy("fleet", "report", str(columns))
     assert printed.code == 0
-    assert sections(printed.out)[fleet_report.TITLES[query]] == EXPECTED[query].strip()
+    assert sections(printed.out)[TITLES[query]] == EXPECTED[query].strip()
 
 
 def test_every_query_is_tested_and_in_the_report() -> None:
     files = {path.stem for path in fleet_report.QUERIES.glob("*.sql")} - {"tables"}
-    assert files == EXPECTED.keys() == fleet_report.TITLES.keys()
+    assert files == EXPECTED.keys() == TITLES.keys()
 
 
 @pytest.mark.parametrize("query", EXPECTED)
@@ -116,7 +121,7 @@ def test_the_report_as_a_page_loads_nothing_and_shows_names_as_text(
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "default-src 'none'; style-src 'sha256-" in text
     assert re.findall(r"https?://|src=|href=", text) == []
-    assert [title for title in fleet_report.TITLES.values() if f">{title} <" not in text] == []
+    assert [title for title in TITLES.values() if f">{title} <" not in text] == []
 
 
 def test_a_folder_without_tables_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -136,4 +141,108 @@ def test_tables_that_are_damaged_are_named(mcpproxy: Mcpproxy, columns: Path) ->
 def test_a_fleet_without_findings_has_a_report(mcpproxy: Mcpproxy, columns: Path) -> None:
     shutil.rmtree(columns / "findings")
     printed = mcpproxy("fleet", "report", str(columns))
-    assert (printed.code, sections(printed.out)[fleet_report.TITLES["clients"]]) == (0, "none")
+    assert (printed.code, sections(printed.out)[TITLES["clients"]]) == (0, "none")
+
+
+FROM_MANIFESTS: Final = {
+    "overview": """
+SERVER   RECORDINGS  CUT  UNFINISHED  FRAMES  ERRORS  WARNINGS  FIRST             LAST
+weather           3    0           0      26       2         0  2026-11-18 09:00  2026-11-24 09:00
+files             1    0           0       9       0         0  2026-11-18 09:00  2026-11-18 09:00
+""",
+    "findings": """
+WEEK        SERVER   RULE       LISTED  RECORDINGS
+2026-11-23  weather  PROTO-007       1           1
+2026-11-23  weather  RPC-005         1           1
+""",
+    "old_revisions": """
+SERVER  FIRST CLIENT  RECORDINGS  LAST
+files   agent 1                1  2026-11-18 09:00
+""",
+}
+"""Query -> its table, from the manifests of the small fleet."""
+
+
+@pytest.fixture
+def shipped(mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path) -> str:
+    """The URL to which the folders of the small fleet were shipped."""
+    url = f"file://{tmp_path / 'store'}"
+    for folder in sorted(path for path in fleet.iterdir() if path.is_dir()):
+        assert mcpproxy("ship", str(folder), url).code == 0
+    return url
+
+
+def test_what_was_shipped_answers_the_first_questions(mcpproxy: Mcpproxy, shipped: str) -> None:
+    printed = mcpproxy("fleet", "report", shipped)
+    assert printed.code == 0
+    assert sections(printed.out) == {TITLES[name]: each.strip() for name, each in FROM_MANIFESTS.items()}
+    assert "from 4 manifests; tables answer more: mcpproxy export parquet" in printed.err
+    in_json = json.loads(mcpproxy("fleet", "report", shipped, "--format", "json").out)
+    assert in_json["overview"][0]["errors"] == 2
+    folder = mcpproxy("fleet", "report", shipped.removeprefix("file://"))
+    assert folder.out == printed.out
+
+
+def test_no_recording_is_read_for_it(mcpproxy: Mcpproxy, shipped: str) -> None:
+    before = mcpproxy("fleet", "report", shipped).out
+    shutil.rmtree(Path(shipped.removeprefix("file://")) / "recordings")
+    assert mcpproxy("fleet", "report", shipped).out == before
+
+
+def test_a_manifest_that_was_changed_does_not_count(mcpproxy: Mcpproxy, shipped: str) -> None:
+    changed = sorted((Path(shipped.removeprefix("file://")) / "manifests").rglob("*.json"))[0]
+    changed.write_bytes(changed.read_bytes().replace(b'"part":1', b'"part":2'))
+    printed = mcpproxy("fleet", "report", shipped)
+    assert printed.code == 2
+    assert "was changed: its digest is not that of its content; see mcpproxy verify" in printed.err
+    assert "from 3 manifests" in printed.err
+
+
+def test_the_last_file_of_a_recording_counts_for_all() -> None:
+    one = Manifest(
+        "c", 1, "", "k1", "a.jsonl", "r", 1, "", "weather", "weather 1", "bot 1", "2025-11-25", "http",
+        "2026-11-22T23:59:59Z", 0, 1, "continued", {"client": 5, "server": 5}, {"error": 1}, {"RPC-005": 1},
+        1, "", 1, "", "none", "", "", "",
+    )  # fmt: skip
+    last = replace(
+        one, key="k2", name="a.2.jsonl", part=2, ending="cut", frames={"client": 8, "server": 7},
+        findings={"error": 3}, rules={"RPC-005": 2}, first_ns=2_000_000_000,
+    )  # fmt: skip
+    store = MemoryManifests([last, one])
+    overview, findings, old = manifest_report.report(store).answers
+    assert overview.texts() == [
+        ("weather", "1", "1", "0", "15", "3", "0", "2026-11-22 23:59", "2026-11-22 23:59")
+    ]
+    # The first file begins on a Sunday, the second on the Monday after it.
+    assert findings.texts() == [
+        ("2026-11-23", "weather", "RPC-005", "2", "1"),
+        ("2026-11-16", "weather", "RPC-005", "1", "1"),
+    ]
+    assert old.texts() == []
+
+
+class MemoryManifests(Store):
+    """A store with nothing but manifests."""
+
+    def __init__(self, manifests: list[Manifest]) -> None:
+        super().__init__("file:///")
+        self._held = {key_of("c", number): encode(each) for number, each in enumerate(manifests, 1)}
+
+    def list(self, prefix: str = "", after: str = "", *, batch: int = 1000) -> Iterator[StoredObject]:
+        return (StoredObject(key, 1, 0) for key in self._held)
+
+    def read(self, key: str, limit: int = 0) -> bytes:
+        return self._held[key]
+
+
+def test_tables_in_a_store_answer_all(mcpproxy: Mcpproxy, fleet: Path, columns: Path, tmp_path: Path) -> None:
+    url = f"file://{tmp_path / 'tables'}"
+    assert mcpproxy("export", "parquet", str(fleet), "-o", url).code == 0
+    assert mcpproxy("fleet", "report", url).out == mcpproxy("fleet", "report", str(columns)).out
+
+
+def test_a_store_with_neither_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused = mcpproxy("fleet", "report", f"file://{tmp_path / 'empty'}")
+    assert refused.code == 2
+    assert "holds neither tables nor what was shipped; name one of the two" in refused.err

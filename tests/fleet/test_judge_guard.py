@@ -78,12 +78,12 @@ def test_what_kills_its_judge_is_tried_twice_and_skipped(
 
 @posix
 def test_a_message_that_takes_all_memory_is_skipped(mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path) -> None:
-    lists = "[" + ",".join(["[]"] * 6_000_000) + "]"  # 18 MB of JSON become lists of 400 MB
+    lists = "[" + ",".join(["[]"] * 2_000_000) + "]"  # 6 MB of JSON become lists of 130 MB
     evil = corpus.frame(
         4, "client", f'{{"jsonrpc":"2.0","id":4,"method":"tools/list","params":{{"a":{lists}}}}}'
     )
     corpus.write(fleet, {"week-1/evil.jsonl": (*EVIL[:4], evil, EVIL[-1])})
-    judged = mcpproxy("check", str(fleet), "--out", str(tmp_path / "out"), "--memory", "384")
+    judged = mcpproxy("check", str(fleet), "--out", str(tmp_path / "out"), "--memory", "160")
     assert judged.code == 2
     assert judged.err.startswith("mcpproxy: week-1/evil.jsonl: its judge ")
     assert records(tmp_path / "out").keys() == corpus.RECORDINGS.keys()

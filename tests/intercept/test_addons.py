@@ -189,9 +189,10 @@ def test_what_a_bad_hook_does_harms_no_message(talking: Talking, what: str, told
 
 @pytest.mark.parametrize("end", ["time.sleep(60)", "os._exit(3)"])
 def test_messages_behind_one_that_fails_reach_the_next_host(talking: Talking, end: str) -> None:
+    # The next host has to be ready within the budget, for which a busy machine needs seconds.
     code = f"""
         class Mark(Addon):
-            budget_s = 0.2
+            budget_s = 6
             def request(self, session, message):
                 if message.id == 2:
                     {end}

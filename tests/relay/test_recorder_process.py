@@ -1,6 +1,7 @@
 """Whatever happens to the recorder, the session goes on and stderr says so once."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,6 +49,23 @@ def test_a_recorder_that_never_ends_is_left_behind(kind: str, tmp_path: Path) ->
     kill(pid)
     assert errors.count(b"\n") == 2
     assert b"the recorder is not done" in errors
+
+
+def test_the_end_of_the_relay_does_not_ask_for_a_spawned_recorder() -> None:
+    """The recorder outlives the relay. Popen would ask for its exit code while the interpreter ends."""
+    lines = (
+        "import os, signal, sys, threading",
+        "from mcpproxy.relay.spawned_recorder import SpawnedRecorder",
+        "recorder = SpawnedRecorder([sys.executable, '-c', 'import signal; signal.pause()'])",
+        "pid = recorder._process.pid",
+        "recorder.leave(b'')",
+        "[thread.join() for thread in threading.enumerate() if thread.daemon]",
+        "del recorder",
+        "os.kill(pid, signal.SIGKILL)",
+    )
+    program = (sys.executable, "-X", "dev", "-c", "\n".join(lines))
+    ran = subprocess.run(program, capture_output=True, timeout=60, check=True)
+    assert b"still running" not in ran.stderr
 
 
 @pytest.mark.parametrize("kind", LOOPS)

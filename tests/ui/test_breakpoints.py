@@ -27,11 +27,12 @@ __all__ = ["browser", "streams", "visitor"]
 
 CALL_LINK: Final = re.compile(r"call \d")
 BREAK: Final = ("--break", "from:client tool:search")
+PATIENT: Final = (*BREAK, "--break-timeout", "900s")
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
-    session = Held(tmp_path, *BREAK)
+def held(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Held]:
+    session = Held(tmp_path, *getattr(request, "param", BREAK))
     yield session
     session.close()
 
@@ -67,6 +68,19 @@ def edits(visitor: Visitor, number: int, change: Callable[[str], str]) -> Locato
     return form
 
 
+def test_what_is_wrong_with_a_message_is_beside_it(tmp_path: Path, visitor: Visitor) -> None:
+    session = Held(tmp_path, "--break", "severity:error")
+    try:
+        with served(tmp_path, "--allow-send") as running:
+            session.call(1)
+            panel = goes(visitor, running)
+            expect(panel.locator(".held-found")).to_have_text(
+                "TOOL-005 server sent a tools/call result in which result/content is missing"
+            )
+    finally:
+        session.close()
+
+
 def test_a_held_call_is_seen_at_once_and_resumed(held: Held, visitor: Visitor, page: Served) -> None:
     visitor.page.goto(page.url)
     visitor.page.wait_for_selector(".scroller .row")
@@ -90,6 +104,7 @@ def test_a_held_call_is_seen_at_once_and_resumed(held: Held, visitor: Visitor, p
     assert given == [json.dumps(search(1)).encode()]
 
 
+@pytest.mark.parametrize("held", [PATIENT], indirect=True, ids=[""])
 def test_a_hundred_held_calls_are_answered_in_any_order(held: Held, visitor: Visitor, page: Served) -> None:
     for id in range(1, 101):
         held.call(id)

@@ -8,6 +8,7 @@ from mcpproxy.cli.arguments import UsageError
 from mcpproxy.edit.trim import FrameFilter, trimmed
 from mcpproxy.opening import open_trace
 from mcpproxy.replay.recording import LoadedTrace, load
+from mcpproxy.session.frame import Sender
 from mcpproxy.trace.copy import write_trace
 
 
@@ -29,15 +30,15 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
     return frames.__contains__
 
 
-def load_calls(path: str, text: str) -> LoadedTrace:
+def load_calls(path: str, text: str, peer: Sender | None = None) -> LoadedTrace:
     """Read a recording for replay, of which only the calls that pass the filter ``text`` are there.
 
     What they depend on is there too, as in a recording that ``trim`` made. An empty filter leaves nothing
-    out.
+    out. ``peer`` is as for ``from_trace``.
     """
     if not text:
-        return load(path)
+        return load(path, peer)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         part = os.path.join(folder, os.path.basename(path))
         write_trace(part, *trimmed(open_trace(path), frames_of_calls(path, text)))
-        return replace(load(part), path=path)
+        return replace(load(part, peer), path=path)

@@ -9,6 +9,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import RecordedSession, load
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
+from mcpproxy.session.frame import SERVER
 
 DESCRIPTION: Final = """\
 Compares what the server said in recording B with what it said in recording A: answers to the same requests
@@ -72,7 +73,7 @@ def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> 
 
 
 def _sessions(path: str, comparison: Comparison) -> list[RecordedSession]:
-    source = replay_source(load(path))
+    source = replay_source(load(path, SERVER))
     comparison.notes += [f"{path}: {note}" for note in source.notes]
     sessions = sessions_of(source)
     if not sessions:

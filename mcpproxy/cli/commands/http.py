@@ -83,7 +83,7 @@ def run(argv: list[str]) -> int:
         from mcpproxy.intercept.fault_options import fault_proxy_factory
 
         settings.make_proxy = fault_proxy_factory(
-            recording.fault_rules, options.endpoint, trace, recording.make_addons
+            recording.fault_rules, options.endpoint, trace, recording.make_addons, recording.rule_options
         )
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.

@@ -22,6 +22,7 @@ from mcpproxy.replay.server.live_messages import ReplayOptions
 from mcpproxy.replay.server.matching import LEVELS
 from mcpproxy.replay.server.replay_source import ReplaySource, one_after_another, replay_source
 from mcpproxy.replay.server.stdio_server import StdioReplayServer
+from mcpproxy.session.frame import CLIENT
 
 PARTS: Final = {
     "server": "answer a live client from a recording",
@@ -33,7 +34,8 @@ DESCRIPTION: Final = "Answer a live client from a recording, as the recorded ser
 EPILOG: Final = """\
 Requests match by method and params. Volatile values (_meta, progress tokens, cursors, the params of
 initialize) do not count, except with --match strict. Equal requests are answered in the recorded order.
-Unsolicited messages of the server are sent after the client message that they followed.
+Unsolicited messages of the server are sent after the client message that they followed. If messages met
+faults, the client gets what the recorded client was given, and with --as-sent what the server had sent.
 
 A request that was not recorded, or not as often, is a miss: it is answered with an error that names the
 nearest recorded request, reported on stderr, and makes the exit code 1.
@@ -72,7 +74,8 @@ def serve(argv: list[str]) -> int:
     """
     options, command = _arguments(argv)
     traces = [find_traces.one(trace) for trace in options.trace or [None]]
-    source = _all_of([load_calls(trace, options.filter) for trace in traces])
+    peer = None if options.as_sent else CLIENT
+    source = _all_of([load_calls(trace, options.filter, peer) for trace in traces])
     replay_options = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
@@ -163,6 +166,11 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         action="append",
         default=[],
         help="what else does not count in a request: /params/arguments/now, with * for one step",
+    )
+    add(
+        "--as-sent",
+        action="store_true",
+        help="if messages met faults: play what the server sent, not what the client was given",
     )
     add("--repeat", action="store_true", help="give the last answer again when the recorded ones are used up")
     add(

@@ -17,6 +17,7 @@ from mcpproxy.replay.client.stdio_link import StdioLink
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import LoadedTrace, RecordedSession
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
+from mcpproxy.session.frame import SERVER
 
 DESCRIPTION: Final = """\
 Plays the recorded client against a live server, and compares what the server says now with what it said then.
@@ -38,7 +39,7 @@ def run(argv: list[str]) -> int:
     """
     options, command = _arguments(argv)
     path = find_traces.one(options.trace)
-    recording = load_calls(path, options.filter)
+    recording = load_calls(path, options.filter, SERVER)
     comparison_rules = comparison_options.rules_from(options)
     comparison = Comparison(path, shown((options.url,) if options.url else command))
     with replay_update.renewing(recording, options.url or "", command, wanted=options.update) as renewed:

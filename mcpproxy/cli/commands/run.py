@@ -78,7 +78,9 @@ def run(argv: list[str]) -> int:
     if options.fault_rules is not None:
         from mcpproxy.intercept.fault_options import fault_relay_factory
 
-        make_relay = fault_relay_factory(options.fault_rules, trace, options.make_addons)
+        make_relay = fault_relay_factory(
+            options.fault_rules, trace, options.make_addons, options.rule_options
+        )
 
     if sys.platform == "win32":  # without ``make_relay``: --enforce and --fault were refused above
         from mcpproxy.relay.spawned_recorder import recorder_command

@@ -1,4 +1,4 @@
-"""Writes recordings as Parquet: ``TABLE/date=2026-11-22/server=NAME/part-….parquet`` in a folder.
+"""Writes recordings as Parquet: ``TABLE/date=2026-11-22/server=NAME/part-….parquet`` in a folder or URL.
 
 A file holds the rows of many recordings. The files of one flush belong together: a list of them, written last
 into ``_written``, says that they are whole and which recordings they hold. Files that no list names are left
@@ -6,21 +6,16 @@ from a run that was killed; the next run deletes them. So a recording is in the 
 """
 
 import json
-import os
-from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
 from urllib.parse import quote
 
-from mcpproxy.base import files
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet.columns.columns_arrow import Table, pa, pq
+from mcpproxy.fleet.columns.columns_places import open_place
 from mcpproxy.fleet.columns.columns_schema import TABLES, VERSION, in_file
 from mcpproxy.fleet.columns.recording_columns import RecordingColumns
 from mcpproxy.fleet.judge.shard import Shard
-
-WRITTEN: Final = "_written"
-"""The folder of the lists."""
 
 _GROUP_ROWS: Final = 128 << 10
 _FLUSH_ROWS: Final = 1 << 20
@@ -31,14 +26,16 @@ _LONGEST_NAME: Final = 200
 
 
 class ColumnsWriter:
-    """The tables in ``folder``, to which the recordings of one shard are added.
+    """The tables in the folder or URL ``folder``, to which the recordings of one shard are added.
 
     Raises:
         UsageError: the folder holds something else, or tables of another version.
+        StoreError: the object store cannot be used.
     """
 
     def __init__(self, folder: str, shard: Shard) -> None:
         self._folder: Final = folder
+        self._place: Final = open_place(folder)
         self._prefix: Final = f"part-{shard.index}of{shard.count}-"
         self.written: Final[set[str]] = set()
         """The names of the recordings that are in the tables."""
@@ -79,8 +76,7 @@ class ColumnsWriter:
                 for (table, date, server), parts in sorted(self._waiting.items(), key=lambda item: item[0])
             ]
             listed = {"columns": VERSION, "recordings": self._waiting_names, "files": paths}
-            where = os.path.join(self._folder, WRITTEN, f"{stem}.json")
-            files.replace(where, [json.dumps(listed).encode()])
+            self._place.put_list(stem, json.dumps(listed).encode())
         except OSError as error:
             raise _refused(self._folder, error) from None
         self.written.update(self._waiting_names)
@@ -88,44 +84,35 @@ class ColumnsWriter:
         self._next += 1
 
     def _write(self, table: str, date: str, server: str, stem: str, parts: list[Table]) -> str:
-        folder = os.path.join(table, f"date={date}", f"server={_folder_name(server)}")
-        os.makedirs(os.path.join(self._folder, folder), exist_ok=True)
-        path = os.path.join(folder, f"{stem}.parquet")
+        path = f"{table}/date={date}/server={_folder_name(server)}/{stem}.parquet"
         rows = pa.concat_tables(parts).cast(in_file(TABLES[table]))
-        whole = os.path.join(self._folder, path)
-        with pq.ParquetWriter(whole, rows.schema, compression="zstd", store_schema=False) as writer:
+        with (
+            self._place.new_table(path) as draft,
+            pq.ParquetWriter(draft, rows.schema, compression="zstd", store_schema=False) as writer,
+        ):
             writer.add_key_value_metadata({"mcpproxy.columns": str(VERSION)})
             writer.write_table(rows, row_group_size=_GROUP_ROWS)
-        return path.replace(os.sep, "/")
+        return path
 
     def _open(self) -> None:
-        lists = os.path.join(self._folder, WRITTEN)
-        if os.path.isdir(self._folder) and os.listdir(self._folder) and not os.path.isdir(lists):
+        if self._place.has_others():
             raise UsageError(self._folder, "holds other files", "name a new folder")
-        os.makedirs(lists, exist_ok=True)
         stems: set[str] = set()
-        for name in sorted(os.listdir(lists)):
-            if not name.endswith(".json"):
-                continue
-            with open(os.path.join(lists, name), "rb") as file:
-                listed = json.load(file)
+        for stem, listed in self._place.lists():
             if listed["columns"] != VERSION:
                 fact = f"has tables of version {listed['columns']}, and this mcpproxy writes {VERSION}"
                 raise UsageError(self._folder, fact, "name a new folder")
             self.written.update(listed["recordings"])
-            stems.add(name.removesuffix(".json"))
-        for path in self._parts():
-            stem = os.path.basename(path).removesuffix(".parquet")
+            stems.add(stem)
+        for path in list(self._place.tables()):
+            name = path.rpartition("/")[2]
+            if not name.startswith(self._prefix):
+                continue  # of another shard
+            stem = name.removesuffix(".parquet")
             if stem not in stems:
-                os.unlink(path)
+                self._place.remove(path)
             else:
                 self._next = max(self._next, int(stem.removeprefix(self._prefix)) + 1)
-
-    def _parts(self) -> Iterator[str]:
-        """Yield the paths of the files that this shard has written."""
-        for table in TABLES:
-            for where, _, names in os.walk(os.path.join(self._folder, table)):
-                yield from (os.path.join(where, name) for name in names if name.startswith(self._prefix))
 
 
 def _folder_name(server: str) -> str:

@@ -1,57 +1,16 @@
 """The first questions about a fleet, answered from its tables by the queries in ``report_queries``."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import duckdb
 
-from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet.columns.columns_arrow import Table, pa
 from mcpproxy.fleet.columns.columns_schema import TABLES
+from mcpproxy.fleet.columns.query_answer import TITLES, QueryAnswer
 
 QUERIES: Final = Path(__file__).parent / "report_queries"
-
-TITLES: Final = {
-    "overview": "Recordings of each server",
-    "findings": "Findings for each rule, server and week",
-    "latency": "How long the calls of each tool took",
-    "changed_tools": "Tools whose definition has changed",
-    "clients": "Clients that break the protocol",
-    "context_cost": "What the definitions of tools cost",
-    "old_revisions": "Who still speaks 2024-11-05",
-}
-"""Query -> what it shows. The report has them in this order."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryAnswer:
-    """The rows that one query gives."""
-
-    name: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[object, ...], ...]
-
-    @property
-    def title(self) -> str:
-        """What the rows show."""
-        return TITLES[self.name]
-
-    @property
-    def right(self) -> frozenset[int]:
-        """The columns with numbers."""
-        return frozenset(
-            number
-            for number in range(len(self.columns))
-            if any(isinstance(row[number], int | float) for row in self.rows)
-        )
-
-    def texts(self) -> list[tuple[str, ...]]:
-        """Return the rows for people; control characters of names are shown as escapes."""
-        return [tuple(map(_shown, row)) for row in self.rows]
 
 
 def report(folder: str) -> tuple[QueryAnswer, ...]:
@@ -99,33 +58,3 @@ def answer(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
     return QueryAnswer(
         name, columns, tuple(tuple(row[column] for column in columns) for row in found.to_pylist())
     )
-
-
-def as_object(answers: Sequence[QueryAnswer]) -> Mapping[str, Any]:
-    """Return the answers as a JSON object: for each query a list of objects."""
-    return {
-        each.name: [dict(zip(each.columns, map(_json, row), strict=True)) for row in each.rows]
-        for each in answers
-    }
-
-
-def _json(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return value.isoformat() if isinstance(value, date) else value
-
-
-def _shown(value: object) -> str:
-    match value:
-        case None:
-            return "-"
-        case datetime():
-            return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:,.3f}".rstrip("0").rstrip(".")
-        case _:
-            return visible(str(value))

@@ -6,7 +6,7 @@ from hashlib import sha256
 from html import escape
 from typing import Final
 
-from mcpproxy.fleet.columns.fleet_report import QueryAnswer
+from mcpproxy.fleet.columns.query_answer import QueryAnswer
 from mcpproxy.ui import page_app
 
 _STYLE: Final = """

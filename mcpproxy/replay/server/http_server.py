@@ -36,6 +36,7 @@ from mcpproxy.replay.http_parts import (
     uses_http_sse,
 )
 from mcpproxy.replay.recording import Exchange, RecordedSession
+from mcpproxy.replay.server.cut_answer import CutAnswer, closable
 from mcpproxy.replay.server.engine import ReplayEngine
 from mcpproxy.replay.server.event_stream import EventStream
 from mcpproxy.replay.server.http_session import LiveHttpSession, LivePost
@@ -101,7 +102,7 @@ class HttpReplayServer:
     async def _serve(self) -> None:
         app = Starlette(routes=[Route("/{path:path}", self._answer, methods=list(_HTTP_METHODS))])
         config = uvicorn.Config(
-            app,
+            closable(app),
             http="h11",
             ws="none",
             lifespan="off",
@@ -160,6 +161,8 @@ class HttpReplayServer:
         if post.is_stream and has_request:
             return _events(post.stream, None, headers, status or 200)
         await post.settled.wait()
+        if post.exchange is not None and post.exchange.is_cut_by_proxy:
+            return CutAnswer(b"".join(post.texts), status, headers)
         if not has_request and not post.texts:
             return Response(status_code=status or 202, headers=headers)
         headers.setdefault("content-type", "application/json")

@@ -2,7 +2,7 @@
 
 Two kinds of HTTP exchange are not part of the replayed sessions. Responses at other paths than the MCP
 endpoint (metadata, tokens) are served unchanged. Requests that were refused with 401 are left out, because a
-replay asks for no credentials.
+replay asks for no credentials; but not a refusal that is a fault of mcpproxy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -70,7 +70,7 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
                 body = b"".join(entry.raw for entry in _server_messages(session, number))
                 non_mcp.append(NonMcpAnswer(exchange, body))
                 left_out.add(number)
-            elif exchange.status == _UNAUTHORIZED:
+            elif exchange.status == _UNAUTHORIZED and not exchange.is_altered:
                 refused += any(
                     entry.exchange == number and isinstance(entry.message, Request)
                     for entry in session.messages

@@ -275,6 +275,7 @@ function HeldRow({ id, message, age, now, context, isHeld, isRunning, isOpen, sh
         ${call ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", call: call.call, filter: "" })}>call ${call.call}</button>` : null}
       </span>
     </div>
+    ${message.findings.map((found) => html`<p class="held-found"><strong>${visible(found.rule)}</strong>${" "}${visible(found.message)}</p>`)}
     ${isHeld ? null : html`<p class="problem" role="alert">${isRunning ? "This message is not held any more: somebody released it, its time was over, or its connection has ended." : "The session has ended, and with it this message is not held any more."} Its call in the recording says what was given. <button type="button" class="link" onClick=${() => show(message, false)}>Close</button></p>`}
     ${problem && isHeld ? html`<p class="problem" role="alert">${visible(problem)}</p>` : null}
     ${isOpen ? html`<${HeldText} id=${id} number=${number} isEdited=${mode === "edit" && release !== null} isHeld=${isHeld} answer=${answer} close=${() => open(mode)} />` : null}

@@ -103,6 +103,7 @@
  * @property {string | null} id the id as JSON
  * @property {number} bytes
  * @property {string} rule the breakpoint
+ * @property {{rule: string, message: string}[]} findings what is wrong with the message, if the breakpoint asks for it
  * @property {string} preview the beginning of the message
  * @property {number} held_ms how long it has been held
  * @property {number} left_ms how long the breakpoint still holds it

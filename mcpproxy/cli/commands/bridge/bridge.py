@@ -159,6 +159,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
         origins=options.origins,
         token=options.token,
         limit=options.limit,
+        streams=options.streams,
         idle_s=options.idle_s,
         grace_s=options.grace_s,
     )

@@ -67,6 +67,7 @@ class BridgeOptions:
     endpoint: str
     origins: Sequence[str]
     token: str
+    streams: bool
     limit: int
     idle_s: float
     grace_s: float
@@ -118,6 +119,7 @@ def parse(argv: list[str]) -> BridgeOptions:
         endpoint=args.endpoint,
         origins=args.allow_origin,
         token=_with_variables("--token", args.token),
+        streams=args.event_streams,
         limit=args.max_sessions,
         idle_s=args.session_timeout,
         grace_s=args.grace,
@@ -170,6 +172,12 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="a site whose pages may use the endpoint; * for all",
+    )
+    add(
+        "--event-streams",
+        action="store_true",
+        help="answer every request of a session with an event stream, which can be resumed; "
+        "otherwise only those whose answer takes a second or comes after other messages",
     )
     add(
         "--max-sessions",

@@ -14,12 +14,13 @@ from mcpproxy.fleet.judge.shard import Shard, shard
 from mcpproxy.fleet.judge.shard_corpus import open_corpus
 
 EPILOG: Final = """\
-The folder OUT gets the tables recordings, frames, findings and tools, without the content of messages, in
-folders for each day and server. Run it again to add the recordings that are not in them yet.
+OUT, a folder or URL, gets the tables recordings, frames, findings and tools, without the content of messages,
+in folders for each day and server. Run it again to add the recordings that are not in them yet.
 mcpproxy/fleet/columns/report_queries/README.md describes the columns, and has queries.
 
   mcpproxy export parquet recordings/ -o columns/
-  mcpproxy export parquet recordings/ -o columns/ --findings findings/0.1.0-47a9c4684b2a9c8b"""
+  mcpproxy export parquet recordings/ -o columns/ --findings findings/0.1.0-47a9c4684b2a9c8b
+  mcpproxy export parquet s3://bucket/mcp -o s3://bucket/columns"""
 
 
 def run(argv: list[str]) -> int:
@@ -30,7 +31,9 @@ def run(argv: list[str]) -> int:
     """
     parser = Parser("export parquet", "Write recordings as tables in Parquet.", EPILOG)
     parser.add_argument("folder", metavar="DIR|URL", help="a folder of recordings")
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the folder of the tables")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="the folder or URL of the tables"
+    )
     parser.add_argument(
         "--findings", metavar="RESULTS", help="what check --out found, instead of what was recorded"
     )

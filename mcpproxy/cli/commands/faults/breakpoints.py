@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -21,9 +22,11 @@ ACTIONS: Final = ("list", "show", "resume", "drop", "edit", "error")
 
 EPILOG: Final = """\
 A message is held until it is answered here, or until --break-timeout is over. The time of the client
-runs on. edit opens the message in $EDITOR, unless --text has the new one.
+runs on. edit opens the message in $EDITOR, unless --text has the new one. If messages are held for what
+is wrong with them, the list names the rules, and show says on stderr what is wrong.
 
   mcpproxy --break 'from:client tool:pay' -- python server.py
+  mcpproxy --break 'severity:error' -- python server.py
   mcpproxy breakpoints
   mcpproxy breakpoints resume 3
   mcpproxy breakpoints edit 3 --text '{"jsonrpc":"2.0","id":7,"method":"ping"}'"""
@@ -45,6 +48,8 @@ def run(argv: list[str]) -> int:
         (line,) = _held(trace, {"do": "show", "number": options.number})
         raw = base64.b64decode(line["base64"])
         if options.action == "show":
+            for found in line["findings"]:  # not on stdout, where a program may want the message alone
+                sys.stderr.write(f"{found['rule']}: {visible(found['message'])}\n")
             emit([visible_lines(_laid_out(raw))])
             return 0
         new = options.text.encode() if options.text is not None else _edited(raw)
@@ -77,11 +82,14 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 def _rows(lines: list[dict[str, Any]]) -> list[str]:
     if not lines:
         return ["nothing is held"]
-    rows = [("NO.", "FROM", "HELD", "LEFT", "MESSAGE")]
+    has_findings = any(line["findings"] for line in lines)
+    rows = [("NO.", "FROM", "HELD", "LEFT", *(("FOUND",) if has_findings else ()), "MESSAGE")]
     for line in lines:
         text = visible(base64.b64decode(line["start"]).decode("utf-8", "replace"))
         left = f"{line['left_s']:.0f} s, then {line['then']}"
-        rows.append((str(line["number"]), line["from"], f"{line['held_s']:.1f} s", left, text))
+        rules = ", ".join(dict.fromkeys(found["rule"] for found in line["findings"]))
+        found = (rules,) if has_findings else ()
+        rows.append((str(line["number"]), line["from"], f"{line['held_s']:.1f} s", left, *found, text))
     return table(rows, terminal_style(), right={0})
 
 

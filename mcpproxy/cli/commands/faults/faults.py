@@ -75,7 +75,9 @@ def plan(argv: Sequence[str]) -> int:
     files, specs = ([], [options.rules]) if is_spec else ([options.rules], [])
     rules = read_faults(files, specs, trace.header.transport, options.fault_seed)
     planner = FaultPlanner(rules)
-    planned = list(planner.plan(event for event in trace.events() if not isinstance(event, Finding)))
+    findings = list(trace.findings()) if rules.ask_for_findings else []
+    events = (event for event in trace.events() if not isinstance(event, Finding))
+    planned = list(planner.plan(events, findings))
     if options.format == "json":
         emit([json.dumps({"seed": rules.seed, "faults": [_object(fault) for fault in planned]}, indent=2)])
     else:

@@ -5,24 +5,31 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.base.style import Style
+from mcpproxy.base.style import Style, count
 from mcpproxy.cli import output
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.fleet import urls
 from mcpproxy.fleet.columns import columns_installed
 from mcpproxy.reports.text_table import table
 
 if TYPE_CHECKING:
-    from mcpproxy.fleet.columns.fleet_report import QueryAnswer
+    from mcpproxy.fleet.columns.query_answer import QueryAnswer
 
 EPILOG: Final = """\
-COLUMNS is the folder that mcpproxy export parquet wrote. The report says which server breaks which rule, and
-since when; how long the calls of each tool take; which tools have changed; which clients break the protocol;
-what the definitions of tools cost a model; and who still speaks the first revision. The queries are in
-mcpproxy/fleet/columns/report_queries, for your own.
+PLACE is the folder or URL that mcpproxy export parquet wrote. The report says which server breaks which rule,
+and since when; how long the calls of each tool take; which tools have changed; which clients break the
+protocol; what the definitions of tools cost a model; and who still speaks the first revision. The queries are
+in mcpproxy/fleet/columns/report_queries, for your own.
+
+PLACE may also be the URL to which mcpproxy ship ships. Then nothing but the manifests is read: what was
+recorded of each server, findings for each rule, and who still speaks the first revision.
 
   mcpproxy fleet report columns/
-  mcpproxy fleet report columns/ --format html -o fleet.html"""
+  mcpproxy fleet report columns/ --format html -o fleet.html
+  mcpproxy fleet report s3://bucket/mcp
+
+exit codes: 0 the report is made, 2 it is not, or something there could not be read"""
 
 _MOST_ROWS: Final = 20
 _FORMATS: Final = ("text", "json", "html")
@@ -36,38 +43,70 @@ def run(argv: list[str]) -> int:
     """
     parser = Parser("fleet", "Report on the recordings of many servers and clients together.", EPILOG)
     parser.add_argument("part", choices=("report",), metavar="report", help="the only part so far")
-    parser.add_argument("folder", metavar="COLUMNS", help="a folder of tables")
+    parser.add_argument("place", metavar="PLACE", help="the tables, or the URL of what was shipped")
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to print (text)")
     parser.add_argument("-o", "--output", metavar="FILE", help="put the report there")
     options = parser.parse_args(argv)
-    columns_installed.check("fleet report", "duckdb", "pyarrow")
     if options.output:
         output.check_writable(options.output)
-
-    from mcpproxy.fleet.columns import fleet_report
-
-    answers = fleet_report.report(options.folder)
+    answers, notes, code = _answers(options.place)
     style = Style() if options.output else terminal_style()
-    lines = _lines(options.folder, answers, options.format, style)
+    lines = _lines(options.place, answers, options.format, style)
     if options.output:
         output.write(options.output, lines)
         tell(f"report: {options.output}")
     else:
         emit(lines)
-    return 0
+    for note in notes:
+        tell(note)
+    return code
 
 
-def _lines(folder: str, answers: "Sequence[QueryAnswer]", format: str, style: Style) -> Iterator[str]:
+def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
+    """Return the answers, lines for stderr, and the exit code.
+
+    Raises:
+        McpProxyError: there is nothing to answer from, or it cannot be read.
+    """
+    shipped = "" if urls.is_url(place) or not os.path.isdir(os.path.join(place, "manifests")) else place
+    if not urls.is_url(place) and not shipped:
+        return _from_tables(place), [], 0
+    url = f"file://{os.path.abspath(shipped)}" if shipped else place
+    urls.check("fleet report", url)
+
+    from mcpproxy.fleet.columns import manifest_report
+    from mcpproxy.fleet.store import Store
+
+    store = Store(url)
+    if not manifest_report.has_manifests(store):
+        from mcpproxy.fleet.columns.columns_places import StorePlace, fetched
+
+        if not StorePlace(url).has_tables():
+            raise UsageError(place, "holds neither tables nor what was shipped", "name one of the two")
+        with fetched(url) as folder:
+            return _from_tables(folder), [], 0
+    found = manifest_report.report(store)
+    more = f"from {count(found.manifests, 'manifest')}; tables answer more: mcpproxy export parquet {place}"
+    return found.answers, [*found.faults, more], 2 if found.faults else 0
+
+
+def _from_tables(folder: str) -> "Sequence[QueryAnswer]":
+    columns_installed.check("fleet report", "duckdb", "pyarrow")
+    from mcpproxy.fleet.columns import fleet_report
+
+    return fleet_report.report(folder)
+
+
+def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Style) -> Iterator[str]:
     if format == "json":
-        from mcpproxy.fleet.columns.fleet_report import as_object
+        from mcpproxy.fleet.columns.query_answer import as_object
 
         yield json.dumps(as_object(answers), indent=2)
     elif format == "html":
         from mcpproxy.fleet.columns import fleet_report_html
 
-        yield from "".join(
-            fleet_report_html.pieces(os.path.basename(os.path.abspath(folder)), answers)
-        ).splitlines()
+        name = place if urls.is_url(place) else os.path.basename(os.path.abspath(place))
+        yield from "".join(fleet_report_html.pieces(name, answers)).splitlines()
     else:
         yield from _text(answers, style)
 

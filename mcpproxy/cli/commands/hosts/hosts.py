@@ -59,7 +59,22 @@ def run(argv: list[str]) -> int:
         "--check", action="store_true", help="as --since, and exit code 1 if anything is listed"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument(
+        "--add-mcp",
+        metavar="HOST",
+        help="add mcpproxy mcp, recordings for agents, to the user's file of HOST",
+    )
+    parser.add_argument("--remove-mcp", metavar="HOST", help="remove it from the files of HOST")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with these two: print what would change, and write nothing"
+    )
     options = parser.parse_args(argv)
+    if options.add_mcp or options.remove_mcp:
+        return _change_own(options)
+    if options.dry_run:
+        raise UsageError(
+            "hosts", "--dry-run needs --add-mcp or --remove-mcp", "without them nothing is written"
+        )
     search = look(places(options, "hosts"))
     if options.file and not search.entries:
         raise UsageError(options.file, "no servers in this file", "--key names the key of its servers")
@@ -89,6 +104,17 @@ def run(argv: list[str]) -> int:
     if options.check and (listed or removed):
         return 1
     return 2 if search.problems and options.check else 0
+
+
+def _change_own(options: argparse.Namespace) -> int:
+    """Add mcpproxy's own server to a host, or remove it."""
+    from mcpproxy.cli.commands.hosts import own_server_options
+
+    if (options.add_mcp and options.remove_mcp) or options.host or options.file:
+        raise UsageError("hosts", "--add-mcp and --remove-mcp name one host", "leave the other options out")
+    change = own_server_options.add if options.add_mcp else own_server_options.remove
+    named = Places("hosts", [options.add_mcp or options.remove_mcp], None, None, options.project)
+    return change(named, is_dry=options.dry_run)
 
 
 def add_place_options(parser: Parser) -> None:

@@ -29,6 +29,17 @@ TOKEN: Final = "MCPPROXY_MCP_TOKEN"
 _SHORTEST_TOKEN: Final = 16
 
 
+def check_installed() -> None:
+    """Check that the SDK is installed.
+
+    Raises:
+        UsageError: it is not, or it is another version.
+    """
+    if find_spec("mcp") is None or find_spec("mcp_types") is None:
+        install = "install it with: python -m pip install 'mcpproxy[mcp]'"
+        raise UsageError("mcp", "the package mcp, version 2, is not installed", install)
+
+
 def run(argv: list[str]) -> int:
     """Serve agents until the client leaves, or until interrupted."""
     parser = Parser("mcp", "Give recordings to agents: an MCP server that lists, finds and explains.", EPILOG)
@@ -52,9 +63,7 @@ def run(argv: list[str]) -> int:
     token = os.environ.get(TOKEN, "")
     if options.http and token and len(token) < _SHORTEST_TOKEN:
         raise UsageError(TOKEN, "is easy to guess", f"set {_SHORTEST_TOKEN} characters or more")
-    if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        install = "install it with: python -m pip install 'mcpproxy[mcp]'"
-        raise UsageError("mcp", "the package mcp, version 2, is not installed", install)
+    check_installed()
 
     from mcpproxy.agents.recording_library import RecordingLibrary
 

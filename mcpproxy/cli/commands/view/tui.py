@@ -2,7 +2,6 @@
 
 import os
 import sys
-from importlib.util import find_spec
 from typing import Final
 
 from mcpproxy.cli import find_traces
@@ -27,9 +26,6 @@ def run(argv: list[str]) -> int:
     )
     options = parser.parse_args(argv)
     path = find_traces.place(options.path)
-    if find_spec("textual") is None:
-        install = "install it with: python -m pip install 'mcpproxy[tui]'"
-        raise UsageError("tui", "the package textual is not installed", install)
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
         raise UsageError("tui", "this is not a terminal", "print a recording with mcpproxy show")
 

@@ -1,0 +1,185 @@
+"""The first questions about a fleet, answered from the manifests of what was shipped: nothing else is read.
+
+A manifest says less than the tables. It counts the listed findings of each rule and not who is to blame. Of
+the sessions it has the client and the revision of the first alone, and it has neither calls nor tools. So
+three of the questions have an answer. A column that tables have, too, has the same name only if it means
+the same.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from typing import Final
+
+from mcpproxy.fleet import manifest
+from mcpproxy.fleet.columns.query_answer import QueryAnswer
+from mcpproxy.fleet.manifest import Manifest, ManifestError
+from mcpproxy.fleet.store import NoSuchObjectError, Store
+
+_READERS: Final = 16
+_BATCH: Final = 1024
+_OLD: Final = "2024-11-05"
+_NO_TIME: Final = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(slots=True)
+class _Recording:
+    """What the manifest of the last file says of a recording."""
+
+    part: int
+    server: str
+    client: str
+    revision: str
+    started: datetime
+    ending: str
+    frames: int
+    errors: int
+    warnings: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestReport:
+    """The answers, from how many manifests, and what cannot be read of those that are there."""
+
+    answers: tuple[QueryAnswer, ...]
+    manifests: int
+    faults: tuple[str, ...]
+
+
+def has_manifests(store: Store) -> bool:
+    """Whether something was shipped to the store.
+
+    Raises:
+        StoreError: it cannot be listed.
+    """
+    return any(manifest.place_of(each.key) for each in store.list(manifest.FOLDER, batch=10))
+
+
+def report(store: Store) -> ManifestReport:
+    """Return what the manifests in a store say.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    fleet = _Fleet()
+    faults: list[str] = []
+    files: set[str] = set()
+    listed = (each.key for each in store.list(manifest.FOLDER) if manifest.place_of(each.key))
+
+    def read(key: str) -> bytes | None:
+        try:
+            return store.read(key, manifest.LIMIT_BYTES)
+        except NoSuchObjectError:
+            return None  # it was deleted since it was listed
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        while batch := list(islice(listed, _BATCH)):
+            for key, data in zip(batch, pool.map(read, batch), strict=True):
+                if data is None:
+                    continue
+                try:
+                    one = manifest.decode(data)
+                except ManifestError as fault:
+                    faults.append(f"{store.where(key)}: {fault}; see mcpproxy verify")
+                    continue
+                if one.key not in files:  # a second manifest for one file is for verify to report
+                    files.add(one.key)
+                    fleet.add(one)
+    return ManifestReport(fleet.answers(), len(files), tuple(sorted(faults)))
+
+
+class _Fleet:
+    """The recordings of all manifests so far, and their findings by week, server and rule."""
+
+    def __init__(self) -> None:
+        self._recordings: Final[dict[str, _Recording]] = {}
+        self._findings: Final[dict[tuple[date, str, str], tuple[int, set[str]]]] = {}
+
+    def add(self, one: Manifest) -> None:
+        """Add a file. The files of a recording come in any order; counts of the last are those of all."""
+        started = _time(one.started_at)
+        server = one.label or one.server or "unknown"
+        recording = f"{one.recording}/{_first_name(one)}"
+        known = self._recordings.get(recording)
+        if known is None or known.part < one.part:
+            counts = one.findings or {}
+            self._recordings[recording] = _Recording(
+                part=one.part,
+                server=server,
+                client=one.client,
+                revision=one.revision,
+                started=started,
+                ending=one.ending,
+                frames=sum((one.frames or {}).values()),
+                errors=counts.get("error", 0),
+                warnings=counts.get("warning", 0),
+            )
+        # A manifest has no times of findings: those of a file count in the week in which it begins.
+        day = (started + timedelta(microseconds=one.first_ns / 1000)).date()
+        week = day - timedelta(days=day.weekday())
+        for rule, number in one.rules.items():
+            before, recordings = self._findings.get((week, server, rule), (0, set[str]()))
+            recordings.add(recording)
+            self._findings[week, server, rule] = before + number, recordings
+
+    def answers(self) -> tuple[QueryAnswer, ...]:
+        return self._overview(), self._by_rule(), self._old_revisions()
+
+    def _overview(self) -> QueryAnswer:
+        columns = (
+            "server", "recordings", "cut", "unfinished", "frames", "errors", "warnings", "first", "last",
+        )  # fmt: skip
+        servers: dict[str, list[_Recording]] = {}
+        for each in self._recordings.values():
+            servers.setdefault(each.server, []).append(each)
+        rows = [
+            (
+                server,
+                len(every),
+                sum(each.ending == "cut" for each in every),
+                sum(each.ending in ("continued", "") for each in every),
+                sum(each.frames for each in every),
+                sum(each.errors for each in every),
+                sum(each.warnings for each in every),
+                min(each.started for each in every),
+                max(each.started for each in every),
+            )
+            for server, every in servers.items()
+        ]
+        rows.sort(key=lambda row: (-row[5], -row[6], row[0]))
+        return QueryAnswer("overview", columns, tuple(rows))
+
+    def _by_rule(self) -> QueryAnswer:
+        columns = ("week", "server", "rule", "listed", "recordings")
+        rows = [
+            (week, server, rule, number, len(recordings))
+            for (week, server, rule), (number, recordings) in self._findings.items()
+        ]
+        rows.sort(key=lambda row: (-row[0].toordinal(), -row[3], row[1], row[2]))
+        return QueryAnswer("findings", columns, tuple(rows))
+
+    def _old_revisions(self) -> QueryAnswer:
+        columns = ("server", "first_client", "recordings", "last")
+        pairs: dict[tuple[str, str], list[datetime]] = {}
+        for each in self._recordings.values():
+            if each.revision == _OLD:
+                pairs.setdefault((each.server, each.client), []).append(each.started)
+        rows = [(server, client, len(every), max(every)) for (server, client), every in pairs.items()]
+        rows.sort(key=lambda row: (-row[2], row[0], row[1]))
+        return QueryAnswer("old_revisions", columns, tuple(rows))
+
+
+def _first_name(one: Manifest) -> str:
+    """Return the name of the first file of a recording, of which ``NAME.2.jsonl`` is a later one."""
+    stem = one.name.removesuffix(".jsonl")
+    return stem if one.part == 1 else stem.rpartition(".")[0]
+
+
+def _time(text: str) -> datetime:
+    """Return the time in a manifest, which may come from a header that somebody wrote by hand."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return _NO_TIME
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
