@@ -1,6 +1,7 @@
 """A sidecar under a limit of memory, as a container has: what holds, and what happens at the limit."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -36,6 +37,14 @@ class Container:
     def enter(self) -> None:
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 
+    def remove(self) -> None:
+        """Remove the limit as soon as the last process has ended."""
+        end = time.monotonic() + DEADLINE_S
+        while (self.path / "cgroup.procs").read_text():
+            assert time.monotonic() < end
+            select.select([], [], [], 0.02)  # nothing tells when
+        self.path.rmdir()
+
     @property
     def kills(self) -> int:
         """How many processes the kernel has killed because of the limit."""
@@ -60,7 +69,7 @@ def container() -> Iterator[Callable[[int], Container]]:
 
     yield make
     for each in made:
-        each.path.rmdir()
+        each.remove()
 
 
 class Proxied:

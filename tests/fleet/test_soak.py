@@ -8,7 +8,8 @@ import pytest
 
 from tests.peers.fixtures import Peers
 from tests.peers.object_store import BUCKET, ObjectStore
-from tests.soak.sidecars import GRACE_S, Plan, Sample, play
+from tests.soak.outcome import Sample
+from tests.soak.sidecars import GRACE_S, Plan, play
 
 
 @pytest.fixture

@@ -8,22 +8,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.fleet import manifest
-from mcpproxy.fleet.fetch import content, units
 from mcpproxy.fleet.store import Store
 from tests.benchmarks import processes
+from tests.soak.outcome import Outcome, Sample, compare
 from tests.soak.traffic import Client, serve
 
 GRACE_S: Final = 25.0
 """How long a shipper may take after SIGTERM: less than the 30 seconds that Kubernetes gives a pod."""
-_ID: Final = re.compile(rb'"id": ?"(s\d+-c\d+)"')
 
 
 @dataclass(frozen=True)
@@ -40,57 +37,6 @@ class Plan:
     every_s: float = 5
     sample_s: float = 60
     kills: int = 0
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What was seen at a time.
-
-    Memory is in MiB, for each kind of process: the median now, with shared pages counted by share, and the
-    most that one of them has ever had resident.
-    """
-
-    at_s: float
-    calls: int
-    memory: dict[str, tuple[float, float]]
-    p99_ms: float
-    waiting_s: float
-    """How long the oldest closed file has been waiting to be shipped."""
-    files: int
-    disk_kib: float
-    journals_kib: float
-    stored: int
-
-    def __str__(self) -> str:
-        memory = "  ".join(f"{kind} {now:3.0f} {most:3.0f}" for kind, (now, most) in self.memory.items())
-        here = f"here {self.files:3} files {self.disk_kib:6.0f} KiB, journals {self.journals_kib:6.0f} KiB"
-        return (
-            f"{self.at_s:5.0f} s {self.calls:7,} calls  p99 {self.p99_ms:4.0f} ms  {memory}  {here}"
-            f"  waiting {self.waiting_s:4.1f} s  {self.stored:5,} stored"
-        )
-
-
-@dataclass
-class Outcome:
-    """What was found in the end. ``lost`` and ``doubled`` are ids of calls."""
-
-    samples: list[Sample] = field(default_factory=list[Sample])
-    calls: int = 0
-    files: int = 0
-    lost: list[str] = field(default_factory=list[str])
-    doubled: list[str] = field(default_factory=list[str])
-    left: list[str] = field(default_factory=list[str])
-    codes: Counter[int] = field(default_factory=Counter[int])
-    last_byte_s: float = 0
-    """The longest time from SIGTERM until a sidecar and its shipper had exited."""
-    miscounted: list[str] = field(default_factory=list[str])
-    incomplete: list[str] = field(default_factory=list[str])
-    verify: str = ""
-
-    @property
-    def is_good(self) -> bool:
-        faults = (self.lost, self.doubled, self.left, self.miscounted, self.incomplete, self.verify)
-        return not any(faults) and not +self.codes - Counter({0: self.codes[0]})
 
 
 class Sidecar:
@@ -190,7 +136,8 @@ async def play(
         server.close()
         for each in sidecars:
             each.kill()
-    await asyncio.to_thread(_compare, sidecars, url, outcome)
+    peers = {each.client: each.folder for each in sidecars}
+    await asyncio.to_thread(compare, peers, url, outcome)
     return outcome
 
 
@@ -273,39 +220,3 @@ def _stop(sidecars: list[Sidecar], outcome: Outcome) -> None:
         before = time.monotonic()
         outcome.codes.update(each.stop())
         outcome.last_byte_s = max(outcome.last_byte_s, time.monotonic() - before)
-
-
-def _compare(sidecars: list[Sidecar], url: str, outcome: Outcome) -> None:
-    """Compare what is in the store with the calls that were answered, and let ``verify`` read it all."""
-    store = Store(url)
-    asked, answered = Counter[str](), Counter[str]()
-    for unit in units(store.list("recordings")):
-        for key in unit.keys:
-            outcome.files += 1
-            for line in b"".join(content(store, key)).splitlines():
-                if found := _ID.search(line.replace(b"\\", b"")):
-                    (asked if b'"from":"client"' in line else answered)[found[1].decode()] += 1
-    for each in sidecars:
-        for id in each.client.ids:
-            if not (asked[id] and answered[id]):
-                outcome.lost.append(id)
-            elif max(asked[id], answered[id]) > 1:
-                outcome.doubled.append(id)
-        outcome.calls += len(each.client.ids)
-        outcome.left += [str(path) for path in each.folder.iterdir()]
-    lasts: dict[str, manifest.Manifest] = {}
-    for stored in store.list(manifest.FOLDER):
-        one = manifest.decode(store.read(stored.key))
-        if one.label not in lasts or lasts[one.label].part < one.part:
-            lasts[one.label] = one
-    for each in sidecars:
-        last = lasts.get(each.name)
-        frames = (last.frames or {}) if last is not None else {}
-        if frames.get("client", 0) < len(each.client.ids) or frames.get("server", 0) < len(each.client.ids):
-            outcome.miscounted.append(f"{each.name}: {frames}")
-        if last is None or last.ending != "exited":
-            outcome.incomplete.append(f"{each.name}: {last.ending if last is not None else 'nothing'}")
-    ran = subprocess.run(
-        [sys.executable, "-m", "mcpproxy", "verify", url], capture_output=True, text=True, check=False
-    )
-    outcome.verify = ran.stdout + ran.stderr if ran.returncode else ""

@@ -51,7 +51,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-@dataclass
+@dataclass(eq=False)
 class Client:
     """A client of one sidecar, which listens on ``port``. ``ids`` are those of calls with an answer."""
 
