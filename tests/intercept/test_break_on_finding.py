@@ -361,6 +361,5 @@ def test_other_breakpoints_import_no_judge_into_the_relay(tmp_path: Path) -> Non
     judging = {"mcpproxy.intercept.live.live_judge", "mcpproxy.intercept.live.live_exchanges"}
     assert imported(tmp_path, "--break", "tool:none") & judging == set()
     (tmp_path / "found").mkdir()
-    assert imported(tmp_path / "found", "--break", "rule:NONE") & judging == {
-        "mcpproxy.intercept.live.live_judge"
-    }
+    found = imported(tmp_path / "found", "--break", "rule:NONE") & judging
+    assert found == {"mcpproxy.intercept.live.live_judge"}
