@@ -4,7 +4,7 @@ It prints a table for each pair of a client and a server, and each transport: a 
 direction, with what the client reported for its three calls, what the server got and how it ended, and whom
 the judge blames for something that it does not blame anybody for without faults.
 
-A session that lasts longer than ``PATIENCE_S`` waits. 12, if it is not given, is enough on a machine that does
+A session that lasts longer than ``PATIENCE_S`` waits. 12, the default, is enough on a machine that does
 nothing else.
 """
 
