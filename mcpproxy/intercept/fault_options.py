@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcpproxy.intercept.addons.addon_calls import MakeAddons
     from mcpproxy.intercept.http import FaultProxy
-    from mcpproxy.intercept.live_judge import LiveJudge, MakeLiveJudge
+    from mcpproxy.intercept.live.live_judge import LiveJudge, MakeLiveJudge
     from mcpproxy.intercept.stdio import FaultRelay
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.journal import Journal
@@ -100,7 +100,7 @@ def judge_factory(rules: FaultRules, rule_options: RuleOptions | None) -> "MakeL
         return None
 
     def make(say: "Callable[[str], None]") -> "LiveJudge":
-        from mcpproxy.intercept.live_judge import LiveJudge
+        from mcpproxy.intercept.live.live_judge import LiveJudge
 
         return LiveJudge(rule_options or RuleOptions(), say)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mcpproxy.intercept.addons.addon_calls import MakeAddons
     from mcpproxy.intercept.control import Command, Control
     from mcpproxy.intercept.fault_rules import FaultRules
-    from mcpproxy.intercept.live_exchanges import LiveExchanges
-    from mcpproxy.intercept.live_judge import MakeLiveJudge
+    from mcpproxy.intercept.live.live_exchanges import LiveExchanges
+    from mcpproxy.intercept.live.live_judge import MakeLiveJudge
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.journal import Journal
 
@@ -59,7 +59,7 @@ class FaultProxy(SharedByTunnels):
         self._read_ahead: set[int] = set()
         """The connections on which what the server sends is judged when it is read."""
         if make_judge is not None:
-            from mcpproxy.intercept.live_exchanges import LiveExchanges
+            from mcpproxy.intercept.live.live_exchanges import LiveExchanges
 
             self.live = LiveExchanges(make_judge(self.stderr_log.say), endpoint)
             self.faults.found = self.live.sent

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpproxy.intercept.held_messages import HeldMessages, Released
     from mcpproxy.intercept.http_answer_steps import AnswerStep
     from mcpproxy.intercept.http_enforcer import FaultEnforcer
-    from mcpproxy.intercept.live_exchanges import LiveExchanges
+    from mcpproxy.intercept.live.live_exchanges import LiveExchanges
     from mcpproxy.relay.http.dial import Sock
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.socket import TunnelSocket

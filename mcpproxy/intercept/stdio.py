@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcpproxy.intercept.control import Control
     from mcpproxy.intercept.fault_rules import FaultRules
     from mcpproxy.intercept.held_messages import Release
-    from mcpproxy.intercept.live_judge import LiveLines, MakeLiveJudge
+    from mcpproxy.intercept.live.live_judge import LiveLines, MakeLiveJudge
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.signals import Signals
     from mcpproxy.relay.stdio.sinks import RelaySource, Sink
@@ -79,7 +79,7 @@ class FaultRelay(Relay):
         """Open the crash buffer, and make the judge, while the new process of the server loads."""
         super().open_crash_buffer()
         if self._make_judge is not None:
-            from mcpproxy.intercept.live_judge import LiveLines
+            from mcpproxy.intercept.live.live_judge import LiveLines
 
             self._lanes.judge = self._judge = LiveLines(self._make_judge(self.say))
 

@@ -1,12 +1,11 @@
-"""``python -m tests.intercept.sdk_table [stdio|http] [PAIR...] [PATIENCE_S]``: what SDKs do when a fault meets a
-call.
+"""``python -m tests.intercept.sdk_table [stdio|http] [PAIR...] [PATIENCE_S]``: what SDKs do about faults.
 
 It prints a table for each pair of a client and a server, and each transport: a row for each action and
 direction, with what the client reported for its three calls, what the server got and how it ended, and whom
 the judge blames for something that it does not blame anybody for without faults.
 
-A session that lasts longer than ``PATIENCE_S``, 12 unless it is given, waits. That is long enough on a machine that
-does nothing else.
+A session that lasts longer than ``PATIENCE_S`` waits. 12, the default, is enough on a machine that does
+nothing else.
 """
 
 import json

@@ -12,7 +12,7 @@ from mcpproxy.api import check
 from mcpproxy.intercept.control import Command, ask
 from mcpproxy.intercept.fault_lanes import FaultLanes, LaneStep
 from mcpproxy.intercept.fault_rules import FaultRuleError, read_faults
-from mcpproxy.intercept.live_judge import LiveJudge, LiveLines
+from mcpproxy.intercept.live.live_judge import LiveJudge, LiveLines
 from mcpproxy.observer import Observer
 from mcpproxy.observer.two_views import TwoViews
 from mcpproxy.ruleset import catalogue
@@ -358,7 +358,8 @@ def test_a_fault_does_not_wait_for_the_judge(spec: str) -> None:
 
 
 def test_other_breakpoints_import_no_judge_into_the_relay(tmp_path: Path) -> None:
-    judging = {"mcpproxy.intercept.live_judge", "mcpproxy.intercept.live_exchanges"}
+    judging = {"mcpproxy.intercept.live.live_judge", "mcpproxy.intercept.live.live_exchanges"}
     assert imported(tmp_path, "--break", "tool:none") & judging == set()
     (tmp_path / "found").mkdir()
-    assert imported(tmp_path / "found", "--break", "rule:NONE") & judging == {"mcpproxy.intercept.live_judge"}
+    found = imported(tmp_path / "found", "--break", "rule:NONE") & judging
+    assert found == {"mcpproxy.intercept.live.live_judge"}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.intercept.live_judge import Findings, LiveJudge
+from mcpproxy.intercept.live.live_judge import Findings, LiveJudge
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal as journals
 from mcpproxy.session.frame import (

@@ -1,0 +1,1 @@
+"""Messages judged before they pass, for breakpoints on findings."""
