@@ -4,8 +4,14 @@ Compiling an expression takes 0.2 ms. The checks have about a hundred expression
 than ten of them.
 """
 
+from __future__ import annotations
+
 import re
-from typing import AnyStr, cast
+
+# A command starts faster without ``typing``: it takes 2 ms to import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, AnyStr
 
 __all__ = ["pattern"]
 
@@ -34,4 +40,5 @@ def pattern(text: AnyStr, flags: re.RegexFlag | int = 0) -> re.Pattern[AnyStr]:
     The returned object has the methods of a compiled pattern (``match``, ``sub`` and so on), but is no
     instance of ``re.Pattern``.
     """
-    return cast("re.Pattern[AnyStr]", _Pattern(text, flags))
+    lazy: Any = _Pattern(text, flags)
+    return lazy

@@ -1,11 +1,16 @@
 """The argument parser of all commands, their common argument types, and their usage errors."""
 
+from __future__ import annotations
+
 import argparse
-from collections.abc import Sequence
-from typing import ClassVar, Final, NoReturn
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.errors import UsageError, nearest, nearest_option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar, Final, NoReturn
 
 __all__ = [
     "HELP_COLUMNS",
@@ -32,7 +37,7 @@ _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 class ParserDescription(Exception):  # noqa: N818 # not an error
     """Raised by ``Parser`` instead of reading arguments, while ``Parser.only_describes`` is set."""
 
-    def __init__(self, parser: "Parser") -> None:
+    def __init__(self, parser: Parser) -> None:
         super().__init__(parser)
         self.parser = parser
 
@@ -73,6 +78,8 @@ class Parser(argparse.ArgumentParser):
             if argument.startswith("--") and name not in self._option_string_actions and " " not in argument:
                 self._refuse_option(name)
         if any(argument.startswith("-") for argument in args):
+            if "-h" not in args and "--help" not in args:
+                self.usage = ""  # otherwise argparse formats it, in 2 ms, for errors that it does not show
             self.parse_intermixed_args(args, namespace)
         else:  # Nothing is intermixed. The usage, which takes long, is not formatted.
             super().parse_args(args, namespace)

@@ -91,7 +91,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def help_text(text: str, label: str) -> str:
     """Return the help of an option with its default inserted; ``label`` is the default of ``--label``."""
-    return text.format(folder=paths.state_dir(), label=label)
+    return text.format(folder=paths.state_dir() if "{folder}" in text else "", label=label)
 
 
 class RecordingOptions:

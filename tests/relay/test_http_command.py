@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -177,7 +176,7 @@ def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
 
 def test_what_the_journal_begins_with(tmp_path: Path) -> None:
     options = http.parse(["https://a.example/api?key=secret", "--keep-credentials"])
-    options = replace(options, admin="127.0.0.1:9")
+    options.admin = "127.0.0.1:9"
     start = json.loads(start_payload("srv", 5, http.start_members(options, "127.0.0.1:8765")))
     assert start == start | {
         "transport": "http",
@@ -194,6 +193,22 @@ def test_what_the_journal_begins_with(tmp_path: Path) -> None:
         start_payload("srv", 5, http.start_members(http.parse(["--forward"]), "127.0.0.1:8765"))
     )
     assert (start["mode"], start["upstream"], start["admin"]) == ("forward", "", None)
+
+
+def test_it_listens_without_slow_imports() -> None:
+    """A host may wait for the proxy. Together these take as long as everything that it needs itself."""
+    script = (
+        "import sys\n"
+        "from mcpproxy.cli.commands import http\n"
+        "options = http.parse(['http://127.0.0.1:9/mcp', '--listen', '127.0.0.1:0', '--quiet'])\n"
+        "http.prepare(options)[1].close()\n"
+        "print(*sys.modules)\n"
+    )
+    shown = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, timeout=60)
+    imported = set(shown.stdout.split())
+    assert "mcpproxy.relay.http.proxy" in imported
+    slow = {"typing", "dataclasses", "inspect", "encodings.idna", "orjson", "mcpproxy.session.frame"}
+    assert imported & slow == set()
 
 
 def test_warnings(tmp_path: Path) -> None:

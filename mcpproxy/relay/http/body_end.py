@@ -5,8 +5,7 @@ Source: RFC 9112, sections 6.3 and 7.1.
 
 from __future__ import annotations
 
-import re
-
+from mcpproxy.base.patterns import pattern
 from mcpproxy.relay.http.request_head import CHUNKED, LIMIT_BYTES, Refusal
 
 TYPE_CHECKING = False
@@ -17,8 +16,8 @@ _LINE_BYTES: Final = 4 << 10
 """The longest line before a chunk, extensions included."""
 
 # 15 digits fit into 64 bits. Extensions may contain any visible character, spaces and tabs.
-_CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
-_TRAILER: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)?\r\n")
+_CHUNK_LINE: Final = pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
+_TRAILER: Final = pattern(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)?\r\n")
 
 
 class LengthCounter:

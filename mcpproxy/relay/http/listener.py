@@ -19,7 +19,7 @@ def listen(host: str, port: int) -> socket.socket:
         OSError: this machine does not have that address, or the port is taken.
     """
     addresses = socket.getaddrinfo(
-        host or None,
+        (host.encode() if host.isascii() else host) or None,  # a str imports a codec, for 2 ms
         port,
         socket.AF_UNSPEC if host else socket.AF_INET,
         socket.SOCK_STREAM,

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from mcpproxy.base.patterns import pattern
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
@@ -29,9 +31,9 @@ _HOST: Final = re.compile(
     rb"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})+)(?::([0-9]{0,5}))?"
 )
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
-_ABSOLUTE: Final = re.compile(rb"(?i:(https?)://)([^/?#@]+)(/[^#]*|\?[^#]*)?")
-_BARE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
-_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ABSOLUTE: Final = pattern(rb"(?i:(https?)://)([^/?#@]+)(/[^#]*|\?[^#]*)?")
+_BARE_LINE_END: Final = pattern(rb"(?<!\r)\n|\r(?=[^\n])")
+_CONTROL: Final = pattern(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Refusal(Exception):  # noqa: N818 # it becomes an answer to the client

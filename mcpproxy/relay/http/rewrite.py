@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
 DOCUMENT_BYTES: Final = 1 << 20
 """The longest metadata document that is rewritten."""
 
-_METADATA: Final = re.compile(
+_METADATA: Final = pattern(
     rb"[^?]*/\.well-known/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:[/?]|\Z)"
 )
 """Paths of the metadata. The path of the described resource may come before or after (RFC 8414, RFC 9728)."""
 
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
-_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
+_STATUS_LINE: Final = pattern(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
+_CHUNK: Final = pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 # An SSE event, or comments, with the blank line at the end
-_BLOCK: Final = re.compile(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
-_ENDPOINT: Final = re.compile(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
-_COMMENTS: Final = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
+_BLOCK: Final = pattern(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
+_ENDPOINT: Final = pattern(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
+_COMMENTS: Final = pattern(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
 
 # The part of an answer to which the next bytes belong.
 _HEAD: Final = 0

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
+_STATUS_LINE: Final = pattern(rb"HTTP/1\.[01] ([0-9]{3})")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
