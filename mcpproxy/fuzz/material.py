@@ -26,7 +26,7 @@ _READING: Final = frozenset(
 """Methods that change nothing."""
 
 _LEFT_OUT: Final = frozenset({"initialize", "notifications/initialized", "notifications/cancelled"})
-"""Methods whose messages are made by the fuzzer itself, because they name other requests or open a session."""
+"""Methods whose messages the fuzzer makes itself: they name other requests, or open a session."""
 
 _MOST_OF_A_KIND: Final = 2
 """How many recorded requests of one method, and for ``tools/call`` of one tool, are changed."""

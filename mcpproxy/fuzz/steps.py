@@ -33,7 +33,7 @@ class Step:
     is_lawful: bool = True
     """Whether a server has to accept or to refuse it. If not, the server may also end the session."""
     pieces: tuple[bytes, ...] = ()
-    """On stdio: the bytes to write, one piece after the other, in place of ``raw`` and the end of its line."""
+    """On stdio: the bytes to write, piece by piece, in place of ``raw`` and the end of its line."""
     headers: tuple[HeaderChange, ...] = ()
     """Over HTTP: changes to the headers that a correct client sends."""
     is_handshake: bool = False

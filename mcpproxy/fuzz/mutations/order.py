@@ -1,4 +1,4 @@
-"""Messages in the wrong order, or about requests that do not exist; and messages that name no known method."""
+"""Messages in the wrong order or about requests that do not exist, and messages with unknown methods."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

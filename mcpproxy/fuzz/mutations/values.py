@@ -41,11 +41,8 @@ _HOSTILE: Final[Mapping[str, bytes]] = {
 }
 """Values for any place, by the name of the change, as JSON."""
 
-_ROUTING: Final[tuple[Pointer, ...]] = (("params",), ("params", "_meta"), ("params", "_meta", "progressToken"))
-"""Places that every request has, or may have."""
-
-_UNLIKE_LONG: Final = ("1-mib-of-letters", "100-thousand-deep", "array-of-10-thousand", "5000-digits")
-"""Large values, which are not put into the places that every request has."""
+_LARGE: Final = ("1-mib-of-letters", "100-thousand-deep", "array-of-10-thousand", "5000-digits")
+"""Large values, which are not put in the place of all params."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
@@ -63,7 +60,7 @@ def _of_template(template: Template) -> Iterator[Mutant]:
         if "_meta" in place or (place == ("params",) and not isinstance(value, dict)):
             continue
         for name, raw in {**_HOSTILE, **_bounds(_schema_of(template, place))}.items():
-            if place in _ROUTING and name in _UNLIKE_LONG:
+            if place == ("params",) and name in _LARGE:
                 continue
             yield _replaced(template, place, name, raw)
         if len(place) > 1:
@@ -153,7 +150,8 @@ def _bounds(schema: JSON) -> dict[str, bytes]:
         bound = schema.get(member)
         if isinstance(bound, int) and 0 <= bound <= 1 << 20:
             found[f"at-{member}"] = text("x" * bound)
-            found[f"beyond-{member}"] = text("x" * (max(0, bound - 1) if member == "minLength" else bound + 1))
+            beyond = max(0, bound - 1) if member == "minLength" else bound + 1
+            found[f"beyond-{member}"] = text("x" * beyond)
     choices = schema.get("enum")
     for index, choice in enumerate(choices[:8] if isinstance(choices, list) else ()):
         found[f"choice-{index}"] = text(choice)
