@@ -42,11 +42,13 @@ _TRIALS_OF_HANG: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class FuzzOptions:
-    """What bounds a run: seconds of searching, and how many changed messages are sent (0: any number)."""
+    """What bounds a run: seconds of searching, and how many changed messages are sent and faults are found
+    (0: any number)."""
 
     seed: int = 0
     time_s: float = 60.0
     count: int = 0
+    faults: int = 0
     limits: Limits = field(default_factory=Limits)
 
 
@@ -177,6 +179,8 @@ class Campaign:
                     await self._settle(symptom, steps[: symptom.step + 1])
                 if symptom.kind in ("crash", "hang"):
                     self._plan.excluded.add(steps[symptom.step].key)
+                if 0 < self._options.faults <= len(self.result.faults):
+                    return
             if self.result.stopped:
                 return
 

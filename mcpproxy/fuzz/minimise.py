@@ -77,6 +77,11 @@ class Minimiser:
         for index, step in enumerate(steps):
             if step.is_handshake or not step.is_mutated:
                 continue
+            restored = step.restored()
+            if restored and len(steps) > index + 1:
+                if await self._holds([*steps[:index], restored, *steps[index + 1 :]]):
+                    steps[index] = restored
+                    continue
             if step.pieces:
                 plain = replace(step, pieces=(), ids=step.ids[:1])
                 if await self._holds([*steps[:index], plain, *steps[index + 1 :]]):

@@ -107,6 +107,7 @@ class StdioPeer:
         """Write a step, and wait for its answers."""
         pending = [self._client.expect(id, step.method) for id in step.ids]
         self.is_silent = False
+        before = len(self._client.unsolicited)
         try:
             async with asyncio.timeout(max(answer_s, 10)):
                 await self._write(step)
@@ -114,7 +115,8 @@ class StdioPeer:
             return hung("it does not read its stdin", step, index)
         except GoneError:
             return self._ended(step, index)
-        await self._settle(pending, answer_s)
+        if pending:
+            await self._settle(pending, before, answer_s)
         return self._ended(step, index) if self.is_gone else None
 
     async def ping(self, step: Step, index: int, timeout_s: float) -> Symptom | None:
@@ -146,15 +148,30 @@ class StdioPeer:
                     await asyncio.sleep(_BETWEEN_PIECES_S)
                 await self._wire.write(piece)
 
-    async def _settle(self, pending: list[Pending], answer_s: float) -> None:
-        try:
-            async with asyncio.timeout(answer_s):
-                for one in pending:
-                    await one.events.get()
-        except TimeoutError:
-            self.is_silent = True
+    async def _settle(self, pending: list[Pending], before: int, answer_s: float) -> None:
+        """Wait for the answers, or for an error without an id, with which a request may be refused.
+
+        ``before`` is the number of unsolicited frames before the step.
+        """
+        waits = [
+            asyncio.create_task(_all_of(pending)),
+            asyncio.create_task(self._refusal(before, answer_s)),
+        ]
+        done, _ = await asyncio.wait(waits, timeout=answer_s, return_when=asyncio.FIRST_COMPLETED)
+        self.is_silent = waits[0] not in done
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
         for one in pending:
             self._client.forget(one)
+
+    async def _refusal(self, before: int, answer_s: float) -> None:
+        """Wait for an error without an id after so many unsolicited frames."""
+        while frame := await self._client.next_unsolicited(answer_s, before):
+            if isinstance(frame.message, ErrorResponse) and not isinstance(frame.message.id, int | str):
+                return
+            before += 1
+        await asyncio.Event().wait()
 
     def _ended(self, step: Step, index: int) -> Symptom | None:
         why = self._client.gone
@@ -166,6 +183,11 @@ class StdioPeer:
         if isinstance(event, Stderr):
             self._stderr.append(event.raw.rstrip(b"\r\n"))
             del self._stderr[:-_KEPT_LINES]
+
+
+async def _all_of(pending: list[Pending]) -> None:
+    for one in pending:
+        await one.events.get()
 
 
 class HttpPeer:

@@ -66,7 +66,7 @@ class Plan:
 
     def sessions(self) -> Iterator[list[Step]]:
         """Yield the steps of each session; without end, unless everything is excluded."""
-        session = count(1)
+        session = 0
         for round in count(1):
             keys = Draws(self._seed, "round", round).shuffled(self._mutants)
             waiting = [key for key in keys if key not in self.excluded]
@@ -76,20 +76,20 @@ class Plan:
                 waiting = [*self.unsent, *waiting]
                 self.unsent.clear()
                 waiting = [key for key in waiting if key not in self.excluded]
-                chosen = self._chosen(waiting)
+                session += 1
+                chosen = self._chosen(waiting, session)
                 if not chosen:
                     break
                 taken = {mutant.key for mutant in chosen}
                 waiting = [key for key in waiting if key not in taken]
-                yield self._steps(chosen, Draws(self._seed, "session", next(session)))
+                yield self._steps(chosen, Draws(self._seed, "session", session))
 
-    def _chosen(self, waiting: Sequence[str]) -> list[Mutant]:
-        """Return the next changes: several inside one session, or one that opens a session."""
+    def _chosen(self, waiting: Sequence[str], number: int) -> list[Mutant]:
+        """Return the next changes: several inside one session, or in each second session one that opens it."""
         mutants = [self._mutants[key] for key in waiting]
         inside = [mutant for mutant in mutants if mutant.place == "inside"]
-        if mutants and mutants[0].place != "inside":
-            return mutants[:1]
-        return inside[:_CHANGES_PER_SESSION]
+        opening = [mutant for mutant in mutants if mutant.place != "inside"]
+        return inside[:_CHANGES_PER_SESSION] if inside and (number % 2 or not opening) else opening[:1]
 
     def _steps(self, mutants: Sequence[Mutant], draws: Draws) -> list[Step]:
         supply = Supply(draws)

@@ -19,6 +19,9 @@ _VALUES: Final[Mapping[str, bytes]] = {
     "10-thousand-letters": b'"' + b"x" * 10_000 + b'"',
 }
 
+_FEW: Final = ("null", "text", "10-thousand-letters")
+"""The values for places that matter less. Each change of the opening costs a session."""
+
 _PLACES: Final[tuple[Pointer, ...]] = (
     ("params",),
     ("params", "protocolVersion"),
@@ -43,7 +46,8 @@ def mutants(material: Material) -> Iterator[Mutant]:
     yield Mutant("request-before-initialize", lambda supply: [_early(supply, material)], "before")
     for place in _PLACES:
         for name, value in _VALUES.items():
-            yield _opening(material, place, name, value)
+            if place == ("params", "protocolVersion") or name in _FEW:
+                yield _opening(material, place, name, value)
         if len(place) > 1:
             yield _opening(material, place, "removed", None)
     for name, value in _VERSIONS.items():

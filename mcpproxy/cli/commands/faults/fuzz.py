@@ -52,7 +52,7 @@ def run(argv: list[str]) -> int:
         target,
         found,
         ruleset.load(),
-        FuzzOptions(options.seed, options.time, options.count, limits),
+        FuzzOptions(options.seed, options.time, options.count, options.faults, limits),
         folder,
         told=None if options.json else _tell_at_once,
     )
@@ -143,6 +143,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--seed", metavar="N", type=_seed, help="what decides on everything; the same seed sends the same")
     add("--time", metavar="S", type=seconds, default=60.0, help="how long to search (60)")
     add("--count", metavar="N", type=positive, default=0, help="end after so many changed messages")
+    add("--faults", metavar="N", type=positive, default=0, help="end after so many faults")
     add("-o", "--output", metavar="DIR", default="", help="where the recordings of faults are kept")
     add("--json", action="store_true", help="print the result as JSON")
     add("--timeout", metavar="S", type=seconds, default=10.0, help="a server without an answer hangs (10)")
