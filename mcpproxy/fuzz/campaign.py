@@ -239,8 +239,10 @@ class Campaign:
         """
         result = await self._run(steps, self._options.limits, pings=pings, is_orderly=True)
         seen = result.symptom(symptom.key)
-        if seen is None or result.fault:
+        if seen is None or seen.is_provoked or result.fault:
             return None
+        if seen.kind == "hang" and any(step.method == "initialize" and step.is_mutated for step in steps):
+            return None  # a session that was not opened need not answer
         if symptom.kind == "leak":
             unchanged = [step for step in steps if seen.marker not in step.markers]
         else:

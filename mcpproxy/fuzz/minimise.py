@@ -78,9 +78,11 @@ class Minimiser:
             if step.is_handshake or not step.is_mutated:
                 continue
             restored = step.restored()
-            if restored and len(steps) > index + 1:
-                if await self._holds([*steps[:index], restored, *steps[index + 1 :]]):
-                    steps[index] = restored
+            is_last = index + 1 == len(steps)
+            if restored and not is_last:
+                candidate = [*steps[:index], restored, *steps[index + 1 :]]
+                if await self._holds(candidate):
+                    steps = candidate
                     continue
             if step.pieces:
                 plain = replace(step, pieces=(), ids=step.ids[:1])

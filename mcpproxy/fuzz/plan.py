@@ -54,6 +54,12 @@ class Plan:
         self._seed: Final = seed
         self._transport: Final = transport
         self._mutants: Final = {mutant.key: mutant for mutant in all_mutants(material, transport)}
+        # Three kinds of session, so that a server that ends a session, as it may after what is not lawful,
+        # does not end one with changes that it has to endure.
+        self._group_of: Final = {
+            mutant.key: 0 if mutant.place != "inside" else 1 if mutant.is_lawful() else 2
+            for mutant in self._mutants.values()
+        }
         self.excluded: Final[set[str]] = set()
         """The keys of changes that are not sent any more, because what they do is known."""
         self.unsent: Final[list[str]] = []
@@ -85,11 +91,12 @@ class Plan:
                 yield self._steps(chosen, Draws(self._seed, "session", session))
 
     def _chosen(self, waiting: Sequence[str], number: int) -> list[Mutant]:
-        """Return the next changes: several inside one session, or in each second session one that opens it."""
-        mutants = [self._mutants[key] for key in waiting]
-        inside = [mutant for mutant in mutants if mutant.place == "inside"]
-        opening = [mutant for mutant in mutants if mutant.place != "inside"]
-        return inside[:_CHANGES_PER_SESSION] if inside and (number % 2 or not opening) else opening[:1]
+        """Return the next changes: several inside one session, or one that opens a session."""
+        for group in (number % 3, (number + 1) % 3, (number + 2) % 3):
+            chosen = [self._mutants[key] for key in waiting if self._group_of[key] == group]
+            if chosen:
+                return chosen[: _CHANGES_PER_SESSION if group else 1]
+        return []
 
     def _steps(self, mutants: Sequence[Mutant], draws: Draws) -> list[Step]:
         supply = Supply(draws)

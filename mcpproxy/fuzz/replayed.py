@@ -98,6 +98,7 @@ class _StdioLink:
         self._stderr: Final[list[bytes]] = []
         self._why = ""
         self._is_input_closed = False
+        self._is_closing = False
         self._ended_after_input = False
         recording.add_listener(self._on_record)
 
@@ -118,6 +119,7 @@ class _StdioLink:
 
     async def close(self) -> None:
         """End the process."""
+        self._is_closing = True
         await self._wire.kill()
 
     def shows_end(self, symptom: Symptom) -> bool:
@@ -131,7 +133,7 @@ class _StdioLink:
     def _on_event(self, event: WireEvent) -> None:
         if isinstance(event, FrameReceived):
             self.events.put_nowait(ServerFrame(event.frame.raw))
-        elif isinstance(event, ServerLost):
+        elif isinstance(event, ServerLost) and not self._is_closing:
             self.has_ended, self._why = True, event.why
             self._ended_after_input = self._is_input_closed
             self.events.put_nowait(ServerGone(f"the server is gone: {event.why}"))

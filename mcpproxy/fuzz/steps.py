@@ -32,6 +32,9 @@ class Step:
     original: bytes = b""
     is_lawful: bool = True
     """Whether a server has to accept or to refuse it. If not, the server may also end the session."""
+    is_portable: bool = True
+    """Whether every reader of JSON has to take it. RFC 8259 allows limits of depth (section 9) and of numbers
+    (section 6), and does not say what a lone surrogate means (section 8.2)."""
     pieces: tuple[bytes, ...] = ()
     """On stdio: the bytes to write, piece by piece, in place of ``raw`` and the end of its line."""
     headers: tuple[HeaderChange, ...] = ()
@@ -59,7 +62,9 @@ class Step:
             return self
         if not self.original:
             return None
-        return replace(self, raw=self.original, pieces=(), headers=(), key="", is_lawful=True)
+        return replace(
+            self, raw=self.original, pieces=(), headers=(), key="", is_lawful=True, is_portable=True
+        )
 
 
 def with_control(steps: Sequence[Step]) -> list[Step]:

@@ -19,7 +19,7 @@ from signal import Signals
 from typing import Final, Literal
 
 from mcpproxy.fuzz.steps import Step
-from mcpproxy.session.frame import Finding
+from mcpproxy.session.frame import CLIENT, SERVER, Finding
 
 Kind = Literal["crash", "hang", "protocol", "leak"]
 
@@ -37,12 +37,32 @@ UNANSWERED: Final = ("RPC-008", "SEQ-001")
 """The rules that every request is answered. The end of a session of the fuzzer leaves requests open."""
 
 
+_UNCONDITIONAL: Final = frozenset(
+    {
+        "PROTO-002", "RPC-001", "RPC-002", "RPC-009", "RPC-010", "RPC-011", "RPC-021", "STDIO-001",
+        "STDIO-002",
+    }
+)  # fmt: skip
+"""The rules about the form of a single message, which hold whatever the client has done before."""
+
+_OF_SESSIONS: Final = frozenset(
+    {
+        "CANC", "ERA", "HDR", "HTTP", "LIFE", "META", "PROG", "PROTO", "RPC", "SEQ", "SSE", "STDIO",
+    }
+)  # fmt: skip
+"""The families of rules by whose violation a client leaves a server without a lawful answer."""
+
+_HARMLESS: Final = "PROTO-006"
+"""An unknown notification, which a server ignores (JSON-RPC 2.0, section 4.1)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Symptom:
     """One fault of a server. ``key`` is the same each time that the fault is met.
 
     ``text`` is a clause for the user, ``step`` the index of the step after which it was seen. ``marker`` is
-    the value that leaked.
+    the value that leaked. ``is_provoked`` says that the client had broken the protocol before, so that the
+    fault may be a consequence.
     """
 
     kind: Kind
@@ -50,6 +70,7 @@ class Symptom:
     text: str
     step: int
     marker: bytes = b""
+    is_provoked: bool = False
 
 
 def normalised(text: str) -> str:
@@ -78,10 +99,26 @@ def ended(exit_code: int | None, why: str, stderr: Sequence[bytes], step: Step, 
     return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
 
 
-def violated(finding: Finding, step: Step, index: int) -> Symptom:
-    """Return the symptom for a finding about the server."""
+def violated(finding: Finding, step: Step, index: int, *, is_provoked: bool) -> Symptom | None:
+    """Return the symptom for a finding about the server; ``None`` if what it was sent may be the reason.
+
+    ``is_provoked`` says that the client has broken the protocol in this session.
+    """
+    if finding.blame != SERVER or finding.severity == "info" or finding.rule in UNANSWERED:
+        return None
+    is_unconditional = finding.rule in _UNCONDITIONAL
+    if not (is_unconditional or (step.is_lawful and step.is_portable)):
+        return None
     key = f"protocol {finding.requirement or finding.rule} {step.method.partition(' ')[0]}"
-    return Symptom("protocol", key, f"{finding.rule}: {finding.message}", index)
+    text = f"{finding.rule}: {finding.message}"
+    return Symptom("protocol", key, text, index, is_provoked=is_provoked and not is_unconditional)
+
+
+def provokes(finding: Finding) -> bool:
+    """Whether a finding says that the client broke a rule by which the server can no longer go."""
+    if finding.blame != CLIENT or finding.severity == "info" or finding.rule == _HARMLESS:
+        return False
+    return finding.rule.partition("-")[0] in _OF_SESSIONS
 
 
 def hung(text: str, step: Step, index: int) -> Symptom:

@@ -9,11 +9,10 @@ from typing import Final, Literal
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.peers import HttpPeer, Peer, StdioPeer
 from mcpproxy.fuzz.steps import MARKER, Step
-from mcpproxy.fuzz.symptoms import UNANSWERED, Symptom, violated
+from mcpproxy.fuzz.symptoms import Symptom, provokes, violated
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, RequestId, Response, parse
 from mcpproxy.replay.recording import singles
 from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.session.frame import SERVER
 from mcpproxy.validate.recordings import Recordings, Target
 
 Pings = Literal["each", "end", "none"]
@@ -115,7 +114,7 @@ class Trial:
             if time.monotonic() >= deadline:
                 return
             watch.expect(step)
-            answer_s = _SLOW_ANSWER_S if step.method in slow else limits.answer_s
+            answer_s = _SLOW_ANSWER_S if step.method in slow | result.slow else limits.answer_s
             if not (index and result.is_opened) and step.ids:
                 answer_s = limits.start_s
             symptom = await peer.send(step, index, answer_s)
@@ -145,6 +144,7 @@ class _Watch:
         self._peer: Final = peer
         self._result: Final = result
         self._findings = 0
+        self._is_provoked = False
         self._frames: Final[dict[int, int]] = {}
         self._markers_of: Final[dict[RequestId, set[bytes]]] = {}
         self._reading: Final[
@@ -168,14 +168,14 @@ class _Watch:
     def look(self, step: Step, index: int) -> None:
         """Look at everything that came since the last time; what is wrong is a fault after ``step``."""
         findings = self._peer.recording.findings
-        for finding in findings[self._findings :]:
-            if (
-                finding.blame == SERVER
-                and finding.severity in ("warning", "error")
-                and finding.rule not in UNANSWERED
-            ):
-                self._add(violated(finding, step, index))
+        new = findings[self._findings :]
         self._findings = len(findings)
+        is_provoked_now = any(map(provokes, new))
+        self._is_provoked = self._is_provoked or is_provoked_now or not (step.is_lawful and step.is_portable)
+        for finding in new:
+            symptom = violated(finding, step, index, is_provoked=self._is_provoked)
+            if symptom is not None and not (is_provoked_now and symptom.is_provoked):
+                self._add(symptom)
         for number, client in enumerate(self._peer.clients()):
             for frame in client.received[self._frames.get(number, 0) :]:
                 if MARKER.search(frame.raw):

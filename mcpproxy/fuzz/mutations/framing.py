@@ -117,7 +117,7 @@ def _across_lines(template: Template) -> Mutant:
         plain = supply.plain(template)
         lines = plain.raw.replace(b",", b",\n").replace(b"{", b"{\n")
         what = "line: laid out on several lines"
-        return [Step(plain.raw, (), what, template.label, key, plain.raw, False, (lines + b"\n",))]
+        return [Step(plain.raw, (), what, template.label, key, plain.raw, False, pieces=(lines + b"\n",))]
 
     return Mutant(key, make)
 

@@ -59,6 +59,10 @@ class Mutant:
     make: Callable[[Supply], list[Step]]
     place: Place = "inside"
 
+    def is_lawful(self) -> bool:
+        """Whether a client may send it."""
+        return all(step.is_lawful for step in self.make(Supply(Draws(0))))
+
 
 def probe_template(material: Material) -> Template:
     """Return a request that is simple and that every server answers, for changes that need any request."""

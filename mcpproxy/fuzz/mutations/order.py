@@ -35,6 +35,8 @@ _METHODS: Final[Mapping[str, str]] = {
     "request-of-servers": "roots/list",
     "long-method": "m" * 5000,
 }
+_NOT_FOR_SERVERS: Final = frozenset({"notification-as-request", "request-of-servers"})
+"""Changes with a method that a client must not use in a request."""
 
 _MESSAGES: Final[Mapping[str, JSONObject]] = {
     "answer-to-nothing": {"jsonrpc": "2.0", "id": 987654, "result": {}},
@@ -83,7 +85,8 @@ def _unknown(name: str, method: str, material: Material) -> Mutant:
         message: JSONObject = {"jsonrpc": "2.0", "id": id, "method": method}
         if material.is_stateless:
             message["params"] = {"_meta": material.meta}
-        return [Step(text(message), (id,), f"method: {name}", method, name)]
+        is_lawful = name not in _NOT_FOR_SERVERS
+        return [Step(text(message), (id,), f"method: {name}", method, name, is_lawful=is_lawful)]
 
     return Mutant(name, make)
 

@@ -34,12 +34,21 @@ _HOSTILE: Final[Mapping[str, bytes]] = {
     "empty-array": b"[]",
     "empty-object": b"{}",
     "100-deep": b"[" * 100 + b"]" * 100,
+    "600-deep": b"[" * 600 + b"]" * 600,
     "2000-deep": b"[" * 2000 + b"]" * 2000,
     "100-thousand-deep": b"[" * 100_000 + b"]" * 100_000,
     "array-of-10-thousand": b"[" + b",".join([b"0"] * 10_000) + b"]",
     "prototype-member": b'{"__proto__":{"x":1},"constructor":{"prototype":{"y":1}}}',
 }
 """Values for any place, by the name of the change, as JSON."""
+
+_UNPORTABLE: Final = frozenset(
+    {
+        "400-digits", "5000-digits", "beyond-doubles", "lone-surrogate", "600-deep", "2000-deep",
+        "100-thousand-deep",
+    }
+)  # fmt: skip
+"""Values that not every reader of JSON takes."""
 
 _LARGE: Final = ("1-mib-of-letters", "100-thousand-deep", "array-of-10-thousand", "5000-digits")
 """Large values, which are not put in the place of all params."""
@@ -85,7 +94,8 @@ def _replaced(template: Template, place: Pointer, name: str, value: bytes) -> Mu
         for depth in range(1, len(place)):  # objects on the way that the request does not have
             if with_value(raw, place[: depth + 1], b"0") is None:
                 raw = with_value(raw, place[:depth], b"{}") or raw
-        return [_step(plain, with_value(raw, place, value) or raw, f"{shown(place)}: {name}", key)]
+        changed = with_value(raw, place, value) or raw
+        return [_step(plain, changed, f"{shown(place)}: {name}", key, name not in _UNPORTABLE)]
 
     key = f"{template.label} {shown(place)} {name}"
     return Mutant(key, make)
@@ -100,7 +110,7 @@ def _removed(template: Template, place: Pointer) -> Mutant:
     return Mutant(key, make)
 
 
-def _step(plain: Step, raw: bytes, what: str, key: str) -> Step:
+def _step(plain: Step, raw: bytes, what: str, key: str, is_portable: bool = True) -> Step:
     return Step(
         raw,
         plain.ids,
@@ -108,6 +118,7 @@ def _step(plain: Step, raw: bytes, what: str, key: str) -> Step:
         plain.method,
         key,
         original=plain.raw,
+        is_portable=is_portable,
         is_reading=plain.is_reading,
     )
 

@@ -105,11 +105,12 @@ def _as_json(result: FuzzResult) -> dict[str, object]:
 def _target(options: argparse.Namespace, command: list[str]) -> Target:
     if command:
         return Target(tuple(command), env=dict(options.env))
-    host = (urlsplit(options.url).hostname or "").lower()
+    address: str = options.url
+    host = (urlsplit(address).hostname or "").lower()
     allowed = {name.lower() for name in options.allow_host}
     if not (is_loopback(host) or host in allowed):
         fact = "is not on this machine, and what is sent may harm it"
-        raise UsageError(host or options.url, fact, f"--allow-host {host} if the server is yours")
+        raise UsageError(host or address, fact, f"--allow-host {host} if the server is yours")
     return Target(url=options.url, headers=tuple(options.header))
 
 
