@@ -33,6 +33,8 @@ MOST_FRAMES: Final = 10
 
 _LEAST_PING_S: Final = 2.0
 """While searching, a ping may take at least so long, and 50 times as long as the longest of the control."""
+_LEAST_ANSWER_S: Final = 0.25
+"""While searching, a request may take at least so long until the next step is sent."""
 _TRIES: Final = 2
 """How often a fault may turn out not to repeat before it is given up."""
 _TRIALS: Final = 40
@@ -137,7 +139,7 @@ class Campaign:
 
     async def _learn_what_is_usual(self) -> None:
         """Send the recording without a change, and note what the judge finds and how long answers take."""
-        slowest_s = 0.0
+        slowest_s = start_s = 0.0
         for is_marked in (False, True):
             steps = control(self._material, Supply(Draws(self._options.seed, "control")), is_marked=is_marked)
             result = await self._run(steps, self._limits)
@@ -156,9 +158,13 @@ class Campaign:
                 )
             self._slow.update(result.slow)
             slowest_s = max(slowest_s, result.ping_s)
+            start_s = max(start_s, result.first_s)
         limits = self._options.limits
         self._limits = Limits(
-            min(limits.ping_s, max(_LEAST_PING_S, 50 * slowest_s)), limits.start_s, limits.answer_s
+            ping_s=min(limits.ping_s, max(_LEAST_PING_S, 50 * slowest_s)),
+            start_s=limits.start_s,
+            answer_s=min(limits.answer_s, max(_LEAST_ANSWER_S, 20 * slowest_s)),
+            first_s=min(limits.start_s, max(_LEAST_PING_S, 5 * start_s)),
         )
 
     async def _search(self) -> None:

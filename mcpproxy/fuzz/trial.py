@@ -24,14 +24,17 @@ _SLOW_ANSWER_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times in seconds: for the answer to a ping, for the first answer of a process, and for other answers.
+    """Times in seconds: for the answer to a ping, for a process to start, and for other answers.
 
     A request that is not answered in ``answer_s`` is left behind: a tool may take as long as it likes.
+    ``start_s`` is for the answer to the recorded handshake, ``first_s`` for that to anything else that comes
+    first.
     """
 
     ping_s: float = 10.0
     start_s: float = 60.0
     answer_s: float = 1.0
+    first_s: float = 10.0
 
 
 @dataclass(slots=True)
@@ -39,8 +42,8 @@ class TrialResult:
     """What came of a trial. ``path`` is its recording, with ``frames`` messages in both directions.
 
     ``sent`` is how many steps were sent. ``fault`` says why the recording or its judgement is not whole.
-    ``slow`` are the methods and tools that did not answer in time. ``ping_s`` is the longest time that a ping
-    took.
+    ``slow`` are the methods and tools, and the changes, that were not answered in time. ``ping_s`` is the
+    longest time that a ping took, ``first_s`` the time to the first answer.
     """
 
     path: str
@@ -50,6 +53,7 @@ class TrialResult:
     fault: str = ""
     slow: set[str] = field(default_factory=set[str])
     ping_s: float = 0.0
+    first_s: float = 0.0
     is_opened: bool = False
 
     def symptom(self, key: str) -> Symptom | None:
@@ -114,21 +118,23 @@ class Trial:
             if time.monotonic() >= deadline:
                 return
             watch.expect(step)
-            answer_s = _SLOW_ANSWER_S if step.method in slow | result.slow else limits.answer_s
-            if not (index and result.is_opened) and step.ids:
-                answer_s = limits.start_s
+            known = slow | result.slow
+            answer_s = _SLOW_ANSWER_S if step.method in known or step.what in known else limits.answer_s
+            if not result.is_opened:
+                answer_s = limits.start_s if step.is_handshake else limits.first_s
+            began = time.monotonic()
             symptom = await peer.send(step, index, answer_s)
             result.sent = index + 1
-            if peer.is_silent and step.is_lawful:
-                result.slow.add(step.method)
-            elif step.ids:
+            if peer.is_silent:
+                result.slow.add(step.what if step.is_mutated else step.method)
+            elif step.ids and not result.is_opened:
                 result.is_opened = True
+                result.first_s = time.monotonic() - began
             is_last = index + 1 == len(steps)
             asks = pings == "each" and not step.is_handshake
             if symptom is None and not peer.is_gone and (asks or (pings == "end" and is_last)):
                 began = time.monotonic()
-                ping_s = limits.ping_s if result.is_opened else limits.start_s
-                symptom = await peer.ping(step, index, ping_s)
+                symptom = await peer.ping(step, index, limits.ping_s)
                 result.ping_s = max(result.ping_s, time.monotonic() - began)
             watch.look(step, index)
             if symptom is not None:

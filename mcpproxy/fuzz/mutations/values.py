@@ -50,8 +50,8 @@ _UNPORTABLE: Final = frozenset(
 )  # fmt: skip
 """Values that not every reader of JSON takes."""
 
-_LARGE: Final = ("1-mib-of-letters", "100-thousand-deep", "array-of-10-thousand", "5000-digits")
-"""Large values, which are not put in the place of all params."""
+_FOR_PARAMS: Final = ("null", "true", "zero", "empty-text", "empty-array", "empty-object", "600-deep")
+"""Values in the place of all params. Many servers do not answer them, so each costs the time to wait."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
@@ -69,7 +69,7 @@ def _of_template(template: Template) -> Iterator[Mutant]:
         if "_meta" in place or (place == ("params",) and not isinstance(value, dict)):
             continue
         for name, raw in {**_HOSTILE, **_bounds(_schema_of(template, place))}.items():
-            if place == ("params",) and name in _LARGE:
+            if place == ("params",) and name not in _FOR_PARAMS:
                 continue
             yield _replaced(template, place, name, raw)
         if len(place) > 1:
