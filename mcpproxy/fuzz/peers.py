@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.steps import Step
-from mcpproxy.fuzz.symptoms import Symptom, ended, hung, place_of
+from mcpproxy.fuzz.symptoms import GONE, Symptom, ended, hung, place_of
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
 from mcpproxy.replay.client.request_headers import negotiated_version
 from mcpproxy.session.frame import Stderr
@@ -285,7 +285,9 @@ class HttpPeer:
         self.is_gone = "cannot be reached" in why
         if not (self.is_gone or step.is_lawful):
             return None
-        how = "nothing listens any more" if self.is_gone else "cut the exchange short"
+        if self.is_gone:
+            return Symptom("crash", GONE, "nothing listens any more", index)
+        how = "cut the exchange short"
         return Symptom("crash", f"crash {how} {place_of(step)}", how, index)
 
 

@@ -52,6 +52,9 @@ _OF_SESSIONS: Final = frozenset(
 )  # fmt: skip
 """The families of rules by whose violation a client leaves a server without a lawful answer."""
 
+GONE: Final = "crash nothing listens any more"
+"""How the key of a server that left its port begins."""
+
 _HARMLESS: Final = "PROTO-006"
 """An unknown notification, which a server ignores (JSON-RPC 2.0, section 4.1)."""
 
@@ -71,6 +74,16 @@ class Symptom:
     step: int
     marker: bytes = b""
     is_provoked: bool = False
+
+    @property
+    def cause(self) -> str:
+        """What makes it the same as a fault of the control: for a violation its requirement, else its key."""
+        return " ".join(self.key.split(" ")[:2]) if self.kind == "protocol" else self.key
+
+    @property
+    def ends_server(self) -> bool:
+        """Whether the server answers nothing after it, so that it has to be started again."""
+        return self.kind == "hang" or self.key.startswith(GONE)
 
 
 def normalised(text: str) -> str:

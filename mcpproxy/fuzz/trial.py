@@ -54,6 +54,8 @@ class TrialResult:
     slow: set[str] = field(default_factory=set[str])
     ping_s: float = 0.0
     first_s: float = 0.0
+    last_seq: int = 0
+    """The number of the last frame or head before the last step."""
     is_opened: bool = False
 
     def symptom(self, key: str) -> Symptom | None:
@@ -123,6 +125,7 @@ class Trial:
             if not result.is_opened:
                 answer_s = limits.start_s if step.is_handshake else limits.first_s
             began = time.monotonic()
+            result.last_seq = peer.recording.seq
             symptom = await peer.send(step, index, answer_s)
             result.sent = index + 1
             if peer.is_silent:

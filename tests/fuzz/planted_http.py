@@ -21,6 +21,8 @@ HTTP_FAULTS: Final = {
 
 LOCK: Final = threading.Lock()
 SESSIONS: Final[dict[str, Planted]] = {}
+LAST: Final = {"text": ""}
+"""What any session said last."""
 
 
 def faults() -> frozenset[str]:
@@ -33,6 +35,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers each POST with one JSON message, or with 202 if there is none to send."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1
 
     def do_POST(self) -> None:
         """Process a message."""
@@ -61,13 +64,16 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(404)
             return
         server = SESSIONS.setdefault(id or uuid.uuid4().hex, Planted(faults()))
-        if "leak-of-other-session" in sys.argv:
-            server.last_text = next((one.last_text for one in SESSIONS.values() if one is not server), "")
+        own, server.last_text = server.last_text, LAST["text"]
         try:
             server.take(body)
         except (IndexError, UnicodeError) as error:
             self.reply(500, f"<h1>{type(error).__name__}</h1>".encode(), "text/html")
             return
+        if server.last_text != LAST["text"]:
+            LAST["text"] = server.last_text
+        elif "leak-of-other-session" not in sys.argv:
+            server.last_text = own
         said, server.out = server.out, []
         headers = {"Mcp-Session-Id": next(key for key, one in SESSIONS.items() if one is server)}
         if not said:

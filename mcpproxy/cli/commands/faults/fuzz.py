@@ -13,8 +13,9 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import async_main, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, split_command, url
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.fuzz.campaign import Campaign, Fault, FuzzOptions, FuzzResult
+from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.material import material
+from mcpproxy.fuzz.results import Fault, FuzzOptions, FuzzResult
 from mcpproxy.fuzz.trial import Limits
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.replay.recording import load
@@ -54,7 +55,7 @@ def run(argv: list[str]) -> int:
         ruleset.load(),
         FuzzOptions(options.seed, options.time, options.count, options.faults, limits),
         folder,
-        told=None if options.json else _tell_at_once,
+        on_fault=None if options.json else _tell_at_once,
     )
     try:
         result = async_main.run_until_terminated(campaign.run())
@@ -80,14 +81,13 @@ def _lines(result: FuzzResult) -> list[str]:
     if result.faults:
         rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
         for fault in result.faults:
-            replays = "yes" if fault.is_replayed else "no"
+            replays = "yes" if fault.is_replayed else "no" if fault.is_confirmed else "not tried"
             rows.append((fault.kind, str(fault.frames), replays, visible(fault.trace)))
         head, *body = table(rows, terminal_style(), right={1})
         lines.append(head)
         for line, fault in zip(body, result.faults, strict=True):
             lines += [line, f"  {visible(fault.changes)}", f"  → {visible(fault.text)}"]
     lines += [f"seen once and not again, so not reported: {visible(text)}" for text in result.once]
-    lines += [visible(note) for note in result.notes]
     faults = "1 fault" if len(result.faults) == 1 else f"{len(result.faults) or 'no'} faults"
     lines.append(
         f"{faults}: {result.sent:,} changed messages ({result.changes:,} different changes) in "
