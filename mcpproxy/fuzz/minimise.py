@@ -6,6 +6,7 @@ most faults: that the last step is the cause alone.
 """
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -24,11 +25,15 @@ _LIST: Final = re.compile(rb"\[0(?:,0){15,}\]")
 
 
 class Minimiser:
-    """Makes steps fewer and smaller. ``test`` is called ``limit`` times at most."""
+    """Makes steps fewer and smaller. ``test`` is called ``limit`` times at most.
 
-    def __init__(self, test: Test, limit: int) -> None:
+    After ``limit_s`` seconds no steps are made smaller any more.
+    """
+
+    def __init__(self, test: Test, limit: int, limit_s: float) -> None:
         self._test: Final = test
         self._left = limit
+        self._until: Final = time.monotonic() + limit_s
 
     async def minimise(self, steps: Sequence[Step]) -> list[Step] | None:
         """Return the smallest steps that were found; ``None`` if not even all of them do it again."""
@@ -91,7 +96,7 @@ class Minimiser:
                 else:
                     continue
             is_smaller = True
-            while is_smaller and self._left > 0:
+            while is_smaller and time.monotonic() < self._until:
                 is_smaller = False
                 for raw in _shorter(step):
                     smaller = replace(step, raw=raw)
@@ -115,7 +120,7 @@ def _tails(length: int) -> Iterator[int]:
 def _shorter(step: Step) -> Iterator[bytes]:
     """Yield messages that are shorter than that of ``step``, the shortest first."""
     raw = step.raw
-    runs = [run for run in _RUN.finditer(raw) if run[1] not in b"[]"]
+    runs = [run for run in _RUN.finditer(raw) if run[1] not in b"[]" and len(run[0]) > _SHORT]
     for run in runs[:2]:
         for part in (16, 2):
             yield raw[: run.start()] + run[1] * max(1, len(run[0]) // part) + raw[run.end() :]
@@ -135,9 +140,11 @@ def _shorter(step: Step) -> Iterator[bytes]:
         if not is_kept and (without := without_value(raw, place)) is not None:
             yield without
     for run in _TEXT.finditer(raw):
-        if len(run[1]) > 12 and b"mk" not in run[1]:
+        if len(run[1]) > _SHORT and b"mk" not in run[1]:
             yield raw[: run.start(1)] + run[1][: len(run[1]) // 2] + raw[run.end(1) :]
 
 
+_SHORT: Final = 40
+"""A text that is no longer than this is left as it is."""
 _TEXT: Final = re.compile(rb'"([^"\\\x80-\xff]*)"(?!\s*:)')
 """A text without escapes that is a value and not the name of a member."""

@@ -35,6 +35,8 @@ from mcpproxy.validate.recordings import Target
 
 _TRIALS: Final = 40
 """How many trials may be spent on making a fault small."""
+_SMALLER_S: Final = 20.0
+"""How long steps are made smaller."""
 _TRIALS_OF_HANG: Final = 16
 _BACK_S: Final = 10.0
 """How long to wait for a server behind a URL to come back."""
@@ -142,7 +144,8 @@ class Settlement:
             result = await self._trials.run(candidate, self._search, pings=pings)
             return result.symptom(symptom.key) is not None
 
-        minimiser = Minimiser(shows, _TRIALS_OF_HANG if symptom.kind == "hang" else _TRIALS)
+        limit = _TRIALS_OF_HANG if symptom.kind == "hang" else _TRIALS
+        minimiser = Minimiser(shows, limit, _SMALLER_S)
         small = await minimiser.minimise(met.steps)
         confirmed = await self._confirmed(symptom, small, pings) if small else None
         if small is None or confirmed is None:
