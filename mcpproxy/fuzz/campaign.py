@@ -11,11 +11,11 @@ from mcpproxy.fuzz.errors import NotBackError, NotFuzzedError
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.mutations.mutant import Supply
 from mcpproxy.fuzz.plan import Plan, control
-from mcpproxy.fuzz.results import Fault, FuzzOptions, FuzzResult
+from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
 from mcpproxy.fuzz.settlement import Met, Settlement, Trials, described
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import Symptom
-from mcpproxy.fuzz.trial import Limits, TrialResult
+from mcpproxy.fuzz.trial import TrialLimits, TrialResult
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.validate.recordings import Target
 
@@ -41,7 +41,7 @@ class Campaign:
         options: FuzzOptions,
         folder: str,
         *,
-        on_fault: Callable[[Fault], None] | None = None,
+        on_fault: Callable[[ServerFault], None] | None = None,
     ) -> None:
         self._target: Final = target
         self._material: Final = material
@@ -97,7 +97,7 @@ class Campaign:
             slowest_s = max(slowest_s, result.ping_s)
             start_s = max(start_s, result.first_s)
         limits = self._options.limits
-        self._limits = Limits(
+        self._limits = TrialLimits(
             ping_s=min(limits.ping_s, max(_LEAST_PING_S, 50 * slowest_s)),
             start_s=limits.start_s,
             answer_s=min(limits.answer_s, max(_LEAST_ANSWER_S, 20 * slowest_s)),
@@ -122,7 +122,7 @@ class Campaign:
                     return
             os.unlink(result.path)
 
-    def _count(self, result: TrialResult, steps: Sequence[Step]) -> None:
+    def _count(self, result: TrialResult, steps: Sequence[FuzzStep]) -> None:
         """Count what a session sent; what it did not send is left to the next one."""
         self.result.sessions += 1
         sent = {step.key for step in steps[: result.sent]}
@@ -137,7 +137,7 @@ class Campaign:
         return not (is_excused or is_known)
 
     async def _settle(
-        self, symptom: Symptom, steps: Sequence[Step], result: TrialResult, settlement: Settlement
+        self, symptom: Symptom, steps: Sequence[FuzzStep], result: TrialResult, settlement: Settlement
     ) -> None:
         after_s = time.monotonic() - self._started
         met = Met(symptom, steps[: symptom.step + 1], result, after_s, self._started)

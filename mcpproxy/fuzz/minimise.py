@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from mcpproxy.fuzz.material import leaves
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import Batch, parse
 from mcpproxy.protocol.raw_json import without_value
 
-Test = Callable[[list[Step]], Awaitable[bool]]
+Test = Callable[[list[FuzzStep]], Awaitable[bool]]
 """Sends steps to a fresh server, and returns whether it does the same wrong."""
 
 _RUN: Final = re.compile(rb"(.)\1{15,}", re.DOTALL)
@@ -35,12 +35,12 @@ class Minimiser:
         self._left = limit
         self._until: Final = time.monotonic() + limit_s
 
-    async def minimise(self, steps: Sequence[Step]) -> list[Step] | None:
+    async def minimise(self, steps: Sequence[FuzzStep]) -> list[FuzzStep] | None:
         """Return the smallest steps that were found; ``None`` if not even all of them do it again."""
         opening = [step for step in steps if step.is_handshake]
         rest = [step for step in steps if not step.is_handshake]
 
-        def whole(part: Sequence[Step]) -> list[Step]:
+        def whole(part: Sequence[FuzzStep]) -> list[FuzzStep]:
             """Return a part with the handshakes that belong to it, in the order in which they were."""
             kept = {id(step) for step in part} | {id(step) for step in opening}
             sessions = {step.session for step in part}
@@ -56,13 +56,15 @@ class Minimiser:
         found = await self._fewer(found, whole)
         return await self._smaller(whole(found))
 
-    async def _holds(self, steps: list[Step]) -> bool:
+    async def _holds(self, steps: list[FuzzStep]) -> bool:
         if self._left <= 0:
             return False
         self._left -= 1
         return await self._test(steps)
 
-    async def _fewer(self, steps: list[Step], whole: Callable[[Sequence[Step]], list[Step]]) -> list[Step]:
+    async def _fewer(
+        self, steps: list[FuzzStep], whole: Callable[[Sequence[FuzzStep]], list[FuzzStep]]
+    ) -> list[FuzzStep]:
         parts = 2
         while len(steps) > 1:
             size = max(1, len(steps) // parts)
@@ -77,7 +79,7 @@ class Minimiser:
                 parts = min(len(steps), parts * 2)
         return steps
 
-    async def _smaller(self, steps: list[Step]) -> list[Step]:
+    async def _smaller(self, steps: list[FuzzStep]) -> list[FuzzStep]:
         """Return ``steps`` with smaller changes, and with ordinary lines where the pieces do not matter."""
         for index, step in enumerate(steps):
             if step.is_handshake or not step.is_mutated:
@@ -99,6 +101,8 @@ class Minimiser:
             while is_smaller and time.monotonic() < self._until:
                 is_smaller = False
                 for raw in _shorter(step):
+                    if time.monotonic() >= self._until:
+                        break
                     smaller = replace(step, raw=raw)
                     if await self._holds([*steps[:index], smaller, *steps[index + 1 :]]):
                         steps[index] = step = smaller
@@ -117,7 +121,7 @@ def _tails(length: int) -> Iterator[int]:
         yield length
 
 
-def _shorter(step: Step) -> Iterator[bytes]:
+def _shorter(step: FuzzStep) -> Iterator[bytes]:
     """Yield messages that are shorter than that of ``step``, the shortest first."""
     raw = step.raw
     runs = [run for run in _RUN.finditer(raw) if run[1] not in b"[]" and len(run[0]) > _SHORT]

@@ -8,8 +8,8 @@ from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.mutations import all_mutants
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply
-from mcpproxy.fuzz.mutations.opening import ids_of
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.mutations.opening_mutants import ids_of
+from mcpproxy.fuzz.steps import FuzzStep
 
 _CHANGES_PER_SESSION: Final = 40
 _PLAIN_AFTER: Final = 3
@@ -18,30 +18,30 @@ _OTHER_SESSION: Final = 4
 """Over HTTP: each how many ordinary requests go to another session."""
 
 
-def handshake(material: Material, session: int = 0) -> list[Step]:
+def handshake(material: Material, session: int = 0) -> list[FuzzStep]:
     """Return the steps that open a session as recorded; none in a revision without a handshake."""
-    steps: list[Step] = []
+    steps: list[FuzzStep] = []
     for raw, method in (
         (material.initialize, "initialize"),
         (material.initialized, "notifications/initialized"),
     ):
         if raw:
             steps.append(
-                Step(
+                FuzzStep(
                     raw, ids_of(raw), "as recorded", method, original=raw, is_handshake=True, session=session
                 )
             )
     return steps
 
 
-def control(material: Material, supply: Supply, *, is_marked: bool) -> list[Step]:
+def control(material: Material, supply: Supply, *, is_marked: bool) -> list[FuzzStep]:
     """Return a session without changes: every request once, as recorded or with markers."""
     steps = handshake(material)
     for template in material.templates:
         step = supply.plain(template)
         if not is_marked and template.is_request:
             raw = template.numbered(supply.id())
-            step = Step(raw, ids_of(raw), "as recorded", template.label, original=raw)
+            step = FuzzStep(raw, ids_of(raw), "as recorded", template.label, original=raw)
         steps.append(step)
     return steps
 
@@ -70,7 +70,7 @@ class Plan:
         """How many different changes there are."""
         return len(self._mutants)
 
-    def sessions(self) -> Iterator[list[Step]]:
+    def sessions(self) -> Iterator[list[FuzzStep]]:
         """Yield the steps of each session; without end, unless everything is excluded."""
         session = 0
         for round in count(1):
@@ -98,9 +98,9 @@ class Plan:
                 return chosen[: _CHANGES_PER_SESSION if group else 1]
         return []
 
-    def _steps(self, mutants: Sequence[Mutant], draws: Draws) -> list[Step]:
+    def _steps(self, mutants: Sequence[Mutant], draws: Draws) -> list[FuzzStep]:
         supply = Supply(draws)
-        steps: list[Step] = []
+        steps: list[FuzzStep] = []
         first = mutants[0]
         if first.place == "opening":
             steps = first.make(supply)
@@ -120,7 +120,7 @@ class Plan:
             if number % _PLAIN_AFTER == 0:
                 step = supply.plain(draws.pick(marked, "plain", number))
                 if has_other and number // _PLAIN_AFTER % _OTHER_SESSION == 0:
-                    step = Step(
+                    step = FuzzStep(
                         step.raw, step.ids, step.what, step.method, original=step.raw,
                         is_reading=step.is_reading, session=1,
                     )  # fmt: skip

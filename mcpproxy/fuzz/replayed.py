@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import UNANSWERED, Symptom, ended
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.client.driver import (
@@ -127,7 +127,7 @@ class _StdioLink:
         code = self._wire.exit_code
         if not self.has_ended or (self._ended_after_input and not code):
             return False
-        found = ended(code, self._why, self._stderr, Step(b""), 0)
+        found = ended(code, self._why, self._stderr, FuzzStep(b""), 0)
         return found is not None and found.key.split(" ")[:5] == symptom.key.split(" ")[:5]
 
     def _on_event(self, event: WireEvent) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from mcpproxy.fuzz.symptoms import Kind
-from mcpproxy.fuzz.trial import Limits
+from mcpproxy.fuzz.trial import TrialLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,11 @@ class FuzzOptions:
     time_s: float = 60.0
     count: int = 0
     faults: int = 0
-    limits: Limits = field(default_factory=Limits)
+    limits: TrialLimits = field(default_factory=TrialLimits)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ServerFault:
     """One fault of the server. ``trace`` is the recording of it, with ``frames`` messages.
 
     ``changes`` says what was changed, ``is_lawful`` whether a client may send it. ``is_replayed`` says
@@ -50,7 +50,7 @@ class FuzzResult:
     sent: int = 0
     sessions: int = 0
     seconds: float = 0.0
-    faults: list[Fault] = field(default_factory=list[Fault])
+    faults: list[ServerFault] = field(default_factory=list[ServerFault])
     once: list[str] = field(default_factory=list[str])
     stopped: str = ""
     is_interrupted: bool = False

@@ -24,10 +24,10 @@ from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.minimise import Minimiser
 from mcpproxy.fuzz.plan import handshake
 from mcpproxy.fuzz.replayed import repeats
-from mcpproxy.fuzz.results import Fault
-from mcpproxy.fuzz.steps import Step, with_control
+from mcpproxy.fuzz.results import ServerFault
+from mcpproxy.fuzz.steps import FuzzStep, with_control
 from mcpproxy.fuzz.symptoms import Symptom
-from mcpproxy.fuzz.trial import Limits, Pings, Trial, TrialResult
+from mcpproxy.fuzz.trial import Pings, Trial, TrialLimits, TrialResult
 from mcpproxy.opening import open_trace
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.trace.copy import write_trace
@@ -51,7 +51,7 @@ class Met:
     """
 
     symptom: Symptom
-    steps: Sequence[Step]
+    steps: Sequence[FuzzStep]
     trial: TrialResult
     after_s: float
     started: float
@@ -72,8 +72,8 @@ class Trials:
 
     async def run(
         self,
-        steps: Sequence[Step],
-        limits: Limits,
+        steps: Sequence[FuzzStep],
+        limits: TrialLimits,
         *,
         pings: Pings = "each",
         is_kept: bool = False,
@@ -95,11 +95,11 @@ class Trials:
             os.unlink(path)
         return result
 
-    async def comes_back(self, limits: Limits) -> bool:
+    async def comes_back(self, limits: TrialLimits) -> bool:
         """Whether the server answers the recorded handshake, at once or within a while."""
         until = time.monotonic() + _BACK_S
         opening = handshake(self.material)
-        quick = Limits(limits.ping_s, min(limits.start_s, _BACK_S), limits.answer_s, limits.first_s)
+        quick = TrialLimits(limits.ping_s, min(limits.start_s, _BACK_S), limits.answer_s, limits.first_s)
         while True:
             result = await self.run(opening, quick, pings="end")
             if not any(symptom.kind in ("hang", "crash") for symptom in result.symptoms):
@@ -121,7 +121,7 @@ class Settlement:
     """
 
     def __init__(
-        self, trials: Trials, folder: str, search: Limits, generous: Limits, excused: set[str]
+        self, trials: Trials, folder: str, search: TrialLimits, generous: TrialLimits, excused: set[str]
     ) -> None:
         self._trials: Final = trials
         self._folder: Final = folder
@@ -130,7 +130,7 @@ class Settlement:
         self._excused: Final = excused
         self._kept = 0
 
-    async def settle(self, met: Met) -> Fault | None:
+    async def settle(self, met: Met) -> ServerFault | None:
         """Return the fault if it holds, else ``None``; its recording is then in the folder.
 
         Raises:
@@ -139,7 +139,7 @@ class Settlement:
         symptom = met.symptom
         pings: Pings = "none" if symptom.kind == "leak" else "end"
 
-        async def shows(candidate: list[Step]) -> bool:
+        async def shows(candidate: list[FuzzStep]) -> bool:
             await self._await_server(symptom)
             result = await self._trials.run(candidate, self._search, pings=pings)
             return result.symptom(symptom.key) is not None
@@ -158,7 +158,7 @@ class Settlement:
         is_replayed = await repeats(trace, seen, target, rules, self._trials.new_path(), self._search.ping_s)
         changed = [step for step in small if step.is_mutated] or small[-1:]
         is_lawful = all(step.is_lawful for step in small)
-        return Fault(
+        return ServerFault(
             symptom.kind,
             seen.text,
             described(changed),
@@ -170,14 +170,14 @@ class Settlement:
             time.monotonic() - met.started,
         )
 
-    def unconfirmed(self, met: Met) -> Fault:
+    def unconfirmed(self, met: Met) -> ServerFault:
         """Return a fault that cannot be repeated; its recording is trimmed to the last step."""
         trace = self._free_path(met.symptom)
         seq = met.trial.last_seq
         header, lines = trimmed(open_trace(met.trial.path), lambda number: number > seq)
         tally = write_trace(trace, header, lines)
         step = met.steps[-1]
-        return Fault(
+        return ServerFault(
             met.symptom.kind,
             met.symptom.text,
             described([step]),
@@ -201,7 +201,7 @@ class Settlement:
             raise NotBackError
 
     async def _confirmed(
-        self, symptom: Symptom, steps: list[Step], pings: Pings
+        self, symptom: Symptom, steps: list[FuzzStep], pings: Pings
     ) -> tuple[TrialResult, Symptom] | None:
         """Send the steps once more with generous times, and then the control.
 
@@ -238,6 +238,6 @@ class Settlement:
         return free
 
 
-def described(steps: Sequence[Step]) -> str:
+def described(steps: Sequence[FuzzStep]) -> str:
     """Return what was changed in ``steps``, for the user."""
     return "; ".join(dict.fromkeys(f"{step.method} {step.what}".strip() for step in steps))

@@ -15,7 +15,7 @@ HeaderChange = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FuzzStep:
     """One thing that the client sends.
 
     ``raw`` is the message without the end of its line. ``ids`` are the ids that are to be answered.
@@ -56,7 +56,7 @@ class Step:
         """Whether anything was changed or added, except for a marker."""
         return bool(self.key)
 
-    def restored(self) -> "Step | None":
+    def restored(self) -> "FuzzStep | None":
         """Return the step without its change; ``None`` if it was added."""
         if not self.is_mutated:
             return self
@@ -67,6 +67,6 @@ class Step:
         )
 
 
-def with_control(steps: Sequence[Step]) -> list[Step]:
+def with_control(steps: Sequence[FuzzStep]) -> list[FuzzStep]:
     """Return ``steps`` without any change: what is sent to see whether a change is the cause."""
     return [restored for step in steps if (restored := step.restored()) is not None]

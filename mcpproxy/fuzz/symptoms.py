@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from signal import Signals
 from typing import Final, Literal
 
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.session.frame import CLIENT, SERVER, Finding
 
 Kind = Literal["crash", "hang", "protocol", "leak"]
@@ -91,7 +91,9 @@ def normalised(text: str) -> str:
     return _VARIABLE.sub("*", text)[:200]
 
 
-def ended(exit_code: int | None, why: str, stderr: Sequence[bytes], step: Step, index: int) -> Symptom | None:
+def ended(
+    exit_code: int | None, why: str, stderr: Sequence[bytes], step: FuzzStep, index: int
+) -> Symptom | None:
     """Return the symptom of a process that ended after ``step``; ``None`` if it may end there.
 
     ``exit_code`` is negative for a signal, and ``None`` if the process closed its stdout and runs on.
@@ -112,7 +114,7 @@ def ended(exit_code: int | None, why: str, stderr: Sequence[bytes], step: Step, 
     return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
 
 
-def violated(finding: Finding, step: Step, index: int, *, is_provoked: bool) -> Symptom | None:
+def violated(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
     """Return the symptom for a finding about the server; ``None`` if what it was sent may be the reason.
 
     ``is_provoked`` says that the client has broken the protocol in this session.
@@ -134,12 +136,12 @@ def provokes(finding: Finding) -> bool:
     return finding.rule.partition("-")[0] in _OF_SESSIONS
 
 
-def hung(text: str, step: Step, index: int) -> Symptom:
+def hung(text: str, step: FuzzStep, index: int) -> Symptom:
     """Return the symptom of a server that does not answer a ping after ``step``."""
     return Symptom("hang", f"hang {place_of(step)}", text, index)
 
 
-def place_of(step: Step) -> str:
+def place_of(step: FuzzStep) -> str:
     """Return the method and tool of a change in a request, or the name of a change of another kind."""
     return step.method if step.key.startswith(f"{step.method} /") else step.key.rpartition(" ")[2]
 

@@ -7,9 +7,9 @@ from math import inf
 from typing import Final, Literal
 
 from mcpproxy.fuzz.material import Material
-from mcpproxy.fuzz.peers import HttpPeer, Peer, StdioPeer
-from mcpproxy.fuzz.steps import MARKER, Step
+from mcpproxy.fuzz.steps import MARKER, FuzzStep
 from mcpproxy.fuzz.symptoms import Symptom, provokes, violated
+from mcpproxy.fuzz.trial_peers import HttpPeer, Peer, StdioPeer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, RequestId, Response, parse
 from mcpproxy.replay.recording import singles
 from mcpproxy.ruleset.ruleset import Ruleset
@@ -23,7 +23,7 @@ _SLOW_ANSWER_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TrialLimits:
     """Times in seconds: for the answer to a ping, for a process to start, and for other answers.
 
     A request that is not answered in ``answer_s`` is left behind: a tool may take as long as it likes.
@@ -73,9 +73,9 @@ class Trial:
 
     async def run(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[FuzzStep],
         path: str,
-        limits: Limits,
+        limits: TrialLimits,
         *,
         pings: Pings = "each",
         is_orderly: bool = False,
@@ -107,11 +107,11 @@ class Trial:
 
     async def _send_all(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[FuzzStep],
         peer: Peer,
         watch: "_Watch",
         result: TrialResult,
-        limits: Limits,
+        limits: TrialLimits,
         pings: Pings,
         slow: frozenset[str],
         deadline: float,
@@ -157,11 +157,11 @@ class _Watch:
         self._frames: Final[dict[int, int]] = {}
         self._markers_of: Final[dict[RequestId, set[bytes]]] = {}
         self._reading: Final[
-            dict[bytes, Step]
+            dict[bytes, FuzzStep]
         ] = {}  # marker -> the request that says that it changes nothing
         self._seen: Final[set[str]] = set()
 
-    def expect(self, step: Step) -> None:
+    def expect(self, step: FuzzStep) -> None:
         """Note the markers of a step before it is sent."""
         for raw in b"".join(step.pieces).splitlines() or [step.raw]:
             markers = set(MARKER.findall(raw))
@@ -174,7 +174,7 @@ class _Watch:
             if step.is_reading:
                 self._reading.update(dict.fromkeys(markers, step))
 
-    def look(self, step: Step, index: int) -> None:
+    def look(self, step: FuzzStep, index: int) -> None:
         """Look at everything that came since the last time; what is wrong is a fault after ``step``."""
         findings = self._peer.recording.findings
         new = findings[self._findings :]

@@ -7,9 +7,10 @@ import json
 import struct
 import sys
 import time
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final, cast
 
-Message = dict[str, Any]
+Message = dict[str, object]
 
 FAULTS: Final = {
     "crash-on-empty-text": "greet takes the first letter of a name",
@@ -92,7 +93,7 @@ class Refused(Exception):  # noqa: N818 # not an error of ours
 class Planted:
     """The server without a transport. ``hang`` is called where it hangs."""
 
-    def __init__(self, faults: frozenset[str], hang: Any = lambda: time.sleep(3600)) -> None:
+    def __init__(self, faults: frozenset[str], hang: Callable[[], object] = lambda: time.sleep(3600)) -> None:
         self.faults = faults
         self.hang = hang
         self.last_text = ""
@@ -101,13 +102,14 @@ class Planted:
     def take(self, line: bytes) -> None:
         """Process a line; what it answers is added to ``out``."""
         try:
-            message = json.loads(line)
+            value: object = json.loads(line)
         except (ValueError, RecursionError):
             self.error(None, -32700, "not JSON")
             return
-        if isinstance(message, list) and "hang-on-batch" in self.faults:
+        if isinstance(value, list) and "hang-on-batch" in self.faults:
             self.hang()
-        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        message = as_object(value)
+        if message.get("jsonrpc") != "2.0":
             self.error(None, -32600, "not a request")
             return
         method, id = message.get("method"), message.get("id")
@@ -131,7 +133,7 @@ class Planted:
         """Answer a request."""
         params = message.get("params")
         try:
-            result = self.result(method, params if isinstance(params, dict) else {})
+            result = self.result(method, as_object(params))
         except Refused as refused:
             if str(refused) == "no such tool" and "result-and-error" in self.faults:
                 error = {"code": refused.code, "message": str(refused)}
@@ -156,8 +158,7 @@ class Planted:
             case "tools/list":
                 return {"tools": TOOLS}
             case "tools/call":
-                arguments = params.get("arguments")
-                return self.called(params.get("name"), arguments if isinstance(arguments, dict) else {})
+                return self.called(params.get("name"), as_object(params.get("arguments")))
             case _:
                 raise Refused(-32601, "no such method")
 
@@ -173,7 +174,8 @@ class Planted:
                 if "crash-on-huge-number" in self.faults:
                     struct.pack("qq", a, b)
                 return content(hex(a + b))
-            case "nest", {"tree": list(tree)}:
+            case "nest", {"tree": list()}:
+                tree = cast("list[object]", arguments["tree"])
                 return content(str(deepest(tree) if "crash-on-deep-nesting" in self.faults else len(tree)))
             case "echo", {"text": str(said)}:
                 self.last_text = said
@@ -202,8 +204,14 @@ def content(text: str) -> Message:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def deepest(tree: list[Any]) -> int:
-    return 1 + max((deepest(item) for item in tree if isinstance(item, list)), default=0)
+def deepest(tree: list[object]) -> int:
+    inner = [cast("list[object]", item) for item in tree if isinstance(item, list)]
+    return 1 + max((deepest(item) for item in inner), default=0)
+
+
+def as_object(value: object) -> Message:
+    """Return a JSON object, an empty one in place of anything else."""
+    return cast("Message", value) if isinstance(value, dict) else {}
 
 
 def main() -> None:

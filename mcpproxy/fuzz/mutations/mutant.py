@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.material import Material, Template
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import with_value
 
@@ -40,12 +40,12 @@ class Supply:
             raw = with_value(raw, place, b'"' + self.marker() + b'"') or raw
         return raw
 
-    def plain(self, template: Template) -> Step:
+    def plain(self, template: Template) -> FuzzStep:
         """Return ``template`` as a step without a change, but for the markers."""
         id = self.id()
         ids = (id,) if template.is_request else ()
         raw = self.marked(template, id)
-        return Step(raw, ids, "as recorded", template.label, is_reading=template.is_reading, original=raw)
+        return FuzzStep(raw, ids, "as recorded", template.label, is_reading=template.is_reading, original=raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Mutant:
     """
 
     key: str
-    make: Callable[[Supply], list[Step]]
+    make: Callable[[Supply], list[FuzzStep]]
     place: Place = "inside"
 
     def is_lawful(self) -> bool:

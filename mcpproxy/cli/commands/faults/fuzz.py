@@ -15,8 +15,8 @@ from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.material import material
-from mcpproxy.fuzz.results import Fault, FuzzOptions, FuzzResult
-from mcpproxy.fuzz.trial import Limits
+from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
+from mcpproxy.fuzz.trial import TrialLimits
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.replay.recording import load
 from mcpproxy.reports.text_table import table
@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
     target = _target(options, command)
     trace = find_traces.one(options.trace)
     found = material(load(trace))
-    limits = Limits(options.timeout, options.start_timeout)
+    limits = TrialLimits(options.timeout, options.start_timeout)
     folder = options.output or _new_folder(paths.label_for(command) if command else "http")
     campaign = Campaign(
         target,
@@ -71,7 +71,7 @@ def run(argv: list[str]) -> int:
     return 1 if result.faults else 0
 
 
-def _tell_at_once(fault: Fault) -> None:
+def _tell_at_once(fault: ServerFault) -> None:
     tell(f"{fault.kind} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
 
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mcpproxy.fuzz.material import Material
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import GONE, Symptom, ended, hung, place_of
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
 from mcpproxy.replay.client.request_headers import negotiated_version
@@ -40,11 +40,11 @@ class Peer(Protocol):
         """
         ...
 
-    async def send(self, step: Step, index: int, answer_s: float) -> Symptom | None:
+    async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
         """Send a step, and wait for its answers for ``answer_s``. Return a fault that shows at once."""
         ...
 
-    async def ping(self, step: Step, index: int, timeout_s: float) -> Symptom | None:
+    async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
         """Check that the server still answers. Return the fault if it does not."""
         ...
 
@@ -103,7 +103,7 @@ class StdioPeer:
         # A response without a known id is never taken for the answer to the only open request.
         self._client.expect("never sent")
 
-    async def send(self, step: Step, index: int, answer_s: float) -> Symptom | None:
+    async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
         """Write a step, and wait for its answers."""
         pending = [self._client.expect(id, step.method) for id in step.ids]
         self.is_silent = False
@@ -119,7 +119,7 @@ class StdioPeer:
             await self._settle(pending, before, answer_s)
         return self._ended(step, index) if self.is_gone else None
 
-    async def ping(self, step: Step, index: int, timeout_s: float) -> Symptom | None:
+    async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
         """Send a ping and wait for the answer."""
         self._pings += 1
         try:
@@ -138,7 +138,7 @@ class StdioPeer:
             await self._wire.kill()
         await self._client.close()
 
-    async def _write(self, step: Step) -> None:
+    async def _write(self, step: FuzzStep) -> None:
         if not step.pieces:
             await self._wire.send(step.raw)
             return
@@ -173,7 +173,7 @@ class StdioPeer:
             before += 1
         await asyncio.Event().wait()
 
-    def _ended(self, step: Step, index: int) -> Symptom | None:
+    def _ended(self, step: FuzzStep, index: int) -> Symptom | None:
         why = self._client.gone
         if why.startswith("it sent"):  # more than a recording can hold, so that we ended the process
             return None
@@ -222,7 +222,7 @@ class HttpPeer:
         """Return the clients of all sessions so far."""
         return list(self._clients.values())
 
-    async def send(self, step: Step, index: int, answer_s: float) -> Symptom | None:
+    async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
         """Post a step, and wait for the end of the exchange or its answers."""
         client = self.client(step.session)
         wire = self._wires[step.session]
@@ -257,7 +257,7 @@ class HttpPeer:
             return self._lost(f"the server {exchange.failure}", step, index)
         return _server_error(exchange.status, responses_in(exchange.frames), step, index)
 
-    async def ping(self, step: Step, index: int, timeout_s: float) -> Symptom | None:
+    async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
         """Post a ping and wait for any answer to it."""
         method = "server/discover" if self._material.is_stateless else "ping"
         self._pings += 1
@@ -280,7 +280,7 @@ class HttpPeer:
                 await client.close()
         await self._endpoint.close()
 
-    def _lost(self, why: str, step: Step, index: int) -> Symptom | None:
+    def _lost(self, why: str, step: FuzzStep, index: int) -> Symptom | None:
         """Return the fault that an exchange was cut short or that nothing listens; ``None`` if it may be."""
         self.is_gone = "cannot be reached" in why
         if not (self.is_gone or step.is_lawful):
@@ -292,7 +292,7 @@ class HttpPeer:
 
 
 def _server_error(
-    status: int, answers: list[Response | ErrorResponse], step: Step, index: int
+    status: int, answers: list[Response | ErrorResponse], step: FuzzStep, index: int
 ) -> Symptom | None:
     """Return the fault that a server says 500 without an error that a client of MCP could read."""
     if status != 500 or any(isinstance(answer, ErrorResponse) for answer in answers):

@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template
-from mcpproxy.fuzz.steps import HeaderChange, Step
+from mcpproxy.fuzz.steps import FuzzStep, HeaderChange
 
 _HEADERS: Final[Mapping[str, HeaderChange]] = {
     "text-content-type": ("Content-Type", "text/plain"),
@@ -58,10 +58,10 @@ def mutants(material: Material) -> Iterator[Mutant]:
 def _with_header(template: Template, name: str, change: HeaderChange) -> Mutant:
     key = f"{template.label} {name}"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         what = f"header {change[0]}: {name}"
-        return [Step(plain.raw, (), what, template.label, key, plain.raw, False, headers=(change,))]
+        return [FuzzStep(plain.raw, (), what, template.label, key, plain.raw, False, headers=(change,))]
 
     return Mutant(key, make)
 
@@ -69,10 +69,10 @@ def _with_header(template: Template, name: str, change: HeaderChange) -> Mutant:
 def _cut(template: Template, name: str, part: int) -> Mutant:
     key = f"{template.label} {name}"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         raw = plain.raw[: len(plain.raw) // 2] if part == 2 else plain.raw[:-1]
-        return [Step(raw, (), f"body: {name}", template.label, key, plain.raw, is_lawful=False)]
+        return [FuzzStep(raw, (), f"body: {name}", template.label, key, plain.raw, is_lawful=False)]
 
     return Mutant(key, make)
 
@@ -80,25 +80,25 @@ def _cut(template: Template, name: str, part: int) -> Mutant:
 def _prefixed(template: Template) -> Mutant:
     key = f"{template.label} byte-order-mark"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         raw = b"\xef\xbb\xbf" + plain.raw
-        return [Step(raw, (), "body: byte-order-mark", template.label, key, plain.raw, is_lawful=False)]
+        return [FuzzStep(raw, (), "body: byte-order-mark", template.label, key, plain.raw, is_lawful=False)]
 
     return Mutant(key, make)
 
 
 def _body(name: str, body: bytes) -> Mutant:
-    step = Step(body, (), f"body: {name}", "", name, is_lawful=False)
+    step = FuzzStep(body, (), f"body: {name}", "", name, is_lawful=False)
     return Mutant(name, lambda _: [step])
 
 
 def _batch(template: Template, material: Material) -> Mutant:
     is_lawful = material.revision == "2025-03-26"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = [supply.plain(template) for _ in range(2)]
         raw = b"[" + b",".join(step.raw for step in plain) + b"]"
-        return [Step(raw, (), "a batch of 2", template.label, "batch-of-2", is_lawful=is_lawful)]
+        return [FuzzStep(raw, (), "a batch of 2", template.label, "batch-of-2", is_lawful=is_lawful)]
 
     return Mutant("batch-of-2", make)

@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.fuzz.material import Material, Pointer
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template, shown
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import Request, RequestId, parse
 from mcpproxy.protocol.raw_json import with_value, without_value
 
@@ -57,20 +57,20 @@ def mutants(material: Material) -> Iterator[Mutant]:
     yield Mutant("no-initialized", lambda _: [_initialize(material)], "opening")
 
 
-def _early(supply: Supply, material: Material) -> Step:
+def _early(supply: Supply, material: Material) -> FuzzStep:
     template = probe_template(material)
     plain = supply.plain(template)
     what = "request before initialize"
-    return Step(plain.raw, plain.ids, what, template.label, "request-before-initialize", is_lawful=False)
+    return FuzzStep(plain.raw, plain.ids, what, template.label, "request-before-initialize", is_lawful=False)
 
 
-def _initialized(material: Material) -> Step:
+def _initialized(material: Material) -> FuzzStep:
     what, method = "initialized before initialize", "notifications/initialized"
-    return Step(material.initialized, (), what, method, "initialized-first", is_lawful=False)
+    return FuzzStep(material.initialized, (), what, method, "initialized-first", is_lawful=False)
 
 
-def _initialize(material: Material) -> Step:
-    return Step(
+def _initialize(material: Material) -> FuzzStep:
+    return FuzzStep(
         material.initialize,
         ids_of(material.initialize),
         "initialize without initialized",
@@ -89,7 +89,9 @@ def _opening(material: Material, place: Pointer, name: str, value: bytes | None)
     )
     changed = raw or material.initialize
     what = f"{shown(place)}: {name}"
-    steps = [Step(changed, ids_of(changed), what, "initialize", key, material.initialize, is_lawful=False)]
+    steps = [
+        FuzzStep(changed, ids_of(changed), what, "initialize", key, material.initialize, is_lawful=False)
+    ]
     return Mutant(key, lambda _: steps, "opening")
 
 

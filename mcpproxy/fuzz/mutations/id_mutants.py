@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.raw_json import with_value, without_value
 
@@ -52,30 +52,30 @@ def mutants(material: Material) -> Iterator[Mutant]:
 def _with_id(
     template: Template, name: str, id: bytes, ids: tuple[RequestId, ...], *, is_lawful: bool
 ) -> Mutant:
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         raw = with_value(plain.raw, ("id",), id) or plain.raw
-        return [Step(raw, ids, f"id: {name}", template.label, key, plain.raw, is_lawful)]
+        return [FuzzStep(raw, ids, f"id: {name}", template.label, key, plain.raw, is_lawful)]
 
     key = f"{template.label} {name}"
     return Mutant(key, make)
 
 
 def _without_id(template: Template) -> Mutant:
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         raw = without_value(plain.raw, ("id",)) or plain.raw
-        return [Step(raw, (), "no id", template.label, key, plain.raw, is_lawful=False)]
+        return [FuzzStep(raw, (), "no id", template.label, key, plain.raw, is_lawful=False)]
 
     key = f"{template.label} no-id"
     return Mutant(key, make)
 
 
 def _reused_id(template: Template) -> Mutant:
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         first, second = supply.plain(template), supply.plain(template)
         raw = with_value(second.raw, ("id",), str(first.ids[0]).encode()) or second.raw
-        return [first, Step(raw, (), "id: of an earlier request", template.label, key, second.raw, False)]
+        return [first, FuzzStep(raw, (), "id: of an earlier request", template.label, key, second.raw, False)]
 
     key = f"{template.label} reused-id"
     return Mutant(key, make)

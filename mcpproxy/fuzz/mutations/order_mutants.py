@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, text
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
 from mcpproxy.protocol.raw_json import with_value
 
@@ -75,18 +75,18 @@ def mutants(material: Material) -> Iterator[Mutant]:
 
 
 def _added(name: str, raw: bytes, method: str, is_lawful: bool = True) -> Mutant:
-    step = Step(raw, (), name, method, name, is_lawful=is_lawful)
+    step = FuzzStep(raw, (), name, method, name, is_lawful=is_lawful)
     return Mutant(name, lambda _: [step])
 
 
 def _unknown(name: str, method: str, material: Material) -> Mutant:
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         id = supply.id()
         message: JSONObject = {"jsonrpc": "2.0", "id": id, "method": method}
         if material.is_stateless:
             message["params"] = {"_meta": material.meta}
         is_lawful = name not in _NOT_FOR_SERVERS
-        return [Step(text(message), (id,), f"method: {name}", method, name, is_lawful=is_lawful)]
+        return [FuzzStep(text(message), (id,), f"method: {name}", method, name, is_lawful=is_lawful)]
 
     return Mutant(name, make)
 
@@ -94,9 +94,9 @@ def _unknown(name: str, method: str, material: Material) -> Mutant:
 def _cancelled(template: Template) -> Mutant:
     """A call that is cancelled at once; it need not be answered."""
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
-        call = Step(plain.raw, (), "cancelled at once", template.label, key, plain.raw)
+        call = FuzzStep(plain.raw, (), "cancelled at once", template.label, key, plain.raw)
         return [call, _cancel(plain.ids[0], key)]
 
     key = f"{template.label} cancelled-at-once"
@@ -107,7 +107,7 @@ def _cancelled_twice(template: Template) -> Mutant:
     """A call that is cancelled after its answer, twice. The specification allows the race, so both sides
     ignore it."""
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         return [plain, _cancel(plain.ids[0], key), _cancel(plain.ids[0], key)]
 
@@ -115,16 +115,16 @@ def _cancelled_twice(template: Template) -> Mutant:
     return Mutant(key, make)
 
 
-def _cancel(id: RequestId, key: str) -> Step:
+def _cancel(id: RequestId, key: str) -> FuzzStep:
     params: JSONObject = {"requestId": id, "reason": "fuzz"}
     raw = text({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-    return Step(raw, (), "cancels the call before", "notifications/cancelled", key)
+    return FuzzStep(raw, (), "cancels the call before", "notifications/cancelled", key)
 
 
 def _again(material: Material) -> Mutant:
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         id = supply.id()
         raw = with_value(material.initialize, ("id",), str(id).encode()) or material.initialize
-        return [Step(raw, (id,), "initialize again", "initialize", "initialize-again", is_lawful=False)]
+        return [FuzzStep(raw, (id,), "initialize again", "initialize", "initialize-again", is_lawful=False)]
 
     return Mutant("initialize-again", make)

@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.fuzz.material import ARGUMENTS, Material, Pointer, Template, leaves
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, shown, text
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import with_value, without_value
 
@@ -88,7 +88,7 @@ def _of_template(template: Template) -> Iterator[Mutant]:
 
 
 def _replaced(template: Template, place: Pointer, name: str, value: bytes) -> Mutant:
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         raw = plain.raw
         for depth in range(1, len(place)):  # objects on the way that the request does not have
@@ -102,7 +102,7 @@ def _replaced(template: Template, place: Pointer, name: str, value: bytes) -> Mu
 
 
 def _removed(template: Template, place: Pointer) -> Mutant:
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         return [_step(plain, without_value(plain.raw, place) or plain.raw, f"{shown(place)}: removed", key)]
 
@@ -110,8 +110,8 @@ def _removed(template: Template, place: Pointer) -> Mutant:
     return Mutant(key, make)
 
 
-def _step(plain: Step, raw: bytes, what: str, key: str, is_portable: bool = True) -> Step:
-    return Step(
+def _step(plain: FuzzStep, raw: bytes, what: str, key: str, is_portable: bool = True) -> FuzzStep:
+    return FuzzStep(
         raw,
         plain.ids,
         what,

@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template
-from mcpproxy.fuzz.steps import Step
+from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import RequestId
 
 _LINES: Final[Mapping[str, bytes]] = {
@@ -69,17 +69,17 @@ def mutants(material: Material) -> Iterator[Mutant]:
 
 
 def _garbage(name: str, line: bytes) -> Mutant:
-    step = Step(line, (), f"line: {name}", "", name, is_lawful=False)
+    step = FuzzStep(line, (), f"line: {name}", "", name, is_lawful=False)
     return Mutant(name, lambda _: [step])
 
 
 def _edited(template: Template, name: str, edit: Callable[[bytes], bytes], is_lawful: bool) -> Mutant:
     key = f"{template.label} {name}"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         ids = plain.ids if is_lawful else ()
-        return [Step(edit(plain.raw), ids, f"line: {name}", template.label, key, plain.raw, is_lawful)]
+        return [FuzzStep(edit(plain.raw), ids, f"line: {name}", template.label, key, plain.raw, is_lawful)]
 
     return Mutant(key, make)
 
@@ -88,13 +88,13 @@ def _split(template: Template) -> Mutant:
     """One message, written byte by byte at its beginning and end, and in two pieces."""
     key = f"{template.label} split"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         line = plain.raw + b"\n"
         middle = len(line) // 2
         pieces = (line[:1], line[1:2], line[2:middle], line[middle:-2], line[-2:-1], line[-1:])
         return [
-            Step(
+            FuzzStep(
                 plain.raw,
                 plain.ids,
                 "line: split",
@@ -113,11 +113,11 @@ def _across_lines(template: Template) -> Mutant:
     """One message laid out on several lines, as a JSON printer does; each line is a frame for itself."""
     key = f"{template.label} across-lines"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         lines = plain.raw.replace(b",", b",\n").replace(b"{", b"{\n")
         what = "line: laid out on several lines"
-        return [Step(plain.raw, (), what, template.label, key, plain.raw, False, pieces=(lines + b"\n",))]
+        return [FuzzStep(plain.raw, (), what, template.label, key, plain.raw, False, pieces=(lines + b"\n",))]
 
     return Mutant(key, make)
 
@@ -126,12 +126,12 @@ def _at_once(template: Template) -> Mutant:
     """Three requests in one write, so that their answers can be mistaken for each other."""
     key = f"{template.label} three-at-once"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = [supply.plain(template) for _ in range(3)]
         ids: tuple[RequestId, ...] = tuple(id for step in plain for id in step.ids)
         written = b"".join(step.raw + b"\n" for step in plain)
         return [
-            Step(
+            FuzzStep(
                 plain[0].raw,
                 ids,
                 "line: three requests in one write",
@@ -151,10 +151,10 @@ def _batch(template: Template, material: Material, length: int) -> Mutant:
     key = f"batch-of-{length}"
     is_lawful = material.revision == "2025-03-26"
 
-    def make(supply: Supply) -> list[Step]:
+    def make(supply: Supply) -> list[FuzzStep]:
         plain = [supply.plain(template) for _ in range(length)]
         raw = b"[" + b",".join(step.raw for step in plain) + b"]"
         ids = tuple(id for step in plain for id in step.ids) if is_lawful else ()
-        return [Step(raw, ids, f"a batch of {length}", template.label, key, is_lawful=is_lawful)]
+        return [FuzzStep(raw, ids, f"a batch of {length}", template.label, key, is_lawful=is_lawful)]
 
     return Mutant(key, make)
