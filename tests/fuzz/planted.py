@@ -47,6 +47,13 @@ TOOLS: Final = [
     },
 ]
 
+CALLS: Final[tuple[tuple[str, Message], ...]] = (
+    ("greet", {"name": "Ada"}),
+    ("add", {"a": 1, "b": 2}),
+    ("nest", {"tree": []}),
+    ("echo", {"text": "hi"}),
+)
+
 CONVERSATION: Final[tuple[Message, ...]] = (
     {
         "jsonrpc": "2.0",
@@ -61,21 +68,8 @@ CONVERSATION: Final[tuple[Message, ...]] = (
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
     *(
-        {
-            "jsonrpc": "2.0",
-            "id": number,
-            "method": "tools/call",
-            "params": {"name": name, "arguments": arguments},
-        }
-        for number, (name, arguments) in enumerate(
-            {
-                "greet": {"name": "Ada"},
-                "add": {"a": 1, "b": 2},
-                "nest": {"tree": []},
-                "echo": {"text": "hi"},
-            }.items(),
-            2,
-        )
+        {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        for id, (name, arguments) in enumerate(CALLS, 2)
     ),
     {"jsonrpc": "2.0", "id": 9, "method": "ping"},
 )
@@ -108,7 +102,7 @@ class Planted:
             return
         if isinstance(value, list) and "hang-on-batch" in self.faults:
             self.hang()
-        message = as_object(value)
+        message = as_object(cast("object", value))
         if message.get("jsonrpc") != "2.0":
             self.error(None, -32600, "not a request")
             return
