@@ -37,6 +37,8 @@
     ├── GoneEventsError             a client comes back for events that are not kept; becomes a response
     ├── TooManySessionsError        a bridge has as many sessions as it may; becomes a response
     ├── CannotStartError            a bridge cannot start the server of a session; becomes a response
+    ├── NotFuzzedError              a recording gives nothing to change, or the server does not take it
+    ├── NotBackError                a server behind a URL is gone; becomes a fault that is not confirmed
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         ├── GoneError               the server process ended, or closed the connection

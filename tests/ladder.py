@@ -35,6 +35,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("replay", "a recording in the place of the server or of the client"),
     ("edit", "recordings trimmed, masked and joined"),
     ("validate", "a client of our own that probes a server"),
+    ("fuzz", "changed copies of recorded requests, and what a server does wrong with them"),
     ("bridge", "stdio on one side, Streamable HTTP on the other"),
     ("reports", "findings as text, JSON, SARIF, JUnit"),
     ("view", "a recording as calls: what the terminal, the page and the export show"),

@@ -67,6 +67,10 @@ COMMANDS = {
             "mcpproxy.cli.commands.faults.breakpoints",
             "messages that --break holds: let them go, change or drop them",
         ),
+        "fuzz": (
+            "mcpproxy.cli.commands.faults.fuzz",
+            "changed copies of recorded requests, to see what a server does wrong",
+        ),
     },
     "Judge": {
         "validate": ("mcpproxy.cli.commands.validate", "connect to a server as a client, probe it, report"),

@@ -13,7 +13,7 @@ from tests.attacks.folders import Scene
 from tests.attacks.stage import DEADLINE_S, PYTHON, Stage, Table, hold, is_line, read
 from tests.cli import recordings
 from tests.cli.recordings import HANDSHAKE, close, frame
-from tests.fuzz import mutations
+from tests.fuzzers import mutations
 from tests.recorder.journals import SESSION, STARTED_NS, Entry, JournalFolder, mark, packed, start
 
 TABLE: Final = Table()

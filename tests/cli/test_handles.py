@@ -37,6 +37,7 @@ USES: Final[dict[str, tuple[str, ...]]] = {
     "pin": ("pin", "{}", "-o", "-"),
     "versions": ("versions", "{}"),
     "faults plan": ("faults", "plan", "kind:request => drop", "{}"),
+    "fuzz": ("fuzz", "{}", "--", "/"),
 }
 """Command -> its arguments; some end as soon as they know the recording, because what follows is wrong."""
 

@@ -257,6 +257,7 @@ class StdioWire:
         self.recording.record(Eof(SERVER, self.recording.now_ns()))
         if not self._lost_because:
             await self.wait_for_exit(GRACE_S)
+            self.exit_code = process.returncode
             if process.returncode:  # the last line of stderr usually says why
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
             self._lost_because = _exit_text(process.returncode, self._complaint or self._last_stderr)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
-from tests.fuzz.targets import TARGETS, Files, lay
+from tests.fuzzers.targets import TARGETS, Files, lay
 
 LONGEST_S: Final = 5.0
 PEAK_BYTES: Final = 512 << 20

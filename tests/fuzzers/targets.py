@@ -22,7 +22,7 @@ from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.trace.writer import TraceWriter
 from mcpproxy.view.folder import recording as recording_entry
-from tests.fuzz import mutations
+from tests.fuzzers import mutations
 from tests.recorder import http_journals, journals
 from tests.trace import test_foreign
 

@@ -1,14 +1,14 @@
-"""``python -m tests.fuzz TARGET``: damage and read for so long, and say what came of it."""
+"""``python -m tests.fuzzers TARGET``: damage and read for so long, and say what came of it."""
 
 import argparse
 import sys
 
-from tests.fuzz.run import run
-from tests.fuzz.targets import TARGETS
+from tests.fuzzers.run import run
+from tests.fuzzers.targets import TARGETS
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Read damaged recordings.")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzzers", description="Read damaged recordings.")
     parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--executions", type=int, default=1 << 60, help="end after so many, however long")

@@ -1,0 +1,173 @@
+"""``mcpproxy fuzz``: send mutated copies of recorded requests to a server, and report what it does wrong."""
+
+import argparse
+import dataclasses
+import json
+import os
+import time
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcpproxy.base import paths
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import async_main, find_traces
+from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, split_command, url
+from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.fuzz.campaign import Campaign
+from mcpproxy.fuzz.material import material
+from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
+from mcpproxy.fuzz.trial import TrialLimits
+from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.replay.recording import load
+from mcpproxy.reports.text_table import table
+from mcpproxy.ruleset import ruleset
+from mcpproxy.validate.recordings import Target
+
+DESCRIPTION: Final = """\
+Sends changed copies of the requests in a recording to a server: hostile values for its schemas, broken lines
+and headers, odd ids, messages out of order. Reports what makes the server crash, hang, break the protocol or
+leak a value of another request, each as a small recording. Tools are called with all kinds of arguments: use
+a server that may lose its data."""
+
+EPILOG: Final = """\
+exit codes: 0 nothing was found, 1 something was found, 2 the server could not be fuzzed, 130 interrupted
+
+  mcpproxy fuzz session.jsonl -- python server.py
+  mcpproxy fuzz session.jsonl http://127.0.0.1:3000/mcp --time 300 --seed 7
+  mcpproxy replay client faults/01-crash.jsonl -- python server.py"""
+
+
+def run(argv: list[str]) -> int:
+    """Fuzz one server.
+
+    Raises:
+        McpProxyError: the arguments are not valid, the recording gives nothing, or there is no server.
+    """
+    options, command = _arguments(argv)
+    target = _target(options, command)
+    trace = find_traces.one(options.trace)
+    found = material(load(trace))
+    limits = TrialLimits(options.timeout, options.start_timeout)
+    folder = options.output or _new_folder(paths.label_for(command) if command else "http")
+    campaign = Campaign(
+        target,
+        found,
+        ruleset.load(),
+        FuzzOptions(options.seed, options.time, options.count, options.faults, limits),
+        folder,
+        on_fault=None if options.json else _tell_at_once,
+    )
+    try:
+        result = async_main.run_until_terminated(campaign.run())
+    except KeyboardInterrupt:
+        result = campaign.result
+        result.is_interrupted = True
+    if options.json:
+        emit([json.dumps(_as_json(result), indent=2, ensure_ascii=False)])
+    else:
+        emit(_lines(result))
+    if result.is_interrupted:
+        return 130
+    return 1 if result.faults else 0
+
+
+def _tell_at_once(fault: ServerFault) -> None:
+    tell(f"{fault.kind} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
+
+
+def _lines(result: FuzzResult) -> list[str]:
+    """Return the table of faults, and what was sent."""
+    lines: list[str] = []
+    if result.faults:
+        rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
+        for fault in result.faults:
+            replays = "yes" if fault.is_replayed else "no" if fault.is_confirmed else "not tried"
+            rows.append((fault.kind, str(fault.frames), replays, visible(fault.trace)))
+        head, *body = table(rows, terminal_style(), right={1})
+        lines.append(head)
+        for line, fault in zip(body, result.faults, strict=True):
+            lines += [line, f"  {visible(fault.changes)}", f"  → {visible(fault.text)}"]
+    lines += [f"seen once and not again, so not reported: {visible(text)}" for text in result.once]
+    faults = "1 fault" if len(result.faults) == 1 else f"{len(result.faults) or 'no'} faults"
+    lines.append(
+        f"{faults}: {result.sent:,} changed messages ({result.changes:,} different changes) in "
+        f"{result.sessions:,} sessions, {result.seconds:.0f} s, seed {result.seed}"
+    )
+    if result.stopped:
+        lines.append(f"stopped early: {visible(result.stopped)}")
+    return lines
+
+
+def _as_json(result: FuzzResult) -> dict[str, object]:
+    return dataclasses.asdict(result)
+
+
+def _target(options: argparse.Namespace, command: list[str]) -> Target:
+    if command:
+        return Target(tuple(command), env=dict(options.env))
+    address: str = options.url
+    host = (urlsplit(address).hostname or "").lower()
+    allowed = {name.lower() for name in options.allow_host}
+    if not (is_loopback(host) or host in allowed):
+        fact = "is not on this machine, and what is sent may harm it"
+        raise UsageError(host or address, fact, f"--allow-host {host} if the server is yours")
+    return Target(url=options.url, headers=tuple(options.header))
+
+
+def _new_folder(label: str) -> str:
+    stem, _ = os.path.splitext(paths.trace_name(f"fuzz-{label}"))
+    return os.path.join(paths.state_dir(), "fuzz", stem)
+
+
+def _env(text: str) -> tuple[str, str]:
+    """An argparse type: name and value of an environment variable."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
+    return name, value
+
+
+def _seed(text: str) -> int:
+    """An argparse type: a whole number."""
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of up to 18 digits")
+    return int(text)
+
+
+def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    argv, command = split_command(argv)
+    parser = Parser("fuzz", DESCRIPTION, EPILOG)
+    parser.usage = "mcpproxy fuzz [TRACE] [OPTION...] (-- COMMAND [ARG...] | URL)"
+    add = parser.add_argument
+    add("trace", metavar="TRACE", nargs="?", help=find_traces.HELP)
+    add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a server over HTTP")
+    add("--seed", metavar="N", type=_seed, help="what decides on everything; the same seed sends the same")
+    add("--time", metavar="S", type=seconds, default=60.0, help="how long to search (60)")
+    add("--count", metavar="N", type=positive, default=0, help="end after so many changed messages")
+    add("--faults", metavar="N", type=positive, default=0, help="end after so many faults")
+    add("-o", "--output", metavar="DIR", default="", help="where the recordings of faults are kept")
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--timeout", metavar="S", type=seconds, default=10.0, help="a server without an answer hangs (10)")
+    add("--start-timeout", metavar="S", type=seconds, default=60.0, help="the same for its first answer (60)")
+    add(
+        "--allow-host",
+        metavar="HOST",
+        action="append",
+        default=[],
+        help="a host that may be fuzzed although it is not this machine",
+    )
+    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
+    add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
+    options = parser.parse_args(argv)
+    if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
+        options.trace, options.url = None, url(options.trace)
+    if bool(options.url) == bool(command):
+        fact, next_step = "one of -- COMMAND and URL is needed", "mcpproxy fuzz TRACE -- python server.py"
+        raise UsageError("fuzz", fact, next_step)
+    if options.header and command:
+        raise UsageError("--header", "goes together with a URL", "use --env for a command")
+    if options.env and not command:
+        raise UsageError("--env", "goes together with -- COMMAND", "use --header for a URL")
+    if options.seed is None:
+        options.seed = time.time_ns() % 1_000_000
+    return options, command

@@ -1,0 +1,159 @@
+"""A run of the fuzzer: sends session after session, and settles what the server did wrong in each."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from mcpproxy.fuzz.draws import Draws
+from mcpproxy.fuzz.errors import NotBackError, NotFuzzedError
+from mcpproxy.fuzz.material import Material
+from mcpproxy.fuzz.mutations.mutant import Supply
+from mcpproxy.fuzz.plan import Plan, control
+from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
+from mcpproxy.fuzz.settlement import Met, Settlement, Trials, described
+from mcpproxy.fuzz.steps import FuzzStep
+from mcpproxy.fuzz.symptoms import Symptom
+from mcpproxy.fuzz.trial import TrialLimits, TrialResult
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.validate.recordings import Target
+
+_LEAST_PING_S: Final = 2.0
+"""While searching, a ping may take at least so long, and 50 times as long as the longest of the control."""
+_LEAST_ANSWER_S: Final = 0.25
+"""While searching, a request may take at least so long until the next step is sent."""
+_TRIES: Final = 2
+"""How often a fault may turn out not to repeat before it is given up."""
+
+
+class Campaign:
+    """Fuzzes ``target`` with what a recording gives. The recordings of faults are kept in ``folder``.
+
+    ``on_fault`` is called with each fault as soon as it is settled. ``result`` is what came of it so far.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        material: Material,
+        rules: Ruleset,
+        options: FuzzOptions,
+        folder: str,
+        *,
+        on_fault: Callable[[ServerFault], None] | None = None,
+    ) -> None:
+        self._target: Final = target
+        self._material: Final = material
+        self._rules: Final = rules
+        self._options: Final = options
+        self._folder: Final = folder
+        self._on_fault: Final = on_fault
+        self._plan: Final = Plan(material, options.seed, target.transport)
+        self._limits = options.limits
+        self._excused: Final[set[str]] = set()
+        self._settled: Final[set[str]] = set()
+        self._failed: Final[dict[str, int]] = {}
+        self._started = time.monotonic()
+        self.result: Final = FuzzResult(options.seed, self._plan.changes)
+
+    async def run(self) -> FuzzResult:
+        """Fuzz until the time is over or enough was sent. What was met then is still settled.
+
+        Raises:
+            CouldNotStartError: the command cannot be run.
+            NotFuzzedError: the server does not even take the recording without a change.
+        """
+        self._started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="mcpproxy-fuzz-") as scratch:
+            trials = Trials(self._target, self._material, self._rules, scratch)
+            try:
+                await self._learn_what_is_usual(trials)
+                await self._search(trials)
+            finally:
+                self.result.seconds = time.monotonic() - self._started
+        return self.result
+
+    async def _learn_what_is_usual(self, trials: Trials) -> None:
+        """Send the recording without a change, and note what the judge finds and how long answers take."""
+        slowest_s = start_s = 0.0
+        for is_marked in (False, True):
+            steps = control(self._material, Supply(Draws(self._options.seed, "control")), is_marked=is_marked)
+            result = await trials.run(steps, self._limits)
+            for symptom in result.symptoms:
+                if symptom.kind in ("crash", "hang") and not is_marked:
+                    step = steps[symptom.step]
+                    raise NotFuzzedError(
+                        f"{self._target.name}: {symptom.text} with the recorded {step.method}, unchanged; "
+                        "check that the recording is of this server"
+                    )
+                self._excused.add(symptom.cause)
+            if not result.is_opened:
+                raise NotFuzzedError(
+                    f"{self._target.name}: does not answer what was recorded; "
+                    "check that the recording is of this server"
+                )
+            trials.slow.update(result.slow)
+            slowest_s = max(slowest_s, result.ping_s)
+            start_s = max(start_s, result.first_s)
+        limits = self._options.limits
+        self._limits = TrialLimits(
+            ping_s=min(limits.ping_s, max(_LEAST_PING_S, 50 * slowest_s)),
+            start_s=limits.start_s,
+            answer_s=min(limits.answer_s, max(_LEAST_ANSWER_S, 20 * slowest_s)),
+            first_s=min(limits.start_s, max(_LEAST_PING_S, 5 * start_s)),
+        )
+
+    async def _search(self, trials: Trials) -> None:
+        deadline = self._started + self._options.time_s
+        settlement = Settlement(trials, self._folder, self._limits, self._options.limits, self._excused)
+        for steps in self._plan.sessions():
+            if time.monotonic() >= deadline or 0 < self._options.count <= self.result.sent:
+                return
+            result = await trials.run(steps, self._limits, is_kept=True, deadline=deadline)
+            self._count(result, steps)
+            trials.slow.update(result.slow)
+            for symptom in result.symptoms:
+                if self._is_new(symptom):
+                    await self._settle(symptom, steps, result, settlement)
+                if symptom.kind in ("crash", "hang"):
+                    self._plan.excluded.add(steps[symptom.step].key)
+                if self.result.stopped or 0 < self._options.faults <= len(self.result.faults):
+                    return
+            os.unlink(result.path)
+
+    def _count(self, result: TrialResult, steps: Sequence[FuzzStep]) -> None:
+        """Count what a session sent; what it did not send is left to the next one."""
+        self.result.sessions += 1
+        sent = {step.key for step in steps[: result.sent]}
+        self.result.sent += sum(step.is_mutated for step in steps[: result.sent])
+        unsent = (step.key for step in steps[result.sent :])
+        self._plan.unsent.extend(dict.fromkeys(key for key in unsent if key and key not in sent))
+
+    def _is_new(self, symptom: Symptom) -> bool:
+        """Whether a fault is neither known nor usual, and has not failed to repeat too often."""
+        is_excused = symptom.kind != "leak" and symptom.cause in self._excused
+        is_known = symptom.key in self._settled or self._failed.get(symptom.key, 0) >= _TRIES
+        return not (is_excused or is_known)
+
+    async def _settle(
+        self, symptom: Symptom, steps: Sequence[FuzzStep], result: TrialResult, settlement: Settlement
+    ) -> None:
+        after_s = time.monotonic() - self._started
+        met = Met(symptom, steps[: symptom.step + 1], result, after_s, self._started)
+        try:
+            fault = await settlement.settle(met)
+        except NotBackError:
+            fault = settlement.unconfirmed(met)
+            self.result.stopped = "the server does not answer any more; start it again"
+        if fault is None:
+            failed = self._failed[symptom.key] = self._failed.get(symptom.key, 0) + 1
+            if failed == 1:
+                self.result.once.append(
+                    f"{described(steps[symptom.step : symptom.step + 1])}: {symptom.text}"
+                )
+            return
+        self._settled.add(symptom.key)
+        self.result.faults.append(fault)
+        if self._on_fault is not None:
+            self._on_fault(fault)

@@ -1,0 +1,36 @@
+"""Decisions of the fuzzer: each is a keyed hash of the seed and of what is decided.
+
+There is no generator of random numbers, whose next number would depend on what happened before. So the same
+seed makes the same requests, in the same order, however slow the server is.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+
+class Draws:
+    """Decisions for one seed and one place, such as a session of the fuzzer."""
+
+    def __init__(self, seed: int, *place: object) -> None:
+        parts = "\0".join(str(part) for part in (seed, *place))
+        self._key: Final = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+
+    def digest(self, *purpose: object) -> str:
+        """Return 16 hexadecimal digits, which depend on ``purpose``."""
+        text = "\0".join(str(part) for part in purpose).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=8, key=self._key).hexdigest()
+
+    def below(self, limit: int, *purpose: object) -> int:
+        """Return a number from 0 up to ``limit``, without ``limit``."""
+        return int(self.digest(*purpose), 16) % limit
+
+    def pick(self, items: Sequence[T], *purpose: object) -> T:
+        """Return one of ``items``, which must not be empty."""
+        return items[self.below(len(items), *purpose)]
+
+    def shuffled(self, names: Iterable[str]) -> list[str]:
+        """Return ``names`` in another order, which depends only on the names themselves."""
+        return sorted(names, key=lambda name: (self.digest("order", name), name))

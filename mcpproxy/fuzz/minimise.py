@@ -1,0 +1,154 @@
+"""Fewer and smaller steps with which a server still does the same wrong: first the steps, then the values.
+
+The steps are removed as delta debugging does (Zeller and Hildebrandt, "Simplifying and Isolating
+Failure-Inducing Input", IEEE Transactions on Software Engineering 28, 2002), after a guess that is right for
+most faults: that the last step is the cause alone.
+"""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy.fuzz.material import leaves
+from mcpproxy.fuzz.steps import FuzzStep
+from mcpproxy.protocol.jsonrpc import Batch, parse
+from mcpproxy.protocol.raw_json import without_value
+
+Test = Callable[[list[FuzzStep]], Awaitable[bool]]
+"""Sends steps to a fresh server, and returns whether it does the same wrong."""
+
+_RUN: Final = re.compile(rb"(.)\1{15,}", re.DOTALL)
+"""The same byte many times: a long text, or brackets."""
+_LIST: Final = re.compile(rb"\[0(?:,0){15,}\]")
+
+
+class Minimiser:
+    """Makes steps fewer and smaller. ``test`` is called ``limit`` times at most.
+
+    After ``limit_s`` seconds no steps are made smaller any more.
+    """
+
+    def __init__(self, test: Test, limit: int, limit_s: float) -> None:
+        self._test: Final = test
+        self._left = limit
+        self._until: Final = time.monotonic() + limit_s
+
+    async def minimise(self, steps: Sequence[FuzzStep]) -> list[FuzzStep] | None:
+        """Return the smallest steps that were found; ``None`` if not even all of them do it again."""
+        opening = [step for step in steps if step.is_handshake]
+        rest = [step for step in steps if not step.is_handshake]
+
+        def whole(part: Sequence[FuzzStep]) -> list[FuzzStep]:
+            """Return a part with the handshakes that belong to it, in the order in which they were."""
+            kept = {id(step) for step in part} | {id(step) for step in opening}
+            sessions = {step.session for step in part}
+            return [step for step in steps if id(step) in kept and step.session in sessions]
+
+        found = None
+        for count in _tails(len(rest)):
+            if await self._holds(whole(rest[-count:])):
+                found = rest[-count:]
+                break
+        if found is None:
+            return None
+        found = await self._fewer(found, whole)
+        return await self._smaller(whole(found))
+
+    async def _holds(self, steps: list[FuzzStep]) -> bool:
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return await self._test(steps)
+
+    async def _fewer(
+        self, steps: list[FuzzStep], whole: Callable[[Sequence[FuzzStep]], list[FuzzStep]]
+    ) -> list[FuzzStep]:
+        parts = 2
+        while len(steps) > 1:
+            size = max(1, len(steps) // parts)
+            for start in range(0, len(steps), size):
+                rest = steps[:start] + steps[start + size :]
+                if rest and await self._holds(whole(rest)):
+                    steps, parts = rest, max(2, parts - 1)
+                    break
+            else:
+                if size == 1:
+                    break
+                parts = min(len(steps), parts * 2)
+        return steps
+
+    async def _smaller(self, steps: list[FuzzStep]) -> list[FuzzStep]:
+        """Return ``steps`` with smaller changes, and with ordinary lines where the pieces do not matter."""
+        for index, step in enumerate(steps):
+            if step.is_handshake or not step.is_mutated:
+                continue
+            restored = step.restored()
+            is_last = index + 1 == len(steps)
+            if restored and not is_last:
+                candidate = [*steps[:index], restored, *steps[index + 1 :]]
+                if await self._holds(candidate):
+                    steps = candidate
+                    continue
+            if step.pieces:
+                plain = replace(step, pieces=(), ids=step.ids[:1])
+                if await self._holds([*steps[:index], plain, *steps[index + 1 :]]):
+                    steps[index] = step = plain
+                else:
+                    continue
+            is_smaller = True
+            while is_smaller and time.monotonic() < self._until:
+                is_smaller = False
+                for raw in _shorter(step):
+                    if time.monotonic() >= self._until:
+                        break
+                    smaller = replace(step, raw=raw)
+                    if await self._holds([*steps[:index], smaller, *steps[index + 1 :]]):
+                        steps[index] = step = smaller
+                        is_smaller = True
+                        break
+        return steps
+
+
+def _tails(length: int) -> Iterator[int]:
+    """Yield how many of the last steps to try: 1, 2, 4 and so on, and at last all."""
+    count = 1
+    while count < length:
+        yield count
+        count *= 4 if count > 1 else 2
+    if length:
+        yield length
+
+
+def _shorter(step: FuzzStep) -> Iterator[bytes]:
+    """Yield messages that are shorter than that of ``step``, the shortest first."""
+    raw = step.raw
+    runs = [run for run in _RUN.finditer(raw) if run[1] not in b"[]" and len(run[0]) > _SHORT]
+    for run in runs[:2]:
+        for part in (16, 2):
+            yield raw[: run.start()] + run[1] * max(1, len(run[0]) // part) + raw[run.end() :]
+    if listed := _LIST.search(raw):
+        yield raw[: listed.start()] + b"[0]" + raw[listed.end() :]
+    deep = next((run for run in _RUN.finditer(raw) if run[1] == b"["), None)
+    if deep and raw[deep.end() : deep.end() + len(deep[0])] == b"]" * len(deep[0]):
+        for part in (16, 2):
+            depth = len(deep[0]) // part
+            yield raw[: deep.start()] + b"[" * depth + b"]" * depth + raw[deep.end() + len(deep[0]) :]
+    message = parse(raw) if len(raw) < 1 << 16 else None
+    if message is None or isinstance(message, Batch) or not isinstance(message.value, dict):
+        return
+    places = [place for place, _ in leaves(message.value, depth=3)]
+    for place in places:
+        is_kept = len(place) == 1 or place[0] != "params" or place[-1] == "name" or "_meta" in place[:-1]
+        if not is_kept and (without := without_value(raw, place)) is not None:
+            yield without
+    for run in _TEXT.finditer(raw):
+        if len(run[1]) > _SHORT and b"mk" not in run[1]:
+            yield raw[: run.start(1)] + run[1][: len(run[1]) // 2] + raw[run.end(1) :]
+
+
+_SHORT: Final = 40
+"""A text that is no longer than this is left as it is."""
+_TEXT: Final = re.compile(rb'"([^"\\\x80-\xff]*)"(?!\s*:)')
+"""A text without escapes that is a value and not the name of a member."""

@@ -1,0 +1,82 @@
+"""A change that the fuzzer can make, and what its steps are made from."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mcpproxy.fuzz.draws import Draws
+from mcpproxy.fuzz.material import Material, Template
+from mcpproxy.fuzz.steps import FuzzStep
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.raw_json import with_value
+
+Place = Literal["inside", "before", "opening"]
+"""Where the steps stand: inside an open session, before it is opened, or in place of the handshake."""
+
+
+class Supply:
+    """What must be used once only: ids and markers. ``draws`` decides on the markers."""
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws: Final = draws
+        self._last_id = 100  # apart from the ids of a recorded handshake
+        self._last_marker = 0
+
+    def id(self) -> int:
+        """Return an id that no request had."""
+        self._last_id += 1
+        return self._last_id
+
+    def marker(self) -> bytes:
+        """Return a marker that no request had."""
+        self._last_marker += 1
+        return f"mk{self._draws.digest('marker', self._last_marker)}q".encode()
+
+    def marked(self, template: Template, id: int) -> bytes:
+        """Return the message of ``template`` with ``id``, and with markers in place of its free texts."""
+        raw = template.numbered(id)
+        for place in template.texts:
+            raw = with_value(raw, place, b'"' + self.marker() + b'"') or raw
+        return raw
+
+    def plain(self, template: Template) -> FuzzStep:
+        """Return ``template`` as a step without a change, but for the markers."""
+        id = self.id()
+        ids = (id,) if template.is_request else ()
+        raw = self.marked(template, id)
+        return FuzzStep(raw, ids, "as recorded", template.label, is_reading=template.is_reading, original=raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change. ``key`` names it: the same change of the same request has the same key in every run.
+
+    ``make`` returns its steps; it is called again each time that the change is sent.
+    """
+
+    key: str
+    make: Callable[[Supply], list[FuzzStep]]
+    place: Place = "inside"
+
+    def is_lawful(self) -> bool:
+        """Whether a client may send it."""
+        return all(step.is_lawful for step in self.make(Supply(Draws(0))))
+
+
+def probe_template(material: Material) -> Template:
+    """Return a request that is simple and that every server answers, for changes that need any request."""
+    order = ("ping", "tools/list", "server/discover", "resources/list", "prompts/list", "tools/call")
+    requests = [template for template in material.templates if template.is_request]
+    rank = {method: position for position, method in enumerate(order)}
+    return min(requests, key=lambda template: rank.get(template.method, len(order)))
+
+
+def text(value: JSON) -> bytes:
+    """Return a value as JSON on one line."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def shown(pointer: tuple[str, ...]) -> str:
+    """Return a place as a JSON Pointer."""
+    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in pointer)

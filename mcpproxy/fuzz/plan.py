@@ -1,0 +1,128 @@
+"""The sessions of the fuzzer: which changes each sends, and in which order, for one seed."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+from mcpproxy.fuzz.draws import Draws
+from mcpproxy.fuzz.material import Material
+from mcpproxy.fuzz.mutations import all_mutants
+from mcpproxy.fuzz.mutations.mutant import Mutant, Supply
+from mcpproxy.fuzz.mutations.opening_mutants import ids_of
+from mcpproxy.fuzz.steps import FuzzStep
+
+_CHANGES_PER_SESSION: Final = 40
+_PLAIN_AFTER: Final = 3
+"""After how many changes an ordinary request follows, whose values may show up where they do not belong."""
+_OTHER_SESSION: Final = 4
+"""Over HTTP: each how many ordinary requests go to another session."""
+
+
+def handshake(material: Material, session: int = 0) -> list[FuzzStep]:
+    """Return the steps that open a session as recorded; none in a revision without a handshake."""
+    steps: list[FuzzStep] = []
+    for raw, method in (
+        (material.initialize, "initialize"),
+        (material.initialized, "notifications/initialized"),
+    ):
+        if raw:
+            steps.append(
+                FuzzStep(
+                    raw, ids_of(raw), "as recorded", method, original=raw, is_handshake=True, session=session
+                )
+            )
+    return steps
+
+
+def control(material: Material, supply: Supply, *, is_marked: bool) -> list[FuzzStep]:
+    """Return a session without changes: every request once, as recorded or with markers."""
+    steps = handshake(material)
+    for template in material.templates:
+        step = supply.plain(template)
+        if not is_marked and template.is_request:
+            raw = template.numbered(supply.id())
+            step = FuzzStep(raw, ids_of(raw), "as recorded", template.label, original=raw)
+        steps.append(step)
+    return steps
+
+
+class Plan:
+    """All sessions for ``seed``. Every change is sent once before any is sent again, in another order."""
+
+    def __init__(self, material: Material, seed: int, transport: str) -> None:
+        self._material: Final = material
+        self._seed: Final = seed
+        self._transport: Final = transport
+        self._mutants: Final = {mutant.key: mutant for mutant in all_mutants(material, transport)}
+        # Three kinds of session, so that a server that ends a session, as it may after what is not lawful,
+        # does not end one with changes that it has to endure.
+        self._group_of: Final = {
+            mutant.key: 0 if mutant.place != "inside" else 1 if mutant.is_lawful() else 2
+            for mutant in self._mutants.values()
+        }
+        self.excluded: Final[set[str]] = set()
+        """The keys of changes that are not sent any more, because what they do is known."""
+        self.unsent: Final[list[str]] = []
+        """The keys of changes that a session could not send, because it ended; the next one sends them."""
+
+    @property
+    def changes(self) -> int:
+        """How many different changes there are."""
+        return len(self._mutants)
+
+    def sessions(self) -> Iterator[list[FuzzStep]]:
+        """Yield the steps of each session; without end, unless everything is excluded."""
+        session = 0
+        for round in count(1):
+            keys = Draws(self._seed, "round", round).shuffled(self._mutants)
+            waiting = [key for key in keys if key not in self.excluded]
+            if not waiting:
+                return
+            while waiting or self.unsent:
+                waiting = [*self.unsent, *waiting]
+                self.unsent.clear()
+                waiting = [key for key in waiting if key not in self.excluded]
+                session += 1
+                chosen = self._chosen(waiting, session)
+                if not chosen:
+                    break
+                taken = {mutant.key for mutant in chosen}
+                waiting = [key for key in waiting if key not in taken]
+                yield self._steps(chosen, Draws(self._seed, "session", session))
+
+    def _chosen(self, waiting: Sequence[str], number: int) -> list[Mutant]:
+        """Return the next changes: several inside one session, or one that opens a session."""
+        for group in (number % 3, (number + 1) % 3, (number + 2) % 3):
+            chosen = [self._mutants[key] for key in waiting if self._group_of[key] == group]
+            if chosen:
+                return chosen[: _CHANGES_PER_SESSION if group else 1]
+        return []
+
+    def _steps(self, mutants: Sequence[Mutant], draws: Draws) -> list[FuzzStep]:
+        supply = Supply(draws)
+        steps: list[FuzzStep] = []
+        first = mutants[0]
+        if first.place == "opening":
+            steps = first.make(supply)
+            if first.key != "no-initialized":
+                steps += handshake(self._material)[1:]
+        else:
+            steps = [*(first.make(supply) if first.place == "before" else ()), *handshake(self._material)]
+        plain = [template for template in self._material.templates if template.is_request]
+        if first.place != "inside":
+            return [*steps, *(supply.plain(template) for template in plain[:3])]
+        marked = [template for template in plain if template.texts] or plain
+        has_other = self._transport == "http"
+        if has_other:
+            steps += handshake(self._material, 1)
+        for number, mutant in enumerate(mutants):
+            steps += mutant.make(supply)
+            if number % _PLAIN_AFTER == 0:
+                step = supply.plain(draws.pick(marked, "plain", number))
+                if has_other and number // _PLAIN_AFTER % _OTHER_SESSION == 0:
+                    step = FuzzStep(
+                        step.raw, step.ids, step.what, step.method, original=step.raw,
+                        is_reading=step.is_reading, session=1,
+                    )  # fmt: skip
+                steps.append(step)
+        return steps

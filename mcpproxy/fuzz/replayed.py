@@ -1,0 +1,210 @@
+"""Whether ``mcpproxy replay client`` repeats a fault with the recording that is kept of it.
+
+The player of that command plays the recording, here over a connection that is recorded and judged again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.fuzz.steps import FuzzStep
+from mcpproxy.fuzz.symptoms import UNANSWERED, Symptom, ended
+from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.replay.client.driver import (
+    ExchangeOver,
+    LinkEvent,
+    ServerFrame,
+    ServerGone,
+    play,
+)
+from mcpproxy.replay.client.player import Player, Send
+from mcpproxy.replay.client.request_headers import HeaderWriter, negotiated_version
+from mcpproxy.replay.recording import RecordedSession, load
+from mcpproxy.replay.server.replay_source import replay_source, sessions_of
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.session.frame import CLIENT, SERVER, Frame, Stderr
+from mcpproxy.trace.records import Recorded
+from mcpproxy.validate.errors import GoneError
+from mcpproxy.validate.recordings import Recordings, Target
+from mcpproxy.validate.session_recording import SessionRecording
+from mcpproxy.validate.transports.stdio_wire import StdioWire
+from mcpproxy.validate.transports.wire import FrameReceived, ServerLost, WireEvent
+
+if TYPE_CHECKING:  # the recorder of HTTP, which stdio does not need
+    from mcpproxy.validate.transports.exchange import ClientExchange
+
+
+async def repeats(
+    trace: str, symptom: Symptom, target: Target, rules: Ruleset, path: str, timeout_s: float
+) -> bool:
+    """Play ``trace`` to the server, recorded at ``path``; return whether the server does the same wrong.
+
+    An HTTP trace with several sessions is played session by session, as the command does.
+    """
+    recording = Recordings(rules, path, "", "fuzz replay").begin("replay", target)
+    sessions = sessions_of(replay_source(load(trace)))
+    has_failed = False
+    for session in sessions:
+        link = _HttpLink(target, recording, session) if target.url else _StdioLink(target, recording)
+        player = Player(session)
+        with suppress(McpProxyError):
+            await play(player, link, timeout_s)
+        has_failed = has_failed or _shows(symptom, player, link)
+    return has_failed or (symptom.kind == "protocol" and _is_found(symptom, recording))
+
+
+def _is_found(symptom: Symptom, recording: SessionRecording) -> bool:
+    requirement = symptom.key.split(" ")[1]
+    return any(
+        requirement in (finding.requirement, finding.rule)
+        for finding in recording.findings
+        if finding.blame == SERVER and finding.rule not in UNANSWERED
+    )
+
+
+def _shows(symptom: Symptom, player: Player, link: "_StdioLink | _HttpLink") -> bool:
+    """Whether a session shows the fault, unless that is for the judge to say."""
+    live = player.live.messages
+    match symptom.kind:
+        case "crash":
+            return link.shows_end(symptom)
+        case "hang":
+            asked = [entry for entry in live if entry.sender == CLIENT and isinstance(entry.message, Request)]
+            is_answered = bool(asked) and any(entry.answers == asked[-1].index for entry in live)
+            return not (is_answered or link.has_ended)
+        case "leak":
+            return any(
+                symptom.marker in entry.raw
+                and entry.answers is not None
+                and symptom.marker not in live[entry.answers].raw
+                for entry in live
+                if entry.sender == SERVER
+            )
+        case "protocol":
+            return False
+
+
+class _StdioLink:
+    """A process whose lines are recorded and judged."""
+
+    def __init__(self, target: Target, recording: SessionRecording) -> None:
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue()
+        self.has_ended = False
+        """Whether the process ended by itself."""
+        self._wire: Final = StdioWire(recording, target.command, target.env, cwd=target.cwd)
+        self._wire.on_event = self._on_event
+        self._stderr: Final[list[bytes]] = []
+        self._why = ""
+        self._is_input_closed = False
+        self._is_closing = False
+        self._ended_after_input = False
+        recording.add_listener(self._on_record)
+
+    async def open(self) -> None:
+        """Start the process."""
+        await self._wire.open()
+
+    async def send(self, send: Send) -> None:
+        """Write a line; nothing if the process is gone."""
+        if send.raw:
+            with suppress(GoneError):
+                await self._wire.send(send.raw)
+
+    async def end_input(self) -> None:
+        """Close stdin of the process."""
+        self._is_input_closed = True
+        self._wire.close_stdin()
+
+    async def close(self) -> None:
+        """End the process."""
+        self._is_closing = True
+        await self._wire.kill()
+
+    def shows_end(self, symptom: Symptom) -> bool:
+        """Whether the process ended as in ``symptom``."""
+        code = self._wire.exit_code
+        if not self.has_ended or (self._ended_after_input and not code):
+            return False
+        found = ended(code, self._why, self._stderr, FuzzStep(b""), 0)
+        return found is not None and found.key.split(" ")[:5] == symptom.key.split(" ")[:5]
+
+    def _on_event(self, event: WireEvent) -> None:
+        if isinstance(event, FrameReceived):
+            self.events.put_nowait(ServerFrame(event.frame.raw))
+        elif isinstance(event, ServerLost) and not self._is_closing:
+            self.has_ended, self._why = True, event.why
+            self._ended_after_input = self._is_input_closed
+            self.events.put_nowait(ServerGone(f"the server is gone: {event.why}"))
+
+    def _on_record(self, event: Recorded) -> None:
+        if isinstance(event, Stderr):
+            self._stderr.append(event.raw.rstrip(b"\r\n"))
+
+
+class _HttpLink:
+    """An endpoint, recorded and judged."""
+
+    def __init__(self, target: Target, recording: SessionRecording, session: RecordedSession) -> None:
+        from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
+
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue()
+        self.has_ended = False
+        self.headers: Final = HeaderWriter(session)
+        self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers)
+        self._failures: Final[list[str]] = []
+        self._statuses: Final[list[int]] = []
+
+    async def open(self) -> None:
+        """Do nothing: connections are made when they are needed."""
+
+    async def send(self, send: Send) -> None:
+        """Start an exchange; one without a request is waited for."""
+        from mcpproxy.validate.transports.exchange import ClientExchange
+
+        recorded = send.step.exchange if send.step else None
+        method = recorded.request.method if recorded and not send.raw else "POST"
+        exchange = ClientExchange(_Listener(self, send.exchange))
+        headers = self.headers.headers(send)
+        self._endpoint.create_task(self._run(exchange, method, headers, send))
+        if not send.has_request:
+            await exchange.started.wait()
+
+    async def end_input(self) -> None:
+        """Say that nothing more will come."""
+        self.events.put_nowait(ServerGone("the streams were closed"))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._endpoint.close()
+
+    def shows_end(self, symptom: Symptom) -> bool:
+        """Whether an exchange failed as in ``symptom``."""
+        if symptom.key.startswith("crash 500"):
+            return 500 in self._statuses
+        return bool(self._failures)
+
+    async def _run(
+        self, exchange: "ClientExchange", method: str, headers: Sequence[tuple[str, str]], send: Send
+    ) -> None:
+        await self._endpoint.run(exchange, method, headers, send.raw)
+        self._statuses.append(exchange.status)
+        if exchange.failure:
+            self._failures.append(exchange.failure)
+        self.events.put_nowait(ExchangeOver(send.exchange))
+
+
+class _Listener:
+    """Passes the frames of one exchange to the player, and the session id to later requests."""
+
+    def __init__(self, link: _HttpLink, exchange: int) -> None:
+        self.session_id = ""
+        self._link: Final = link
+        self._exchange: Final = exchange
+
+    def on_frame(self, frame: Frame) -> None:
+        """Pass on a frame of the server."""
+        self._link.headers.session_id = self._link.headers.session_id or self.session_id
+        self._link.headers.version = self._link.headers.version or negotiated_version(frame.raw)
+        self._link.events.put_nowait(ServerFrame(frame.raw, self._exchange, frame.event))

@@ -1,0 +1,162 @@
+"""What a server does wrong, and how the end of a process is told from a lawful end of the session.
+
+A fault of the server is one of these:
+
+- ``crash``: the process ended, or over HTTP nothing listens any more or the server says 500 (RFC 9110,
+  section 15.6.1: it met an unexpected condition).
+- ``hang``: the process runs, and does not answer a ping.
+- ``protocol``: the judge finds a violation by the server that it does not find without the change.
+- ``leak``: an answer contains a value of another request, which says that it changes nothing.
+
+A server may end the session if its client breaks the protocol. So after such a step an orderly end is no
+fault; an end by a signal or by an exception that nobody caught is.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from signal import Signals
+from typing import Final, Literal
+
+from mcpproxy.fuzz.steps import FuzzStep
+from mcpproxy.session.frame import CLIENT, SERVER, Finding
+
+Kind = Literal["crash", "hang", "protocol", "leak"]
+
+_UNCAUGHT: Final = re.compile(
+    rb"Traceback \(most recent call last\)|\bpanic(ked)?\b|[Uu]ncaught|[Uu]nhandled|Segmentation fault|"
+    rb"core dumped|^\s+at .*[:(]\d+|Exception in thread|AddressSanitizer",
+    re.MULTILINE,
+)
+"""Matches lines on stderr that say that an exception or a signal ended the program."""
+
+_VARIABLE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|0x[0-9a-f]+|mk[0-9a-f]{16}q|[0-9]+")
+"""What differs between two messages about one fault."""
+
+UNANSWERED: Final = ("RPC-008", "SEQ-001")
+"""The rules that every request is answered. The end of a session of the fuzzer leaves requests open."""
+
+
+_UNCONDITIONAL: Final = frozenset(
+    {
+        "PROTO-002", "RPC-001", "RPC-002", "RPC-009", "RPC-010", "RPC-011", "RPC-021", "STDIO-001",
+        "STDIO-002",
+    }
+)  # fmt: skip
+"""The rules about the form of a single message, which hold whatever the client has done before."""
+
+_OF_SESSIONS: Final = frozenset(
+    {
+        "CANC", "ERA", "HDR", "HTTP", "LIFE", "META", "PROG", "PROTO", "RPC", "SEQ", "SSE", "STDIO",
+    }
+)  # fmt: skip
+"""The families of rules by whose violation a client leaves a server without a lawful answer."""
+
+GONE: Final = "crash nothing listens any more"
+"""How the key of a server that left its port begins."""
+
+_HARMLESS: Final = "PROTO-006"
+"""An unknown notification, which a server ignores (JSON-RPC 2.0, section 4.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One fault of a server. ``key`` is the same each time that the fault is met.
+
+    ``text`` is a clause for the user, ``step`` the index of the step after which it was seen. ``marker`` is
+    the value that leaked. ``is_provoked`` says that the client had broken the protocol before, so that the
+    fault may be a consequence.
+    """
+
+    kind: Kind
+    key: str
+    text: str
+    step: int
+    marker: bytes = b""
+    is_provoked: bool = False
+
+    @property
+    def cause(self) -> str:
+        """What makes it the same as a fault of the control: for a violation its requirement, else its key."""
+        return " ".join(self.key.split(" ")[:2]) if self.kind == "protocol" else self.key
+
+    @property
+    def ends_server(self) -> bool:
+        """Whether the server answers nothing after it, so that it has to be started again."""
+        return self.kind == "hang" or self.key.startswith(GONE)
+
+
+def normalised(text: str) -> str:
+    """Return ``text`` without the parts that differ each time: numbers, and what is quoted."""
+    return _VARIABLE.sub("*", text)[:200]
+
+
+def ended(
+    exit_code: int | None, why: str, stderr: Sequence[bytes], step: FuzzStep, index: int
+) -> Symptom | None:
+    """Return the symptom of a process that ended after ``step``; ``None`` if it may end there.
+
+    ``exit_code`` is negative for a signal, and ``None`` if the process closed its stdout and runs on.
+    ``stderr`` are its last lines.
+    """
+    is_uncaught = _UNCAUGHT.search(b"\n".join(stderr)) is not None
+    is_killed = exit_code is not None and exit_code < 0
+    if not (step.is_lawful or is_killed or (is_uncaught and exit_code)):
+        return None
+    complaint = complaint_of(stderr)
+    if is_killed and exit_code is not None:
+        how = f"ended by {_signal_name(-exit_code)}"
+    elif exit_code is None:
+        how = "closed its stdout"
+    else:
+        how = f"ended with exit code {exit_code}"
+    key = f"crash {how} {normalised(complaint) if complaint else place_of(step)}"
+    return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
+
+
+def violated(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
+    """Return the symptom for a finding about the server; ``None`` if what it was sent may be the reason.
+
+    ``is_provoked`` says that the client has broken the protocol in this session.
+    """
+    if finding.blame != SERVER or finding.severity == "info" or finding.rule in UNANSWERED:
+        return None
+    is_unconditional = finding.rule in _UNCONDITIONAL
+    if not (is_unconditional or (step.is_lawful and step.is_portable)):
+        return None
+    key = f"protocol {finding.requirement or finding.rule} {step.method.partition(' ')[0]}"
+    text = f"{finding.rule}: {finding.message}"
+    return Symptom("protocol", key, text, index, is_provoked=is_provoked and not is_unconditional)
+
+
+def provokes(finding: Finding) -> bool:
+    """Whether a finding says that the client broke a rule by which the server can no longer go."""
+    if finding.blame != CLIENT or finding.severity == "info" or finding.rule == _HARMLESS:
+        return False
+    return finding.rule.partition("-")[0] in _OF_SESSIONS
+
+
+def hung(text: str, step: FuzzStep, index: int) -> Symptom:
+    """Return the symptom of a server that does not answer a ping after ``step``."""
+    return Symptom("hang", f"hang {place_of(step)}", text, index)
+
+
+def place_of(step: FuzzStep) -> str:
+    """Return the method and tool of a change in a request, or the name of a change of another kind."""
+    return step.method if step.key.startswith(f"{step.method} /") else step.key.rpartition(" ")[2]
+
+
+def complaint_of(stderr: Sequence[bytes]) -> str:
+    """Return the line of stderr that says why a program ended: the last one that is not indented."""
+    for line in reversed(stderr):
+        text = line.decode("utf-8", "replace")
+        if text.strip() and not text[0].isspace() and not text.startswith("Node.js v"):
+            return text.strip()[:200]
+    return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,210 @@
+"""One trial: a fresh session with a server, some steps, and what the server does wrong with them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final, Literal
+
+from mcpproxy.fuzz.material import Material
+from mcpproxy.fuzz.steps import MARKER, FuzzStep
+from mcpproxy.fuzz.symptoms import Symptom, provokes, violated
+from mcpproxy.fuzz.trial_peers import HttpPeer, Peer, StdioPeer
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, RequestId, Response, parse
+from mcpproxy.replay.recording import singles
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.validate.recordings import Recordings, Target
+
+Pings = Literal["each", "end", "none"]
+"""After which steps a ping shows whether the server still answers."""
+
+_SLOW_ANSWER_S: Final = 0.02
+"""How long to wait for an answer of a tool that did not answer in time before."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLimits:
+    """Times in seconds: for the answer to a ping, for a process to start, and for other answers.
+
+    A request that is not answered in ``answer_s`` is left behind: a tool may take as long as it likes.
+    ``start_s`` is for the answer to the recorded handshake, ``first_s`` for that to anything else that comes
+    first.
+    """
+
+    ping_s: float = 10.0
+    start_s: float = 60.0
+    answer_s: float = 1.0
+    first_s: float = 10.0
+
+
+@dataclass(slots=True)
+class TrialResult:
+    """What came of a trial. ``path`` is its recording, with ``frames`` messages in both directions.
+
+    ``sent`` is how many steps were sent. ``fault`` says why the recording or its judgement is not whole.
+    ``slow`` are the methods and tools, and the changes, that were not answered in time. ``ping_s`` is the
+    longest time that a ping took, ``first_s`` the time to the first answer.
+    """
+
+    path: str
+    symptoms: list[Symptom] = field(default_factory=list[Symptom])
+    frames: int = 0
+    sent: int = 0
+    fault: str = ""
+    slow: set[str] = field(default_factory=set[str])
+    ping_s: float = 0.0
+    first_s: float = 0.0
+    last_seq: int = 0
+    """The number of the last frame or head before the last step."""
+    is_opened: bool = False
+
+    def symptom(self, key: str) -> Symptom | None:
+        """Return the symptom with that key."""
+        return next((symptom for symptom in self.symptoms if symptom.key == key), None)
+
+
+class Trial:
+    """Runs trials against ``target``, each recorded and judged by ``rules``."""
+
+    def __init__(self, target: Target, material: Material, rules: Ruleset) -> None:
+        self._target: Final = target
+        self._material: Final = material
+        self._rules: Final = rules
+
+    async def run(
+        self,
+        steps: Sequence[FuzzStep],
+        path: str,
+        limits: TrialLimits,
+        *,
+        pings: Pings = "each",
+        is_orderly: bool = False,
+        slow: frozenset[str] = frozenset(),
+        deadline: float = inf,
+    ) -> TrialResult:
+        """Send ``steps`` to a fresh session, and record it at ``path``, a file that does not exist.
+
+        No step is sent after ``deadline``, a time of ``time.monotonic``. With ``is_orderly`` the session is
+        ended as a client should; otherwise the process is killed. Answers of what is in ``slow`` are not
+        waited for.
+
+        Raises:
+            CouldNotStartError: the command cannot be run.
+        """
+        recording = Recordings(self._rules, path, "", "fuzz").begin("fuzz", self._target)
+        make = HttpPeer if self._target.url else StdioPeer
+        peer: Peer = make(self._target, recording, self._material)
+        result = TrialResult(path)
+        watch = _Watch(peer, result)
+        await peer.open()
+        try:
+            await self._send_all(steps, peer, watch, result, limits, pings, slow, deadline)
+        finally:
+            await peer.close(is_orderly=is_orderly)
+            result.frames = recording.frames
+            result.fault = recording.fault or recording.judge_fault
+        return result
+
+    async def _send_all(
+        self,
+        steps: Sequence[FuzzStep],
+        peer: Peer,
+        watch: "_Watch",
+        result: TrialResult,
+        limits: TrialLimits,
+        pings: Pings,
+        slow: frozenset[str],
+        deadline: float,
+    ) -> None:
+        for index, step in enumerate(steps):
+            if time.monotonic() >= deadline:
+                return
+            watch.expect(step)
+            known = slow | result.slow
+            answer_s = _SLOW_ANSWER_S if step.method in known or step.what in known else limits.answer_s
+            if not result.is_opened:
+                answer_s = limits.start_s if step.is_handshake else limits.first_s
+            began = time.monotonic()
+            result.last_seq = peer.recording.seq
+            symptom = await peer.send(step, index, answer_s)
+            result.sent = index + 1
+            if peer.is_silent:
+                result.slow.add(step.what if step.is_mutated else step.method)
+            elif step.ids and not result.is_opened:
+                result.is_opened = True
+                result.first_s = time.monotonic() - began
+            is_last = index + 1 == len(steps)
+            asks = pings == "each" and not step.is_handshake
+            if symptom is None and not peer.is_gone and (asks or (pings == "end" and is_last)):
+                began = time.monotonic()
+                symptom = await peer.ping(step, index, limits.ping_s)
+                result.ping_s = max(result.ping_s, time.monotonic() - began)
+            watch.look(step, index)
+            if symptom is not None:
+                result.symptoms.append(symptom)
+            if peer.is_gone or (symptom is not None and symptom.kind == "hang"):
+                return
+
+
+class _Watch:
+    """Looks for violations and leaks in what the server has sent."""
+
+    def __init__(self, peer: Peer, result: TrialResult) -> None:
+        self._peer: Final = peer
+        self._result: Final = result
+        self._findings = 0
+        self._is_provoked = False
+        self._frames: Final[dict[int, int]] = {}
+        self._markers_of: Final[dict[RequestId, set[bytes]]] = {}
+        self._reading: Final[
+            dict[bytes, FuzzStep]
+        ] = {}  # marker -> the request that says that it changes nothing
+        self._seen: Final[set[str]] = set()
+
+    def expect(self, step: FuzzStep) -> None:
+        """Note the markers of a step before it is sent."""
+        for raw in b"".join(step.pieces).splitlines() or [step.raw]:
+            markers = set(MARKER.findall(raw))
+            if not markers:
+                continue
+            message = parse(raw)
+            for single in message.items if isinstance(message, Batch) else (message,):
+                if isinstance(single, Request) and single.id is not None:
+                    self._markers_of.setdefault(single.id, set()).update(markers)
+            if step.is_reading:
+                self._reading.update(dict.fromkeys(markers, step))
+
+    def look(self, step: FuzzStep, index: int) -> None:
+        """Look at everything that came since the last time; what is wrong is a fault after ``step``."""
+        findings = self._peer.recording.findings
+        new = findings[self._findings :]
+        self._findings = len(findings)
+        is_provoked_now = any(map(provokes, new))
+        self._is_provoked = self._is_provoked or is_provoked_now or not (step.is_lawful and step.is_portable)
+        for finding in new:
+            symptom = violated(finding, step, index, is_provoked=self._is_provoked)
+            if symptom is not None and not (is_provoked_now and symptom.is_provoked):
+                self._add(symptom)
+        for number, client in enumerate(self._peer.clients()):
+            for frame in client.received[self._frames.get(number, 0) :]:
+                if MARKER.search(frame.raw):
+                    for single, raw in singles(frame.message, frame.raw):
+                        if isinstance(single, Response | ErrorResponse):
+                            self._look_for_leak(single, raw, index)
+            self._frames[number] = len(client.received)
+
+    def _look_for_leak(self, answer: Response | ErrorResponse, raw: bytes, index: int) -> None:
+        if not isinstance(answer.id, int | str):
+            return  # nobody knows which request it answers
+        own = self._markers_of.get(answer.id, set[bytes]())
+        for marker in MARKER.findall(raw):
+            source = self._reading.get(marker)
+            if source is not None and marker not in own:
+                text = f"an answer contains a value of another request ({source.method})"
+                key = f"leak of {source.method}"
+                self._add(Symptom("leak", key, text, index, marker))
+
+    def _add(self, symptom: Symptom) -> None:
+        if symptom.key not in self._seen:
+            self._seen.add(symptom.key)
+            self._result.symptoms.append(symptom)

@@ -1,0 +1,300 @@
+"""The server of a trial: how a step is sent to it over stdio or HTTP, and what is seen of its end."""
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
+
+from mcpproxy.fuzz.material import Material
+from mcpproxy.fuzz.steps import FuzzStep
+from mcpproxy.fuzz.symptoms import GONE, Symptom, ended, hung, place_of
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
+from mcpproxy.replay.client.request_headers import negotiated_version
+from mcpproxy.session.frame import Stderr
+from mcpproxy.trace.records import Recorded
+from mcpproxy.validate.answers import Pending
+from mcpproxy.validate.connection import RpcConnection
+from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError, ValidateError
+from mcpproxy.validate.raw_requests import responses_in
+from mcpproxy.validate.recordings import Target
+from mcpproxy.validate.session_recording import SessionRecording
+from mcpproxy.validate.transports.stdio_wire import StdioWire
+
+if TYPE_CHECKING:  # imports the HTTP library, which stdio does not need
+    from mcpproxy.validate.transports.http_wire import HttpWire
+
+_BETWEEN_PIECES_S: Final = 0.005
+"""How long to wait between the pieces of a message, so that the server reads them one by one."""
+_KEPT_LINES: Final = 60
+"""How many lines of stderr are kept to tell how a process ended."""
+
+
+class Peer(Protocol):
+    """A server that was started, or is connected to, for one trial."""
+
+    recording: SessionRecording
+
+    async def open(self) -> None:
+        """Start the server.
+
+        Raises:
+            CouldNotStartError: the command cannot be run.
+        """
+        ...
+
+    async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
+        """Send a step, and wait for its answers for ``answer_s``. Return a fault that shows at once."""
+        ...
+
+    async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
+        """Check that the server still answers. Return the fault if it does not."""
+        ...
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the server has ended."""
+        ...
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the last step was not answered in time."""
+        ...
+
+    def client(self, session: int) -> RpcConnection:
+        """Return the client of a session."""
+        ...
+
+    def clients(self) -> list[RpcConnection]:
+        """Return the clients of all sessions."""
+        ...
+
+    async def close(self, *, is_orderly: bool) -> None:
+        """End the session; on stdio kill the process, unless ``is_orderly``."""
+        ...
+
+
+class StdioPeer:
+    """A server process. Everything that it sends is recorded."""
+
+    def __init__(self, target: Target, recording: SessionRecording, material: Material) -> None:
+        self.recording = recording
+        self.is_silent = False
+        self._wire: Final = StdioWire(recording, target.command, target.env, cwd=target.cwd)
+        self._client: Final = RpcConnection(self._wire, material.revision)
+        self._ping_method: Final = "server/discover" if material.is_stateless else "ping"
+        self._stderr: Final[list[bytes]] = []
+        self._pings = 0
+        recording.add_listener(self._on_record)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process has ended."""
+        return bool(self._client.gone)
+
+    def client(self, session: int) -> RpcConnection:  # noqa: ARG002 # a process has one session
+        """Return the only client."""
+        return self._client
+
+    def clients(self) -> list[RpcConnection]:
+        """Return the only client."""
+        return [self._client]
+
+    async def open(self) -> None:
+        """Start the process."""
+        await self._client.open()
+        # A response without a known id is never taken for the answer to the only open request.
+        self._client.expect("never sent")
+
+    async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
+        """Write a step, and wait for its answers."""
+        pending = [self._client.expect(id, step.method) for id in step.ids]
+        self.is_silent = False
+        before = len(self._client.unsolicited)
+        try:
+            async with asyncio.timeout(max(answer_s, 10)):
+                await self._write(step)
+        except TimeoutError:
+            return hung("it does not read its stdin", step, index)
+        except GoneError:
+            return self._ended(step, index)
+        if pending:
+            await self._settle(pending, before, answer_s)
+        return self._ended(step, index) if self.is_gone else None
+
+    async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
+        """Send a ping and wait for the answer."""
+        self._pings += 1
+        try:
+            await self._client.request(self._ping_method, id=f"ping-{self._pings}", timeout_s=timeout_s)
+        except TimedOutError:
+            return hung(f"it does not answer a ping within {timeout_s:g} s", step, index)
+        except GoneError:
+            return self._ended(step, index)
+        except ValidateError:
+            return None  # it answered, though not well; the judge says how
+        return None
+
+    async def close(self, *, is_orderly: bool) -> None:
+        """End the process."""
+        if not is_orderly:
+            await self._wire.kill()
+        await self._client.close()
+
+    async def _write(self, step: FuzzStep) -> None:
+        if not step.pieces:
+            await self._wire.send(step.raw)
+            return
+        async with self._wire.write_lock:
+            for number, piece in enumerate(step.pieces):
+                if number:
+                    await asyncio.sleep(_BETWEEN_PIECES_S)
+                await self._wire.write(piece)
+
+    async def _settle(self, pending: list[Pending], before: int, answer_s: float) -> None:
+        """Wait for the answers, or for an error without an id, with which a request may be refused.
+
+        ``before`` is the number of unsolicited frames before the step.
+        """
+        waits = [
+            asyncio.create_task(_all_of(pending)),
+            asyncio.create_task(self._refusal(before, answer_s)),
+        ]
+        done, _ = await asyncio.wait(waits, timeout=answer_s, return_when=asyncio.FIRST_COMPLETED)
+        self.is_silent = waits[0] not in done
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        for one in pending:
+            self._client.forget(one)
+
+    async def _refusal(self, before: int, answer_s: float) -> None:
+        """Wait for an error without an id after so many unsolicited frames."""
+        while frame := await self._client.next_unsolicited(answer_s, before):
+            if isinstance(frame.message, ErrorResponse) and not isinstance(frame.message.id, int | str):
+                return
+            before += 1
+        await asyncio.Event().wait()
+
+    def _ended(self, step: FuzzStep, index: int) -> Symptom | None:
+        why = self._client.gone
+        if why.startswith("it sent"):  # more than a recording can hold, so that we ended the process
+            return None
+        return ended(self._wire.exit_code, why, self._stderr, step, index)
+
+    def _on_record(self, event: Recorded) -> None:
+        if isinstance(event, Stderr):
+            self._stderr.append(event.raw.rstrip(b"\r\n"))
+            del self._stderr[:-_KEPT_LINES]
+
+
+async def _all_of(pending: list[Pending]) -> None:
+    for one in pending:
+        await one.events.get()
+
+
+class HttpPeer:
+    """An endpoint, and one or more sessions with it. Everything is in one recording."""
+
+    def __init__(self, target: Target, recording: SessionRecording, material: Material) -> None:
+        from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
+
+        self.recording = recording
+        self.is_gone = False
+        self.is_silent = False
+        self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers)
+        self._material: Final = material
+        self._wires: Final[dict[int, HttpWire]] = {}
+        self._clients: Final[dict[int, RpcConnection]] = {}
+        self._pings = 0
+
+    async def open(self) -> None:
+        """Do nothing: connections are made when they are needed."""
+
+    def client(self, session: int) -> RpcConnection:
+        """Return the client of a session, which is made when it is first used."""
+        if session not in self._clients:
+            from mcpproxy.validate.transports.http_wire import HttpWire
+
+            self._wires[session] = HttpWire(self._endpoint)
+            client = self._clients[session] = RpcConnection(self._wires[session], self._material.revision)
+            client.expect("never sent")
+        return self._clients[session]
+
+    def clients(self) -> list[RpcConnection]:
+        """Return the clients of all sessions so far."""
+        return list(self._clients.values())
+
+    async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
+        """Post a step, and wait for the end of the exchange or its answers."""
+        client = self.client(step.session)
+        wire = self._wires[step.session]
+        headers = dict(wire.headers(step.raw))
+        for name, value in step.headers:
+            headers = {key: old for key, old in headers.items() if key.lower() != name.lower()}
+            if value is not None:
+                headers[name] = value
+        pending = [client.expect(id, step.method) for id in step.ids]
+        self.is_silent = False
+        try:
+            async with asyncio.timeout(max(answer_s, 10)):
+                exchange = await wire.post(step.raw, list(headers.items()))
+        except TimeoutError:
+            return hung("it does not read the request", step, index)
+        except GoneError as fault:
+            return self._lost(str(fault), step, index)
+        finally:
+            for one in pending:
+                client.forget(one)
+        try:
+            async with asyncio.timeout(answer_s):
+                await exchange.wait_until(
+                    lambda: bool(step.ids) and len(responses_in(exchange.frames)) >= len(step.ids)
+                )
+        except TimeoutError:
+            self.is_silent = True
+            return None
+        for frame in exchange.frames:
+            wire.version = wire.version or negotiated_version(frame.raw)
+        if exchange.failure:
+            return self._lost(f"the server {exchange.failure}", step, index)
+        return _server_error(exchange.status, responses_in(exchange.frames), step, index)
+
+    async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
+        """Post a ping and wait for any answer to it."""
+        method = "server/discover" if self._material.is_stateless else "ping"
+        self._pings += 1
+        try:
+            await self.client(step.session).request(method, id=f"ping-{self._pings}", timeout_s=timeout_s)
+        except TimedOutError:
+            return hung(f"it does not answer a ping within {timeout_s:g} s", step, index)
+        except HttpStatusError:
+            return None
+        except GoneError as fault:
+            return self._lost(str(fault), step, index)
+        except ValidateError:
+            return None
+        return None
+
+    async def close(self, *, is_orderly: bool) -> None:
+        """End the sessions, and close all connections."""
+        for client in self._clients.values():
+            if is_orderly:
+                await client.close()
+        await self._endpoint.close()
+
+    def _lost(self, why: str, step: FuzzStep, index: int) -> Symptom | None:
+        """Return the fault that an exchange was cut short or that nothing listens; ``None`` if it may be."""
+        self.is_gone = "cannot be reached" in why
+        if not (self.is_gone or step.is_lawful):
+            return None
+        if self.is_gone:
+            return Symptom("crash", GONE, "nothing listens any more", index)
+        how = "cut the exchange short"
+        return Symptom("crash", f"crash {how} {place_of(step)}", how, index)
+
+
+def _server_error(
+    status: int, answers: list[Response | ErrorResponse], step: FuzzStep, index: int
+) -> Symptom | None:
+    """Return the fault that a server says 500 without an error that a client of MCP could read."""
+    if status != 500 or any(isinstance(answer, ErrorResponse) for answer in answers):
+        return None
+    return Symptom("crash", f"crash 500 {place_of(step)}", "failed with HTTP status 500", index)

@@ -1,0 +1,80 @@
+"""``mcpproxy fuzz``: the command around the fuzzer, and what it refuses."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy
+from tests.fuzz.campaigns import recorded
+
+URL = "http://127.0.0.1:9/mcp"
+CAT = ("--", "cat")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    return str(recorded(tmp_path / "t.jsonl"))
+
+
+def planted(*faults: str) -> list[str]:
+    return ["--", sys.executable, "-m", "tests.fuzz.planted", *faults]
+
+
+def test_a_fault_is_a_row_with_its_recording(mcpproxy: Mcpproxy, trace: str, tmp_path: Path) -> None:
+    folder = tmp_path / "faults"
+    options = ["--seed", "1", "--faults", "1", "-o", str(folder)]
+    said = mcpproxy("fuzz", trace, *options, *planted("result-and-error"))
+    assert said.code == 1
+    head, row, changes, text, total = said.out.splitlines()
+    (kept,) = folder.iterdir()
+    assert head.split() == ["FAULT", "FRAMES", "REPLAYS", "RECORDING"]
+    assert row.split()[0] == "protocol"
+    assert row.split()[2:] == ["yes", str(kept)]
+    assert changes.startswith("  tools/call ")
+    assert text == "  → RPC-009: server answered with both a result and an error"
+    assert total.startswith("1 fault: ")
+    assert total.endswith(", seed 1")
+    assert "protocol after " in said.err
+    assert mcpproxy("check", str(kept)).code == 1
+
+
+def test_the_report_as_json(mcpproxy: Mcpproxy, trace: str) -> None:
+    said = mcpproxy("fuzz", trace, "--seed", "1", "--count", "40", "--json", *planted())
+    report = json.loads(said.out)
+    assert (said.code, said.err) == (0, "")
+    assert (report["seed"], report["faults"], report["once"], report["stopped"]) == (1, [], [], "")
+    assert report["sent"] >= 40
+
+
+@pytest.mark.parametrize(
+    ("argv", "fact"),
+    [
+        ([], "fuzz: one of -- COMMAND and URL is needed; mcpproxy fuzz TRACE -- python server.py"),
+        ([URL, *CAT], "fuzz: one of -- COMMAND and URL is needed"),
+        (["http://example.com/mcp"], "example.com: is not on this machine, and what is sent may harm it; "),
+        (["http://127.0.0.1.example.com/"], "127.0.0.1.example.com: is not on this machine"),
+        (["http://example.com/mcp", "--allow-host", "example.org"], "example.com: is not on this machine"),
+        ([URL, "--env", "A=1"], "--env: goes together with -- COMMAND"),
+        (["--header", "A: 1", *CAT], "--header: goes together with a URL"),
+        (["--seed", "-1", *CAT], "'-1' is not a whole number"),
+        (["--count", "0", *CAT], "'0' is not a number of at least 1"),
+        ([URL, "--time", "1"], "nothing listens any more with the recorded initialize, unchanged"),
+        (["--", "no-such-command"], "no-such-command: cannot be run: no such file or directory"),
+        (["--", "true"], "true: ended with exit code 0 with the recorded initialize, unchanged; check that"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(mcpproxy: Mcpproxy, trace: str, argv: list[str], fact: str) -> None:
+    said = mcpproxy("fuzz", trace, *argv)
+    assert (said.code, said.out) == (2, "")
+    (line,) = said.err.splitlines()
+    assert fact in line
+
+
+def test_a_recording_without_requests_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recordings.write(tmp_path / "t.jsonl", (*recordings.HANDSHAKE, recordings.close(2, 1)))
+    said = mcpproxy("fuzz", trace, *planted())
+    assert said.code == 2
+    assert "holds no request of an MCP session that could be changed; record one first" in said.err

@@ -1,0 +1,54 @@
+"""Runs of the fuzzer in tests: in this process, against the planted servers."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.fuzz.campaign import Campaign
+from mcpproxy.fuzz.material import material
+from mcpproxy.fuzz.results import FuzzOptions, FuzzResult
+from mcpproxy.fuzz.trial import TrialLimits
+from mcpproxy.replay.recording import load
+from mcpproxy.ruleset import ruleset
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
+from mcpproxy.trace.encode import encode, encode_close, encode_header
+from mcpproxy.trace.records import Header, Tally
+from mcpproxy.validate.recordings import Target
+from tests.fuzz.planted import CONVERSATION, Planted
+
+PATIENT: Final = TrialLimits(ping_s=5.0)
+"""A hang is told after 2 s while searching, and after 5 s for sure, also on a busy machine."""
+
+
+def planted(*faults: str) -> Target:
+    """Return a server on stdio with ``faults``."""
+    return Target((sys.executable, "-m", "tests.fuzz.planted", *faults))
+
+
+def recorded(path: Path) -> Path:
+    """Write the recording of a session with the planted server without faults, and return ``path``."""
+    server = Planted(frozenset())
+    lines, seq = [encode_header(Header(command=("planted",)))], 0
+    for message in CONVERSATION:
+        raw = json.dumps(message).encode()
+        server.take(raw)
+        frames = [Frame(0, CLIENT, raw, 0), *(Frame(0, SERVER, answer, 0) for answer in server.out)]
+        for frame in frames:
+            frame.seq = seq = seq + 1
+            frame.observed_at_ns = seq * 1_000_000
+            lines.append(encode(frame))
+        server.out.clear()
+    lines.append(encode_close(Close("exited", exit_code=0, observed_at_ns=seq * 1_000_000), Tally()))
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def fuzzed(
+    target: Target, trace: Path, *, seed: int = 1, count: int = 0, faults: int = 1, time_s: float = 60
+) -> FuzzResult:
+    """Fuzz ``target`` with a recording; what is found is kept beside it."""
+    options = FuzzOptions(seed, time_s, count, faults, PATIENT)
+    folder = str(trace.parent / "faults")
+    return asyncio.run(Campaign(target, material(load(trace)), ruleset.load(), options, folder).run())

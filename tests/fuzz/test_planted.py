@@ -1,0 +1,102 @@
+"""Each planted fault is found, confirmed, and kept as a short recording that repeats it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.fuzz.draws import Draws
+from mcpproxy.fuzz.material import material
+from mcpproxy.fuzz.plan import Plan
+from mcpproxy.replay.recording import load
+from mcpproxy.validate.recordings import Target
+from tests.fuzz.campaigns import fuzzed, planted, recorded
+from tests.fuzz.planted import FAULTS
+from tests.fuzz.planted_http import HTTP_FAULTS
+from tests.peers import processes
+
+MOST_FRAMES = 10
+
+FOUND = {
+    "crash-on-empty-text": ("crash", "IndexError"),
+    "crash-on-huge-number": ("crash", "struct.error"),
+    "crash-on-lone-surrogate": ("crash", "UnicodeEncodeError"),
+    "crash-on-deep-nesting": ("crash", "RecursionError"),
+    "hang-on-batch": ("hang", "ping"),
+    "hang-on-cancel": ("hang", "ping"),
+    "id-as-text": ("protocol", "PROTO-007"),
+    "result-without-content": ("protocol", "TOOL-005"),
+    "result-and-error": ("protocol", "RPC-009"),
+    "answer-to-notification": ("protocol", "PROTO-007"),
+    "leak-of-last-call": ("leak", "tools/call echo"),
+    "log-line-on-stdout": ("protocol", "STDIO-002"),
+}
+"""Fault -> the kind of the report, and a part of its text."""
+
+FOUND_OVER_HTTP = {
+    "status-500": ("crash", "HTTP status 500", True),
+    "hang-on-batch": ("hang", "ping", False),
+    "leak-of-other-session": ("leak", "tools/call echo", True),
+}
+"""Fault -> the kind, a part of the text, and whether it can be confirmed, unlike with a server that hangs."""
+
+
+def test_each_fault_has_a_row() -> None:
+    assert (set(FOUND), set(FOUND_OVER_HTTP)) == (set(FAULTS), set(HTTP_FAULTS))
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_planted_fault_is_found_and_repeats(name: str, tmp_path: Path) -> None:
+    kind, text = FOUND[name]
+    (fault,) = fuzzed(planted(name), recorded(tmp_path / "t.jsonl")).faults
+    assert (fault.kind, fault.is_confirmed, fault.is_replayed) == (kind, True, True), fault
+    assert text in fault.text
+    assert fault.frames <= MOST_FRAMES
+    assert len(load(fault.trace).sessions) == 1
+
+
+@pytest.mark.parametrize("name", FOUND_OVER_HTTP)
+def test_a_planted_fault_over_http_is_found(name: str, tmp_path: Path) -> None:
+    kind, text, is_confirmed = FOUND_OVER_HTTP[name]
+    with processes.server([sys.executable, "-m", "tests.fuzz.planted_http", name]) as origin:
+        result = fuzzed(Target(url=f"{origin}/mcp"), recorded(tmp_path / "t.jsonl"))
+    (fault,) = result.faults
+    assert (fault.kind, fault.is_confirmed, fault.is_replayed) == (kind, is_confirmed, is_confirmed), fault
+    assert text in fault.text
+    assert fault.frames <= MOST_FRAMES
+    assert bool(result.stopped) == (not is_confirmed)
+
+
+def test_a_correct_server_gives_no_report(tmp_path: Path) -> None:
+    result = fuzzed(planted(), recorded(tmp_path / "t.jsonl"), count=300)
+    assert (result.faults, result.once) == ([], [])
+    assert result.sent >= 300
+
+
+def test_replay_client_repeats_a_fault_and_sees_that_it_is_mended(tmp_path: Path) -> None:
+    (fault,) = fuzzed(planted("crash-on-empty-text"), recorded(tmp_path / "t.jsonl")).faults
+    command = [sys.executable, "-m", "mcpproxy", "replay", "client", fault.trace, "--"]
+    codes = [
+        subprocess.run([*command, *planted(*names).command], capture_output=True, check=False).returncode
+        for names in (("crash-on-empty-text",), ())
+    ]
+    assert codes == [0, 1]
+
+
+def test_the_same_seed_sends_the_same(tmp_path: Path) -> None:
+    found = material(load(recorded(tmp_path / "t.jsonl")))
+
+    def beginning(seed: int) -> list[list[bytes]]:
+        sessions = Plan(found, seed, "stdio").sessions()
+        return [[step.raw for step in next(sessions)] for _ in range(5)]
+
+    assert beginning(7) == beginning(7)
+    assert beginning(7) != beginning(8)
+
+
+def test_a_decision_depends_on_its_purpose_only() -> None:
+    draws = Draws(1, "session", 2)
+    assert draws.shuffled("abcdef") == Draws(1, "session", 2).shuffled("fedcba")
+    assert draws.digest("a") != draws.digest("b")
+    assert {draws.pick("xyz", number) for number in range(100)} == set("xyz")
