@@ -86,11 +86,11 @@ class TextSearch:
             while match >= 0:
                 start = rfind(b"\n", 0, match) + 1
                 end = _end(chunk, match)
-                content = _content(chunk, start, end)
-                if content < 0:  # a record of another kind
-                    match = find(needle, end + 1)
-                elif match < content:
+                content, last = _content(chunk, start, end)
+                if match < content:
                     match = find(needle, content)
+                elif match + len(needle) > last:  # behind the content, or a record of another kind
+                    match = find(needle, end + 1)
                 else:
                     self.lines.append(bisect_right(offsets, self.end + start) - 1)
                     match = find(needle, end + 1)
@@ -102,19 +102,21 @@ def _end(chunk: bytes, position: int) -> int:
     return len(chunk) if end < 0 else end
 
 
-def _content(chunk: bytes, start: int, end: int) -> int:
-    """Return where the content of the record from ``start`` to ``end`` begins; -1 if it has no content.
+def _content(chunk: bytes, start: int, end: int) -> tuple[int, int]:
+    """Return where the content of the record from ``start`` to ``end`` begins and ends; (0, 0) if none.
 
-    The content is the message of a frame, or the text of a record of stderr. Odd lines are searched
-    elsewhere.
+    The content is the message of a frame, or the text of a record of stderr: their last members. Odd lines
+    are searched elsewhere.
     """
     if chunk.startswith(_FRAME, start):
         member = chunk.find(_MESSAGE, start, end)
-        return member + len(_MESSAGE) if member >= 0 else -1
-    if chunk.startswith(_STDERR, start):
+        if member >= 0:
+            return member + len(_MESSAGE), chunk.rfind(b"}", start, end)
+    elif chunk.startswith(_STDERR, start):
         member = chunk.find(_TEXT, start, min(start + _STDERR_HEAD_BYTES, end))
-        return member + len(_TEXT) if member >= 0 else -1
-    return -1
+        if member >= 0:  # without the quotes
+            return member + len(_TEXT) + 1, chunk.rfind(b'"', start, end)
+    return 0, 0
 
 
 def spellings(text: str) -> set[bytes]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.session.frame import Frame
@@ -20,6 +20,7 @@ from tests.view.situations import C, S, begun, forecast, write
 TEXTS = st.text(st.sampled_from('aAbB "\\\n\x1bé€😀{}:,'), min_size=1, max_size=6)
 
 
+@example(said=[(":", "line")], wanted="}}", chunk=150, last_line_feed=True)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=st.lists(st.tuples(TEXTS, st.sampled_from(["utf-8", "ascii", "line"])), min_size=1, max_size=8),
