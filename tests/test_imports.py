@@ -22,7 +22,7 @@ PURE: Final = frozenset(
         "abc", "base64", "binascii", "bisect", "collections", "collections.abc", "dataclasses", "decimal",
         "enum", "functools", "hashlib", "itertools", "json", "math", "operator", "re", "types", "typing",
         "typing_extensions", "unicodedata", "zlib",
-        "orjson", "jsonschema_rs", "datetime", "urllib.parse", "mcpproxy.errors",
+        "orjson", "jsonschema_rs", "datetime", "urllib.parse", "mcpproxy.errors", "__future__",
     }
 )  # fmt: skip
 """What a judge without files, clocks and sockets may use."""

@@ -96,7 +96,7 @@ def ship_closed(shipper: Shipper, session: Session) -> None:
     while len(here(shipper)) != 2 or _last_frame(shipper) < 2 * session.calls:
         assert time.monotonic() < end, here(shipper)
         stop.wait(0.02)  # the recorder is behind the session, and nothing tells how far
-        assert shipper.ship().faults == {}
+        ship_once(shipper)
 
 
 def ship_all(shipper: Shipper) -> None:
@@ -104,7 +104,13 @@ def ship_all(shipper: Shipper) -> None:
     end = time.monotonic() + DEADLINE_S
     while here(shipper):
         assert time.monotonic() < end, here(shipper)
-        assert shipper.ship().faults == {}
+        ship_once(shipper)
+
+
+def ship_once(shipper: Shipper) -> None:
+    """Ship what is closed now. A file that was written to just before is tried again the next time."""
+    faults = shipper.ship().faults
+    assert [fault for fault in faults.values() if "it is tried again" not in fault] == []
 
 
 def _last_frame(shipper: Shipper) -> int:
