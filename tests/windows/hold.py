@@ -1,7 +1,8 @@
 """Run in Windows: ``python hold.py shared|alone FILE`` has the file open until its standard input ends.
 
 ``shared`` is how most programs open a file to read it: others can open it too, but cannot delete it. With
-``alone``, no other program can open it. A killed program may have it open for a moment longer; that is waited for.
+``alone``, no other program can open it. A killed program may have it open for a moment longer, which is
+waited for.
 """
 
 import ctypes
