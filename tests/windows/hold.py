@@ -20,6 +20,7 @@ kind, name = sys.argv[1:]
 kernel32 = vars(ctypes)["WinDLL"]("kernel32")
 kernel32.CreateFileW.restype = wintypes.HANDLE
 sharing = SHARE_READ_AND_WRITE if kind == "shared" else 0
+handle = INVALID
 for _ in range(TRIES):
     handle = kernel32.CreateFileW(name, GENERIC_READ, sharing, None, OPEN_EXISTING, 0, None)
     if handle != INVALID:
