@@ -75,7 +75,7 @@ class Process:
 
     def assert_running(self) -> None:
         code = self._process.poll()
-        assert code is None, f"ended with {code}"
+        assert code is None, f"ended with {code}:\n{''.join(self.said)}"
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End the process with a signal and return its exit code. After that, ``said`` is complete."""
