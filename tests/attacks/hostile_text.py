@@ -13,6 +13,7 @@ from tests.attacks.stage import DEADLINE_S, Done, Stage, Table, hold
 from tests.cli import recordings
 from tests.cli.recordings import HANDSHAKE, close, frame
 from tests.cli.test_hostile_text import HOSTILE, traces
+from tests.peers.ports import free_port
 
 TABLE: Final = Table()
 
@@ -140,11 +141,6 @@ def every_field_of_every_record(stage: Stage) -> str:
     return f"nothing raw of {count} traces"
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def _asked(port: int, host: str, path: str = "/healthz") -> bytes:
     with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as connection:
         connection.settimeout(DEADLINE_S)
@@ -167,7 +163,7 @@ def _until_up(stage: Stage, port: int) -> None:
 @TABLE
 def admin_host(stage: Stage) -> str:
     """The admin port on loopback: a foreign Host is refused."""
-    port = _free_port()
+    port = free_port()
     with Origin() as origin, Proxied(stage, origin, "--admin", f"127.0.0.1:{port}"):
         _until_up(stage, port)
         own, foreign = (_asked(port, host, "/metrics") for host in (f"127.0.0.1:{port}", "evil.example"))
@@ -179,7 +175,7 @@ def admin_host(stage: Stage) -> str:
 @TABLE
 def admin_for_everybody(stage: Stage) -> str:
     """--admin 0.0.0.0: a warning says who can read it."""
-    with Origin() as origin, Proxied(stage, origin, "--admin", f"0.0.0.0:{_free_port()}") as proxied:
+    with Origin() as origin, Proxied(stage, origin, "--admin", f"0.0.0.0:{free_port()}") as proxied:
         proxied.ask("GET", "/x")
         proxied.stop()
         hold("warning: --admin 0.0.0.0" in proxied.said, "no word")
@@ -199,7 +195,7 @@ def _has_ended(connection: socket.socket) -> bool:
 @TABLE
 def admin_connections(stage: Stage) -> str:
     """300 idle connections to the admin port: /healthz answers, and the idle are bounded."""
-    port = _free_port()
+    port = free_port()
     with Origin() as origin, Proxied(stage, origin, "--admin", f"127.0.0.1:{port}"), ExitStack() as stack:
         _until_up(stage, port)
         idle = [

@@ -18,6 +18,7 @@ from typing import Final
 from tests.benchmarks import processes
 from tests.benchmarks.sessions import CLOSE, DEADLINE_S, ROOT, WrongBytesError, wait_until_recorded
 from tests.peers import install
+from tests.peers.ports import free_port
 
 NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
@@ -94,7 +95,7 @@ http {{
 def nginx(upstream: int, folder: Path) -> Generator[Between, None, None]:
     """nginx as it is set before an MCP server: nothing buffered, upstream kept alive. One worker, no log."""
     assert NGINX is not None
-    port = _free_port()
+    port = free_port()
     user = "user root;" if os.geteuid() == 0 else ""
     conf = folder / "nginx.conf"
     conf.write_text(
@@ -115,7 +116,7 @@ def nginx(upstream: int, folder: Path) -> Generator[Between, None, None]:
 @contextmanager
 def mitmdump(python: str, upstream: int, folder: Path) -> Generator[Between, None, None]:
     """mitmproxy without a screen, as a reverse proxy that prints nothing and keeps nothing."""
-    port = _free_port()
+    port = free_port()
     command = [python, "-c", "from mitmproxy.tools.main import mitmdump; mitmdump()", "-q"]
     command += ["--mode", f"reverse:http://127.0.0.1:{upstream}", "--listen-host", "127.0.0.1"]
     process = subprocess.Popen(
@@ -127,11 +128,6 @@ def mitmdump(python: str, upstream: int, folder: Path) -> Generator[Between, Non
     finally:
         process.terminate()
         process.communicate()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def _await_listener(process: subprocess.Popen[bytes], port: int) -> None:

@@ -7,6 +7,7 @@ system.
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -34,21 +35,13 @@ from tests.fleet.recipes import (
 from tests.otel.receiver import Receiver, receiving
 from tests.peers.fixtures import Peers
 from tests.peers.object_store import BUCKET, ObjectStore
+from tests.peers.ports import free_ports
 from tests.peers.processes import DEADLINE_S, Process, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="containers of the recipes run on Linux")
 
 MCPPROXY: Final = [sys.executable, "-m", "mcpproxy"]
 PORTS: Final = (3000, 8765, 9464)
-
-
-def free_ports(numbers: tuple[int, ...]) -> dict[int, int]:
-    """Return a free port here for each port of a container."""
-    with ExitStack() as sockets:
-        opened = [sockets.enter_context(socket.socket()) for _ in numbers]
-        for each in opened:
-            each.bind(("127.0.0.1", 0))
-        return dict(zip(numbers, (each.getsockname()[1] for each in opened), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +109,18 @@ class Pod:
 
 
 def end(process: Process, number: int) -> int:
-    """End the first process of a container by a signal; when it has ended, the kernel kills all others."""
-    inside = list(descendants(process.pid))
-    code = process.stop(number)
-    for pid in inside:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    """End the first process of a container by a signal. Then all others are killed, as the kernel does."""
+    with ExitStack() as handles:
+        inside: list[int] = []
+        for pid in descendants(process.pid):
+            with suppress(ProcessLookupError):
+                inside.append(handle := os.pidfd_open(pid))
+                handles.callback(os.close, handle)
+        code = process.stop(number)
+        for handle in inside:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+            assert select.select([handle], [], [], DEADLINE_S)[0]
     return code
 
 
@@ -165,6 +164,10 @@ def await_bucket(node: Node, process: Process) -> None:
     while "nothing was shipped" not in mcpproxy(node, "verify", f"s3://{BUCKET}"):  # otherwise it says why
         process.assert_running()
         assert time.monotonic() < deadline, process.said
+
+
+def port_of(collector: Receiver) -> dict[int, int]:
+    return {4318: int(collector.url.rpartition(":")[2])}
 
 
 PLAN: Final = json.dumps(
@@ -213,7 +216,7 @@ def test_the_pod_records_and_ships_to_the_last_byte(
         "STORE_URL": url,
         "FINDINGS_URL": f"{url}-findings",
     }
-    ports = {**free_ports(PORTS), 4318: int(collector.url.rpartition(":")[2])}
+    ports = {**dict(zip(PORTS, free_ports(len(PORTS)), strict=True)), **port_of(collector)}
     node = Node(tmp_path, images(peers), ports, store.variables, {"mcpproxy-store": config})
     pod = Pod(manifest("Deployment", "mcp-server")["spec"]["template"], node)
     try:
@@ -301,8 +304,8 @@ def test_the_compose_file_records_and_ships_to_the_last_byte(
 ) -> None:
     (file,) = documents(COMPOSE)
     parts = ("s3", "master", "volume", "filer")
-    weed = list(free_ports(tuple(range(2 * len(parts)))).values())
-    ports = {**free_ports(PORTS), 8333: weed[0], 4318: int(collector.url.rpartition(":")[2])}
+    weed = free_ports(2 * len(parts))
+    ports = {**dict(zip(PORTS, free_ports(len(PORTS)), strict=True)), 8333: weed[0], **port_of(collector)}
     # The last flag counts: here the parts of the store need ports of their own.
     store: Object = file["services"]["store"]
     store["command"] += [f"-{part}.port={port}" for part, port in zip(parts, weed, strict=False)]

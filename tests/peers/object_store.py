@@ -1,16 +1,16 @@
 """SeaweedFS, a real server of S3: started, killed and started again on the same folder and ports."""
 
 import json
-import socket
 import subprocess
 import time
-from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
+
+from tests.peers.ports import free_ports
 
 ACCESS_KEY: Final = "fleet-test-access"
 SECRET_KEY: Final = "fleet-test-secret-0123456789"
@@ -34,7 +34,7 @@ class ObjectStore:
         config = folder / "s3.json"
         config.write_text(json.dumps({"identities": [identity]}))
         (folder / "data").mkdir(exist_ok=True)
-        ports = _free_ports(2 * len(_SERVICES))
+        ports = free_ports(2 * len(_SERVICES))
         self._s3_port: Final = ports[_SERVICES.index("s3")]
         self._log: Final = folder / "log.txt"
         self._command: Final = [
@@ -99,14 +99,3 @@ class ObjectStore:
             self._process.kill()
             self._process.wait()
             self._process = None
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now."""
-    with ExitStack() as sockets:
-        ports: list[int] = []
-        for _ in range(count):
-            opened = sockets.enter_context(socket.socket())
-            opened.bind(("127.0.0.1", 0))
-            ports.append(opened.getsockname()[1])
-        return ports
