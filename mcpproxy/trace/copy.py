@@ -43,7 +43,7 @@ def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding
             raise TraceError(path, None, writer.fault.lower(), "write to another place")
     except BaseException:
         writer.close()
-        if writer.size:
+        if writer.has_file:
             os.unlink(path)
         raise
     writer.close()

@@ -38,6 +38,11 @@ class TraceWriter:
         self._pending_bytes = 0
 
     @property
+    def has_file(self) -> bool:
+        """Whether the file at ``path`` is this writer's: it was made by it, or is continued."""
+        return not self._is_new
+
+    @property
     def position(self) -> int:
         """The size of the last file in bytes, including pending records."""
         return sum(map(len, self._later[-1][1])) if self._later else self.size + self._pending_bytes

@@ -34,6 +34,14 @@ def test_the_estimate_is_not_below_what_judging_takes(raw: bytes) -> None:
     assert cost(raw) < 4 * taken + 8 * len(raw)
 
 
+@pytest.mark.parametrize(
+    "number", [b"-9223372036854775809", b"18446744073709551616", b"-99999999999999999999"]
+)
+def test_an_integer_beyond_64_bits_costs_a_second_reading(number: bytes) -> None:
+    plain = b"[" + b'{"a":0},' * 140_000 + b"1000000000000000000]"
+    assert cost(plain) < BUDGET_BYTES < cost(plain[:-20] + number + b"]")
+
+
 def test_brackets_within_strings_do_not_count() -> None:
     inside = json.dumps((b"[" + b'{"a":0},' * 500_000 + b"0]").decode()).encode()
     assert cost(inside) < BUDGET_BYTES < cost(json.loads(inside).encode())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mcpproxy.relay import journal
 from mcpproxy.view.calls import Kind, Outcome, Role
 from mcpproxy.view.index import saved_index
 from mcpproxy.view.view import open_view
+from tests.peers.processes import ROOT
 from tests.trace.test_foreign import TALK, mcpsnoop
 from tests.view.situations import C, Conversation, S, begun, forecast, text, write
 
@@ -474,3 +476,13 @@ def test_an_index_folder_that_others_may_write_to_is_not_used(kept: Path, tmp_pa
     with open_view(write(tmp_path / "s.jsonl", finding_session())) as view:
         assert view.count() == 4
     assert list(kept.iterdir()) == []
+
+
+@pytest.mark.parametrize("header", ["mcp-session-id", "Mcp-Session-Id", "MCP-SESSION-ID"])
+def test_a_trace_without_names_of_sessions_gets_them_from_the_headers(header: str, tmp_path: Path) -> None:
+    recorded = (ROOT / "recordings" / "everything-http-2025-06-18.jsonl").read_text()
+    bare = re.sub(r'"session":"[0-9a-f]{8}",', "", recorded).replace("mcp-session-id", header)
+    path = tmp_path / "session.jsonl"
+    path.write_text(bare)
+    with open_view(str(path)) as view:
+        assert [session.name for session in view.sessions] == ["42bbfcc8"]

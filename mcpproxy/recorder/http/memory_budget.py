@@ -38,7 +38,8 @@ _STRUCTURE: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTA
 # Whole texts are searched with functions in C: a regular expression would take a second for 16 MiB.
 _BLOCK_BYTES: Final = 64 << 10
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
-_BEYOND_64_BITS: Final = b"0" * 20
+_BEYOND_64_BITS: Final = (b"0" * 20, b"-" + b"0" * 19)
+"""What an integer beyond 64 bits contains, with zeros for its digits: the smallest of 64 bits has 19 digits."""
 _NARROW: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
 _TWO_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
 
@@ -95,8 +96,12 @@ def _is_read_again(raw: bytes) -> bool:
     if any(escape in raw for escape in (b"\\ud", b"\\uD", b"\\u003a", b"\\u003A")):
         return True
     blocks = range(0, len(raw), _BLOCK_BYTES)
-    length = _BLOCK_BYTES + len(_BEYOND_64_BITS)
-    return any(_BEYOND_64_BITS in raw[start : start + length].translate(_DIGITS) for start in blocks)
+    length = _BLOCK_BYTES + max(map(len, _BEYOND_64_BITS))
+    for start in blocks:
+        block = raw[start : start + length].translate(_DIGITS)
+        if any(digits in block for digits in _BEYOND_64_BITS):
+            return True
+    return False
 
 
 def _width(raw: bytes) -> int:

@@ -376,7 +376,7 @@ class Scan(MessageScan):
         """
         if "session" in members:
             return self._session(members["session"])
-        return self._session(_session_name(decode(line)) if b"ession" in line else "")
+        return self._session(_session_name(decode(line)) if b"session" in line.lower() else "")
 
     def _name_session(self, exchange: ExchangeState, session: int) -> None:
         """Move an exchange and its rows to ``session``, which its first answer may name."""
