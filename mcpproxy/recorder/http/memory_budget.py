@@ -39,7 +39,7 @@ _STRUCTURE: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTA
 _BLOCK_BYTES: Final = 64 << 10
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _BEYOND_64_BITS: Final = (b"0" * 20, b"-" + b"0" * 19)
-"""What an integer beyond 64 bits contains, with zeros for its digits: the smallest of 64 bits has 19 digits."""
+"""What an integer beyond 64 bits contains, with zeros for its digits. The smallest of 64 bits has 19."""
 _NARROW: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
 _TWO_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
 
