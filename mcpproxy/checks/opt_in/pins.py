@@ -103,7 +103,7 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
             receive(SeenTools(server, context.seq, revisions, _instructions(message)))
         elif (tools_page := page(context, history)) is not None:
             tools = tuple(tool for _, _, tool in tools_page.items)
-            is_whole = tools_page.next_cursor is None and tools_page.walk.is_whole and not history.has_gap
+            is_whole = _ends_whole_list(tools_page, history)
             receive(SeenTools(server, context.seq, revisions, tools=tools, ends_whole_list=is_whole))
 
     return RuleFamily(
