@@ -80,39 +80,40 @@ def _without_suffix(key: str) -> str:
     return key.removesuffix(PACKED).removesuffix(PLAIN)
 
 
-def fetch(store: "Store", unit: Unit, folder: str) -> str:
+def fetch(store: "Store", unit: Unit, folder: str, known: Mapping[str, bytes] | None = None) -> str:
     """Fetch a recording into ``folder``, decompressed, and return the path of its first file.
 
     The files get the names that they had when they were recorded. A file that is there already is replaced.
+    ``known`` has the objects that are not read again, by their keys.
 
     Raises:
         StoreError: an object cannot be read.
         UsageError: an object is damaged or too large, or there is no room in ``folder``.
     """
-    fetched = [_fetch_file(store, key, folder) for key in unit.keys]
+    fetched = [_fetch_file(store, key, folder, (known or {}).get(key)) for key in unit.keys]
     return fetched[0]
 
 
-def _fetch_file(store: "Store", key: str, folder: str) -> str:
+def _fetch_file(store: "Store", key: str, folder: str, known: bytes | None = None) -> str:
     name = urls.unescaped(key.rpartition("/")[2].removesuffix(".zst"))
     path = os.path.join(folder, name)
     try:
         paths.make_private(folder)
-        files.replace(path, content(store, key), 0o600)
+        files.replace(path, content(store, key, known), 0o600)
     except OSError as fault:
         fact = f"cannot be fetched to {folder} ({(fault.strerror or 'unwritable').lower()})"
         raise UsageError(store.where(key), fact, "make room there, or set XDG_CACHE_HOME") from None
     return path
 
 
-def content(store: "Store", key: str) -> Iterator[bytes]:
-    """Yield the content of a file of a recording in pieces, decompressed.
+def content(store: "Store", key: str, known: bytes | None = None) -> Iterator[bytes]:
+    """Yield the content of a file of a recording in pieces, decompressed. ``known`` is the object, if it is.
 
     Raises:
         StoreError: the object cannot be read.
         UsageError: it is damaged, or too large.
     """
-    pieces = store.stream(key, LARGEST_FILE_BYTES)
+    pieces = store.stream(key, LARGEST_FILE_BYTES) if known is None else (known,)
     left = LARGEST_FILE_BYTES
     for piece in decompressed(pieces, store.where(key)) if key.endswith(".zst") else pieces:
         left -= len(piece)
