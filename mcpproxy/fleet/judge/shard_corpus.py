@@ -4,6 +4,7 @@ A name is the path of the first file of a recording in its folder or URL, with `
 """
 
 import os
+import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class FleetRecording:
 def open_corpus(source: str, scratch: str = "") -> "Corpus":
     """Return the recordings in the folder or URL ``source``.
 
-    What is fetched from a URL is below ``scratch``, or below the folder for temporary files.
+    ``scratch`` is an empty folder that is used for what is fetched from a URL, one recording at a time.
+    Without it, each is fetched into a folder of its own.
 
     Raises:
         UsageError: there is no such folder, or the URL cannot be used.
@@ -88,7 +90,7 @@ class StoreCorpus:
     def __init__(self, url: str, scratch: str = "") -> None:
         urls.check(url, url)
         self._url: Final = url
-        self._scratch: Final = scratch or None
+        self._scratch: Final = scratch
         self._opened: Store | None = None
 
     @property
@@ -129,8 +131,25 @@ class StoreCorpus:
             McpProxyError: the recording cannot be fetched.
         """
         known = dict(zip(recording.keys, packed, strict=False))
-        with TemporaryDirectory(prefix="mcpproxy-", dir=self._scratch) as folder:
+        with self._empty_folder() as folder:
             yield fetch.fetch(self._store, fetch.Unit(recording.keys), folder, known)
+
+    @contextmanager
+    def _empty_folder(self) -> Generator[str]:
+        """Yield a folder that is empty afterwards, too. To keep one is a tenth of the work of a recording."""
+        if not self._scratch:
+            with TemporaryDirectory(prefix="mcpproxy-") as folder:
+                yield folder
+            return
+        try:
+            yield self._scratch
+        finally:
+            with os.scandir(self._scratch) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path)
+                    else:
+                        os.unlink(entry.path)
 
 
 Corpus: TypeAlias = FolderCorpus | StoreCorpus

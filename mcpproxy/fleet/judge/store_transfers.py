@@ -1,9 +1,9 @@
 """How recordings come to the process that judges them, and how results leave it.
 
-A store answers after milliseconds, one far away after tens of them, and a small recording is judged in two. So
-the next recordings are fetched while one is judged, and results are written while the next are. What was
-fetched ahead is bytes of a bounded size, which nobody looks at before its turn: a hostile recording harms only
-itself.
+A store answers after milliseconds, one far away after tens of them, and a small recording is judged in two.
+So the next recordings are fetched while one is judged, and results are written while the next are. What was
+fetched ahead is bytes of a bounded size, which nobody looks at before its turn: a hostile recording harms
+only itself.
 """
 
 import os
