@@ -159,6 +159,14 @@ class Store:
         """
         return b"".join(self.stream(key, limit))
 
+    def read_small(self, key: str, limit: int) -> bytes:
+        """As ``read``, at once and without a copy: for objects of which ``limit`` bytes fit into memory."""
+        with self._translated(key):
+            found = obstore.get(self._store, key)
+            if found.meta["size"] > limit:
+                raise StoreError(self.where(key), f"has more than {limit >> 20} MiB", "it is not read")
+            return bytes(found.bytes())
+
     def stream(self, key: str, limit: int = 1 << 50) -> Iterator[bytes]:
         """Yield the content of an object in pieces of a few MiB.
 

@@ -71,6 +71,7 @@ class JudgeClient:
         self.current = 0
         """The number of the recording that is judged, or that was judged last."""
         self._limits: Final = job.limits
+        self._unsent = b""
         self._began_s = time.monotonic()
         # What a killed process has fetched is deleted with this folder.
         self._scratch: Final = tempfile.mkdtemp(prefix="mcpproxy-") if urls.is_url(job.source) else ""
@@ -84,7 +85,8 @@ class JudgeClient:
         )
         members = asdict(job)
         limits = members.pop("limits")
-        self._write({**members, **limits, "scratch": self._scratch})
+        self._unsent = orjson.dumps({**members, **limits, "scratch": self._scratch}) + b"\n"
+        self._flush()
         if self._read() is None:
             code = self._process.wait()
             self.close()
@@ -92,10 +94,11 @@ class JudgeClient:
 
     def send(self, number: int, recording: FleetRecording) -> None:
         """Send a recording, which is judged after those that were sent before. ``number`` is not 0."""
-        self._write([number, recording.name, recording.keys, recording.size])
+        self._unsent += orjson.dumps([number, recording.name, recording.keys, recording.size]) + b"\n"
 
     def receive(self) -> Answer | None:
         """Wait for an answer; ``None`` if the process died."""
+        self._flush()
         while (answer := self._read()) is not None:
             if "begins" not in answer:
                 return Answer(answer["number"], answer["status"], answer["reason"], answer["counts"])
@@ -131,13 +134,14 @@ class JudgeClient:
             shutil.rmtree(self._scratch, ignore_errors=True)
         return code
 
-    def _write(self, value: object) -> None:
+    def _flush(self) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(orjson.dumps(value) + b"\n")
+            self._process.stdin.write(self._unsent)
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # it died, as the next answer says
+        self._unsent = b""
 
     def _read(self) -> dict[str, Any] | None:
         assert self._process.stdout is not None

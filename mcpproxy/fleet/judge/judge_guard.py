@@ -59,8 +59,9 @@ class _Guard:
 
     def results(self) -> Iterator[UnitResult]:
         while True:
-            while self._has_room() and (attempt := self._next()) is not None:
-                self._send(attempt)
+            if len(self._sent) <= AHEAD // 2:  # several at a time wake the process less often
+                while self._has_room() and (attempt := self._next()) is not None:
+                    self._send(attempt)
             if not self._sent:
                 return
             assert self._client is not None

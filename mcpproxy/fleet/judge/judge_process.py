@@ -11,8 +11,7 @@ import faulthandler
 import os
 import shutil
 import sys
-from threading import Lock
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, cast
 
 import orjson
 
@@ -22,60 +21,63 @@ from mcpproxy.fleet.judge.judge_results import open_results
 from mcpproxy.fleet.judge.judge_rules import JudgeRules
 from mcpproxy.fleet.judge.judge_unit import UnitResult, judge_unit
 from mcpproxy.fleet.judge.shard_corpus import FleetRecording, open_corpus
-from mcpproxy.fleet.judge.store_transfers import OUT_OF_MEMORY, InTurn, StoreTransfers, Turn
+from mcpproxy.fleet.judge.store_transfers import OUT_OF_MEMORY, Kept, StoreTransfers, Transfers, Turn
 
 
 def main() -> int:
     """Judge recordings until stdin ends."""
-    commands, answers = sys.stdin.buffer, _Answers()
+    commands, answers = sys.stdin.buffer, _own_stdout()
     job: dict[str, Any] = orjson.loads(commands.readline())
     rules = JudgeRules(**{name: _tuples(value) for name, value in job["rules"].items()})
     ruleset, selection = rules.load()
     corpus, results = open_corpus(job["source"], job["scratch"]), open_results(job["out"], job["key"])
     _limit_memory(job["memory_bytes"])
     is_remote = urls.is_url(job["source"]) or urls.is_url(job["out"])
-    transfers = (StoreTransfers if is_remote else InTurn)(corpus, results)
+    transfers = (StoreTransfers if is_remote else Transfers)(corpus, results)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        answers.write({"ready": True})
-        for turn in transfers.turns(map(_turn, commands)):
-            answers.write({"begins": turn.number})
+        _answer(answers, {"ready": True})
+        for step in transfers.steps(map(_turn, commands)):
+            if isinstance(step, Kept):
+                _answer(answers, _members(step))
+                continue
+            name = step.recording.name
+            _answer(answers, {"begins": step.number})
             _limit_cpu(job["seconds"])
             # A thread without the interpreter's lock ends the process, even if the judge never returns.
             faulthandler.dump_traceback_later(job["seconds"], exit=True, file=nowhere)
             try:
-                with transfers.opened(turn) as path:
-                    result = judge_unit(path, turn.recording.name, ruleset, selection, job["key"])
-                transfers.keep(result, lambda kept, number=turn.number: answers.of(number, kept))
+                try:
+                    with transfers.opened(step) as path:
+                        result = judge_unit(path, name, ruleset, selection, job["key"])
+                except McpProxyError as fault:
+                    if isinstance(fault.__cause__, MemoryError):  # a custom rule wanted it
+                        os._exit(OUT_OF_MEMORY)
+                    result = UnitResult(name, "skipped", reason=str(fault))
+                transfers.keep(step.number, result)
             except MemoryError:
                 os._exit(OUT_OF_MEMORY)
-            except McpProxyError as fault:
-                if isinstance(fault.__cause__, MemoryError):  # a custom rule wanted it
-                    os._exit(OUT_OF_MEMORY)
-                answers.of(turn.number, UnitResult(turn.recording.name, "skipped", reason=str(fault)))
             faulthandler.cancel_dump_traceback_later()
-    transfers.finish()
     if job["scratch"]:
         shutil.rmtree(job["scratch"], ignore_errors=True)
     return 0
 
 
-class _Answers:
-    """Stdout. What a custom rule prints goes to stderr from now on."""
+def _own_stdout() -> BinaryIO:
+    """Return stdout. What a custom rule prints goes to stderr from now on."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
 
-    def __init__(self) -> None:
-        self._file: Final[BinaryIO] = os.fdopen(os.dup(1), "wb")
-        os.dup2(2, 1)
-        self._lock: Final = Lock()
 
-    def of(self, number: int, result: UnitResult) -> None:
-        """Answer what became of a recording."""
-        counts = [result.frames, result.errors, result.warnings, result.infos]
-        self.write({"number": number, "status": result.status, "reason": result.reason, "counts": counts})
+def _answer(answers: BinaryIO, value: object) -> None:
+    answers.write(orjson.dumps(value) + b"\n")
+    answers.flush()
 
-    def write(self, value: object) -> None:
-        with self._lock:
-            self._file.write(orjson.dumps(value) + b"\n")
-            self._file.flush()
+
+def _members(kept: Kept) -> dict[str, object]:
+    result = kept.result
+    counts = [result.frames, result.errors, result.warnings, result.infos]
+    return {"number": kept.number, "status": result.status, "reason": result.reason, "counts": counts}
 
 
 def _turn(line: bytes) -> Turn:

@@ -9,12 +9,13 @@ only itself.
 import os
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Final, TypeAlias
+from typing import Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet.judge.judge_results import Results, StoreResults
@@ -30,8 +31,6 @@ _REQUESTS: Final = 24
 _STACK_BYTES: Final = 1 << 20
 """The stacks of all threads count towards the memory that the process may have."""
 
-Then: TypeAlias = Callable[[UnitResult], object]
-
 
 @dataclass(slots=True)
 class Turn:
@@ -42,16 +41,27 @@ class Turn:
     ahead: Future[tuple[bytes, ...]] | None = None
 
 
-class InTurn:
-    """Recordings and results in folders of this machine, or in stores, each read and written in its turn."""
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of the recording with this number; its result is written, if it has one."""
+
+    number: int
+    result: UnitResult
+
+
+class Transfers:
+    """Recordings and results where each is read and written in its turn: in folders."""
 
     def __init__(self, corpus: Corpus, results: Results) -> None:
         self._corpus: Final = corpus
         self._results: Final = results
+        self._kept: Final[deque[Kept]] = deque()
 
-    def turns(self, turns: Iterator[Turn]) -> Iterator[Turn]:
-        """Yield the turns as they are given."""
-        return turns
+    def steps(self, turns: Iterable[Turn]) -> Iterator[Turn | Kept]:
+        """Yield each of ``turns``, and for each result what became of it after it was given to ``keep``."""
+        for turn in turns:
+            yield turn
+            yield from self._now_kept()
 
     def opened(self, turn: Turn) -> AbstractContextManager[str]:
         """Return the path of a recording, for as long as it is needed.
@@ -61,65 +71,73 @@ class InTurn:
         """
         return self._corpus.opened(turn.recording)
 
-    def keep(self, result: UnitResult, then: Then) -> None:
-        """Keep a result, and call ``then`` with what became of it, in any thread.
+    def keep(self, number: int, result: UnitResult) -> None:
+        """Write the result of the turn with this number, now or later."""
+        self._keep(number, result)
 
-        Raises:
-            McpProxyError: it cannot be written.
-        """
-        if result.record:
-            self._results.put_new(result.name, result.record)
-        then(result)
+    def _keep(self, number: int, result: UnitResult) -> None:
+        try:
+            if result.record:
+                self._results.put_new(result.name, result.record)
+        except McpProxyError as fault:
+            result = UnitResult(result.name, "skipped", reason=str(fault))
+        self._kept.append(Kept(number, result))
 
-    def finish(self) -> None:
-        """Wait until all results are kept."""
+    def _now_kept(self) -> Iterator[Kept]:
+        while self._kept:
+            yield self._kept.popleft()
 
 
-class StoreTransfers(InTurn):
+class StoreTransfers(Transfers):
     """The same where one of the two is in a store: fetched before its turn, and written after it."""
 
     def __init__(self, corpus: Corpus, results: Results) -> None:
         super().__init__(corpus, results)
         threading.stack_size(_STACK_BYTES)
         self._pool: Final = ThreadPoolExecutor(_REQUESTS)
-        self._turns: Final[SimpleQueue[Turn | None]] = SimpleQueue()
+        self._arrived: Final[SimpleQueue[Turn | None]] = SimpleQueue()
+        """Turns, and ``None`` whenever something else has happened."""
+        self._is_over = False
 
-    def turns(self, turns: Iterator[Turn]) -> Iterator[Turn]:
+    def steps(self, turns: Iterable[Turn]) -> Iterator[Turn | Kept]:
         threading.Thread(target=self._look_ahead, args=(turns,), daemon=True).start()
-        while (turn := self._turns.get()) is not None:
-            yield turn
+        while not self._is_over or not self._arrived.empty():
+            turn = self._arrived.get()
+            yield from self._now_kept()
+            if turn is not None:
+                yield turn
+        self._pool.shutdown()
+        yield from self._now_kept()
 
     def opened(self, turn: Turn) -> AbstractContextManager[str]:
         if turn.ahead is None or not isinstance(self._corpus, StoreCorpus):
             return super().opened(turn)
         return self._corpus.opened(turn.recording, turn.ahead.result())
 
-    def keep(self, result: UnitResult, then: Then) -> None:
+    def keep(self, number: int, result: UnitResult) -> None:
         is_small = len(result.record) <= LARGEST_AHEAD_BYTES
         if result.record and is_small and isinstance(self._results, StoreResults):
-            self._pool.submit(self._keep_aside, result, then)
+            self._pool.submit(self._keep_aside, number, result)
         else:
-            super().keep(result, then)
+            self._keep(number, result)
+            self._arrived.put(None)
 
-    def finish(self) -> None:
-        self._pool.shutdown()
-
-    def _look_ahead(self, turns: Iterator[Turn]) -> None:
+    def _look_ahead(self, turns: Iterable[Turn]) -> None:
         try:
             for turn in turns:
                 if isinstance(self._corpus, StoreCorpus) and turn.recording.size <= LARGEST_AHEAD_BYTES:
                     turn.ahead = self._pool.submit(self._corpus.packed, turn.recording, LARGEST_AHEAD_BYTES)
-                self._turns.put(turn)
+                self._arrived.put(turn)
         finally:
-            self._turns.put(None)
+            self._is_over = True
+            self._arrived.put(None)
 
-    def _keep_aside(self, result: UnitResult, then: Then) -> None:
+    def _keep_aside(self, number: int, result: UnitResult) -> None:
         try:
-            super().keep(result, then)
-        except McpProxyError as fault:
-            then(UnitResult(result.name, "skipped", reason=str(fault)))
+            self._keep(number, result)
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         except BaseException:  # the top of a thread: without an answer the parent would wait for ever
             traceback.print_exc()
             os._exit(1)
+        self._arrived.put(None)
