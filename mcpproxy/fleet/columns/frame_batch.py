@@ -1,29 +1,35 @@
 """The frames of many recordings as one table.
 
-A call of pyarrow takes as long for a recording of forty frames as for one of thousands. So what was scanned is
-only appended here, recording by recording, and made into columns for all of them at once.
+A call of pyarrow takes as long for a recording of forty frames as for one of thousands. So what was scanned
+is only appended here, recording by recording, and made into columns for all of them at once.
 """
 
 from array import array
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from mcpproxy.fleet.columns.columns_arrow import Array, Table, pa, pc
 from mcpproxy.fleet.columns.columns_frames import MESSAGE_KINDS, FrameScan
 from mcpproxy.fleet.columns.columns_schema import FRAMES
-from mcpproxy.view.index.columns import KINDS, NO_CODE, OUTCOMES
+from mcpproxy.view.calls import Kind
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, NO_CODE, OUTCOMES
 
 CALL_TOOL: Final = "tools/call"
 
 _ARROW_TYPES: Final = {
     "B": pa.uint8(), "H": pa.uint16(), "I": pa.uint32(), "i": pa.int32(), "q": pa.int64(),
 }  # fmt: skip
-_ROW_REQUEST: Final = next(index for index, kind in enumerate(KINDS) if kind == "request")
-_NANOSECONDS: Final = 1000
+# Scalars of pyarrow: it would look for pandas whenever it gets a number of Python.
+_REQUEST: Final[Any] = pa.scalar(MESSAGE_KINDS.index("request"), pa.uint8())
+_ROW_REQUEST: Final[Any] = pa.scalar(KINDS.index(Kind.REQUEST), pa.uint8())
+_KIND_BITS: Final[Any] = pa.scalar(0xFF & ~FROM_SERVER, pa.uint8())
+_NO_CODE: Final[Any] = pa.scalar(NO_CODE, pa.int32())
+_ZERO: Final[Any] = pa.scalar(0)
+_NS_IN_US: Final[Any] = pa.scalar(1000)
 
 
 class FrameBatch:
-    """Frames of recordings that were added. The columns of a scan are about frames, or about rows of its index."""
+    """The frames of recordings. Their columns are about frames, or about rows of the index."""
 
     def __init__(self) -> None:
         self._recordings: Final[list[str]] = []
@@ -53,6 +59,7 @@ class FrameBatch:
         # One for each name of a recording; -1 is none:
         self._method_of: Final[array[int]] = array("i")
         self._tool_of: Final[array[int]] = array("i")
+        self._numbers_of: Final[dict[tuple[str, str | None], tuple[int, int]]] = {}
         self._methods: Final[dict[str, int]] = {}
         self._tools: Final[dict[str, int]] = {}
 
@@ -84,11 +91,20 @@ class FrameBatch:
         self._outcome.extend(columns.outcome)
         self._latency_ns.extend(columns.latency_ns)
         self._answer_bytes.extend(columns.answer_bytes)
+        for name in columns.names:
+            numbers = self._numbers_of.get(name)
+            if numbers is None:
+                numbers = self._numbers_of[name] = self._new_name(*name)
+            self._method_of.append(numbers[0])
+            self._tool_of.append(numbers[1])
+
+    def _new_name(self, method: str, target: str | None) -> tuple[int, int]:
         methods, tools = self._methods, self._tools
-        for method, target in columns.names:
-            is_tool = method == CALL_TOOL and target is not None
-            self._method_of.append(methods.setdefault(text(method), len(methods)) if method else -1)
-            self._tool_of.append(tools.setdefault(text(target), len(tools)) if is_tool else -1)
+        is_tool = method == CALL_TOOL and target is not None
+        return (
+            methods.setdefault(text(method), len(methods)) if method else -1,
+            tools.setdefault(text(target), len(tools)) if is_tool else -1,
+        )
 
     def table(self) -> Table:
         """Return the frames. Nothing can be added afterwards."""
@@ -96,31 +112,31 @@ class FrameBatch:
         call = pc.add(_arrow(self._call), pc.take(_arrow(self._first_row), recording))
         name = pc.add(_arrow(self._name), pc.take(_arrow(self._first_name), recording))
         kind = _arrow(self._kind)
-        is_request = pc.equal(kind, MESSAGE_KINDS.index("request"))
-        row_kinds = pc.bit_wise_and(_arrow(self._row_kind), 0x7F)
+        is_request = pc.equal(kind, _REQUEST)
+        row_kinds = pc.bit_wise_and(_arrow(self._row_kind), _KIND_BITS)
         is_request = pc.and_(is_request, pc.equal(pc.take(row_kinds, call), _ROW_REQUEST))
-        answered = pc.and_(is_request, pc.greater(pc.take(_arrow(self._answer_line), call), 0))
+        answered = pc.and_(is_request, pc.greater(pc.take(_arrow(self._answer_line), call), _ZERO))
         code = pc.take(_arrow(self._code), call)
-        has_code = pc.and_(is_request, pc.not_equal(code, NO_CODE))
+        has_code = pc.and_(is_request, pc.not_equal(code, _NO_CODE))
         first_seq = pc.take(_arrow(self._first_seq), call)
         exchange = _arrow(self._exchange)
         started_us = pc.take(_arrow(self._started_us), recording)
         arrays = {
             "recording": _words(recording, self._recordings),
             "frame": _arrow(self._seq),
-            "time": pc.add(pc.divide(_arrow(self._time_ns), _NANOSECONDS), started_us),
+            "time": pc.add(pc.divide(_arrow(self._time_ns), _NS_IN_US), started_us),
             "sender": _words(_arrow(self._is_of_client), ("server", "client")),
             "kind": _words(kind, MESSAGE_KINDS),
             "method": _words(_known(pc.take(_arrow(self._method_of), name)), self._methods),
             "tool": _words(_known(pc.take(_arrow(self._tool_of), name)), self._tools),
             "session": pc.take(_arrow(self._session), call),
-            "call": _where(pc.greater(first_seq, 0), first_seq),
+            "call": _where(pc.greater(first_seq, _ZERO), first_seq),
             "outcome": _words(_where(is_request, pc.take(_arrow(self._outcome), call)), OUTCOMES),
             "error_code": _where(has_code, code),
             "latency_ns": _where(answered, pc.take(_arrow(self._latency_ns), call)),
             "bytes": _arrow(self._bytes),
             "answer_bytes": _where(answered, pc.take(_arrow(self._answer_bytes), call)),
-            "exchange": _where(pc.greater(exchange, 0), exchange),
+            "exchange": _where(pc.greater(exchange, _ZERO), exchange),
         }
         cast_arrays = [pc.cast(arrays[field.name], field.type) for field in FRAMES]
         return pa.Table.from_arrays(cast_arrays, schema=FRAMES)
@@ -138,13 +154,12 @@ def _arrow(values: "array[int]") -> Array:
 
 
 def _words(numbers: Array, words: Iterable[str]) -> Array:
-    return pa.DictionaryArray.from_arrays(
-        pc.cast(numbers, pa.int32()), pa.array(list(words) or [""], pa.string())
-    )
+    known = pa.array(list(words) or [""], pa.string())
+    return pa.DictionaryArray.from_arrays(pc.cast(numbers, pa.int32()), known)
 
 
 def _known(numbers: Array) -> Array:
-    return _where(pc.greater_equal(numbers, 0), numbers)
+    return _where(pc.greater_equal(numbers, _ZERO), numbers)
 
 
 def _where(condition: Array, values: Array) -> Array:
