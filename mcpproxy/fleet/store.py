@@ -56,6 +56,9 @@ _CAUSES: Final = (
 """What the text of the library contains, and what is said instead: its own text may contain secrets."""
 
 
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "specified bucket does not exist")
+"""What S3, Azure and Google Cloud Storage call it."""
+
 _REMOTE: Final = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _CLOUDS: Final = ("AWS", "GOOGLE", "AZURE")
 _CLIENT_OPTIONS: Final["ClientConfig"] = {
@@ -157,10 +160,6 @@ class Store:
         Raises:
             StoreError: there is no such object, it has more than ``limit`` bytes, or it cannot be read.
         """
-        return b"".join(self.stream(key, limit))
-
-    def read_small(self, key: str, limit: int) -> bytes:
-        """As ``read``, at once and without a copy: for objects of which ``limit`` bytes fit into memory."""
         with self._translated(key):
             found = obstore.get(self._store, key)
             if found.meta["size"] > limit:
@@ -241,8 +240,10 @@ class Store:
         except (FileExistsError, exceptions.AlreadyExistsError):
             raise ObjectExistsError(where, "exists already", "it is not changed") from None
         except FileNotFoundError as fault:
-            if "NoSuchBucket" in str(fault):
-                raise StoreError(where, "there is no such bucket", "create it, or name another") from None
+            if any(code in str(fault) for code in _NO_BUCKET):
+                raise NoSuchBucketError(
+                    where, "there is no such bucket", "create it, or name another"
+                ) from None
             raise NoSuchObjectError(where, "no such object", "see what is there: mcpproxy list URL") from None
         except (PermissionError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
             raise StoreError(where, "access denied", _CREDENTIALS) from None
@@ -262,6 +263,10 @@ class ObjectExistsError(StoreError):
 
 class NoSuchObjectError(StoreError):
     """An object is not there."""
+
+
+class NoSuchBucketError(StoreError):
+    """The bucket is not there. Somebody may make it later."""
 
 
 class StoreUnreachableError(StoreError):

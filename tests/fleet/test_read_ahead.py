@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,6 @@ from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 from tests.fleet.test_judge_guard import CHECKS, EVIL, posix
 from tests.peers.distant_store import distant
-from tests.peers.fixtures import Peers
 from tests.peers.object_store import ObjectStore
 from tests.ship_kills.shipping import URL, keys
 
@@ -23,19 +21,12 @@ _REQUEST: Final = re.compile(rb"(GET|PUT) \S+/(recordings|findings)/\S+\.(?:zst|
 _MANY: Final = 12
 
 
-@pytest.fixture(scope="module")
-def store(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    server = peers.object_store(tmp_path_factory.mktemp("object-store"))
-    server.start()
-    server.wait_until_ready()
-    yield server
-    server.kill()
-
-
 @pytest.fixture
-def shipped(mcpproxy: Mcpproxy, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def shipped(
+    mcpproxy: Mcpproxy, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """The URL of some recordings in the store."""
-    for name, value in store.variables.items():
+    for name, value in object_store.variables.items():
         monkeypatch.setenv(name, value)
     records = corpus.RECORDINGS["week-1/weather-a.jsonl"]
     corpus.write(tmp_path / "many", {f"{number:02}.jsonl": records for number in range(_MANY)})
@@ -62,16 +53,20 @@ class Gathering:
 
 
 def test_recordings_are_fetched_and_results_written_together(
-    mcpproxy: Mcpproxy, store: ObjectStore, shipped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mcpproxy: Mcpproxy,
+    object_store: ObjectStore,
+    shipped: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert mcpproxy("check", shipped, "--out", str(tmp_path / "out")).code == 0
     gathering = Gathering()
-    with distant(store.variables, gathering.hold) as variables:
+    with distant(object_store.variables, gathering.hold) as variables:
         monkeypatch.setenv("AWS_ENDPOINT_URL", variables["AWS_ENDPOINT_URL"])
         judged = mcpproxy("check", shipped, "--out", f"{shipped}/findings", "--workers", "1")
     assert judged.code == 0, judged.err
     assert {kind: len(held) for kind, held in gathering.held.items()} == {b"GET": _MANY, b"PUT": _MANY}
-    assert len(keys(store, f"{tmp_path.name}/findings")) == _MANY
+    assert len(keys(object_store, f"{tmp_path.name}/findings")) == _MANY
 
 
 @posix
@@ -104,9 +99,13 @@ def test_what_kills_its_judge_harms_no_recording_that_was_fetched_with_it(
 
 
 def test_a_result_that_cannot_be_written_is_named(
-    mcpproxy: Mcpproxy, store: ObjectStore, shipped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mcpproxy: Mcpproxy,
+    object_store: ObjectStore,
+    shipped: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.variables["AWS_ACCESS_KEY_ID"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", object_store.variables["AWS_ACCESS_KEY_ID"])
     (tmp_path / "file").write_text("")
     judged = mcpproxy("check", shipped, "--out", str(tmp_path / "file" / "out"))
     assert judged.code == 2

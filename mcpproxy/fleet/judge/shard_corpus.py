@@ -119,7 +119,7 @@ class StoreCorpus:
         Raises:
             StoreError: one cannot be read.
         """
-        return tuple(self._store.read_small(key, limit) for key in recording.keys)
+        return tuple(self._store.read(key, limit) for key in recording.keys)
 
     @contextmanager
     def opened(self, recording: FleetRecording, packed: tuple[bytes, ...] = ()) -> Generator[str]:
