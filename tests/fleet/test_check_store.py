@@ -13,27 +13,28 @@ from tests.ship_kills.shipping import URL, client, keys
 
 
 @pytest.fixture
-def shipped(
-    mcpproxy: Mcpproxy, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def store(object_store: ObjectStore) -> ObjectStore:
+    return object_store
+
+
+@pytest.fixture
+def shipped(mcpproxy: Mcpproxy, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The small fleet in the store."""
-    for name, value in object_store.variables.items():
+    for name, value in store.variables.items():
         monkeypatch.setenv(name, value)
     for week in ("week-1", "week-2"):
         folder = corpus.write(tmp_path / "fleet") / week
         assert mcpproxy("ship", str(folder), URL).code == 0
 
 
-def results(object_store: ObjectStore, out: str) -> dict[str, bytes]:
+def results(store: ObjectStore, out: str) -> dict[str, bytes]:
     """The results below a folder of the store, by the name of the recording."""
-    found = keys(object_store, out)
-    return {
-        key.partition("/")[2].partition("/")[2]: bytes(client(object_store).get(key).bytes()) for key in found
-    }
+    found = keys(store, out)
+    return {key.partition("/")[2].partition("/")[2]: bytes(client(store).get(key).bytes()) for key in found}
 
 
 @pytest.mark.usefixtures("shipped")
-def test_every_engine_and_shards_give_the_same_results(object_store: ObjectStore) -> None:
+def test_every_engine_and_shards_give_the_same_results(store: ObjectStore) -> None:
     for engine in ("local", "ray", "dask"):
         judged = check(URL, "--out", f"{URL}/findings/{engine}", "--engine", engine, "--workers", "2")
         assert judged.returncode == 0, judged.stderr
@@ -41,7 +42,7 @@ def test_every_engine_and_shards_give_the_same_results(object_store: ObjectStore
     for index in range(8):
         shard = f"{index}/8"
         assert check(URL, "--shard", shard, "--out", f"{URL}/findings/shards").returncode == 0
-    found = {name: results(object_store, f"findings/{name}") for name in ("local", "ray", "dask", "shards")}
+    found = {name: results(store, f"findings/{name}") for name in ("local", "ray", "dask", "shards")}
     assert len(found["local"]) == len(corpus.RECORDINGS)
     assert found["local"] == found["ray"] == found["dask"] == found["shards"]
     again = check(URL, "--out", f"{URL}/findings/local")
@@ -60,17 +61,17 @@ def test_tables_are_made_of_the_store(mcpproxy: Mcpproxy, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("shipped")
-def test_what_is_damaged_in_the_store_is_skipped(mcpproxy: Mcpproxy, object_store: ObjectStore) -> None:
-    key = keys(object_store, "recordings")[0]
-    whole = bytes(client(object_store).get(key).bytes())
-    client(object_store).put(key, whole[: len(whole) // 2])
+def test_what_is_damaged_in_the_store_is_skipped(mcpproxy: Mcpproxy, store: ObjectStore) -> None:
+    key = keys(store, "recordings")[0]
+    whole = bytes(client(store).get(key).bytes())
+    client(store).put(key, whole[: len(whole) // 2])
     try:
         judged = mcpproxy("check", URL, "--out", f"{URL}/findings/damaged")
     finally:
-        client(object_store).put(key, whole)
+        client(store).put(key, whole)
     assert judged.code == 2
     assert "is not whole zstd data; it is damaged: see mcpproxy verify" in judged.err
-    assert len(results(object_store, "findings/damaged")) == len(corpus.RECORDINGS) - 1
+    assert len(results(store, "findings/damaged")) == len(corpus.RECORDINGS) - 1
     assert mcpproxy("check", URL, "--out", f"{URL}/findings/damaged").code == 0
 
 

@@ -1,4 +1,4 @@
-"""``check --out`` from a store: recordings are fetched before their turn, and what harms one harms no other."""
+"""``check --out`` from a store: recordings are fetched before their turn, and none harms another."""
 
 import asyncio
 import os
@@ -22,11 +22,14 @@ _MANY: Final = 12
 
 
 @pytest.fixture
-def shipped(
-    mcpproxy: Mcpproxy, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> str:
+def store(object_store: ObjectStore) -> ObjectStore:
+    return object_store
+
+
+@pytest.fixture
+def shipped(mcpproxy: Mcpproxy, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of some recordings in the store."""
-    for name, value in object_store.variables.items():
+    for name, value in store.variables.items():
         monkeypatch.setenv(name, value)
     records = corpus.RECORDINGS["week-1/weather-a.jsonl"]
     corpus.write(tmp_path / "many", {f"{number:02}.jsonl": records for number in range(_MANY)})
@@ -54,19 +57,19 @@ class Gathering:
 
 def test_recordings_are_fetched_and_results_written_together(
     mcpproxy: Mcpproxy,
-    object_store: ObjectStore,
+    store: ObjectStore,
     shipped: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert mcpproxy("check", shipped, "--out", str(tmp_path / "out")).code == 0
     gathering = Gathering()
-    with distant(object_store.variables, gathering.hold) as variables:
+    with distant(store.variables, gathering.hold) as variables:
         monkeypatch.setenv("AWS_ENDPOINT_URL", variables["AWS_ENDPOINT_URL"])
         judged = mcpproxy("check", shipped, "--out", f"{shipped}/findings", "--workers", "1")
     assert judged.code == 0, judged.err
     assert {kind: len(held) for kind, held in gathering.held.items()} == {b"GET": _MANY, b"PUT": _MANY}
-    assert len(keys(object_store, f"{tmp_path.name}/findings")) == _MANY
+    assert len(keys(store, f"{tmp_path.name}/findings")) == _MANY
 
 
 @posix
@@ -100,12 +103,12 @@ def test_what_kills_its_judge_harms_no_recording_that_was_fetched_with_it(
 
 def test_a_result_that_cannot_be_written_is_named(
     mcpproxy: Mcpproxy,
-    object_store: ObjectStore,
+    store: ObjectStore,
     shipped: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", object_store.variables["AWS_ACCESS_KEY_ID"])
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.variables["AWS_ACCESS_KEY_ID"])
     (tmp_path / "file").write_text("")
     judged = mcpproxy("check", shipped, "--out", str(tmp_path / "file" / "out"))
     assert judged.code == 2
