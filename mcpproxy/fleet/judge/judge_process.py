@@ -21,7 +21,7 @@ from mcpproxy.fleet.judge.judge_results import open_results
 from mcpproxy.fleet.judge.judge_rules import JudgeRules
 from mcpproxy.fleet.judge.judge_unit import UnitResult, judge_unit
 from mcpproxy.fleet.judge.shard_corpus import FleetRecording, open_corpus
-from mcpproxy.fleet.judge.store_transfers import OUT_OF_MEMORY, Kept, StoreTransfers, Transfers, Turn
+from mcpproxy.fleet.judge.store_transfers import OUT_OF_MEMORY, JudgeTurn, Kept, StoreTransfers, Transfers
 
 
 def main() -> int:
@@ -80,9 +80,9 @@ def _members(kept: Kept) -> dict[str, object]:
     return {"number": kept.number, "status": result.status, "reason": result.reason, "counts": counts}
 
 
-def _turn(line: bytes) -> Turn:
+def _turn(line: bytes) -> JudgeTurn:
     number, *recording = orjson.loads(line)
-    return Turn(number, FleetRecording(*map(_tuples, recording)))
+    return JudgeTurn(number, FleetRecording(*map(_tuples, recording)))
 
 
 def _tuples(value: Any) -> Any:

@@ -33,7 +33,7 @@ _STACK_BYTES: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class Turn:
+class JudgeTurn:
     """A recording that is to be judged; ``ahead`` are its objects, if they were fetched ahead."""
 
     number: int
@@ -57,13 +57,13 @@ class Transfers:
         self._results: Final = results
         self._kept: Final[deque[Kept]] = deque()
 
-    def steps(self, turns: Iterable[Turn]) -> Iterator[Turn | Kept]:
+    def steps(self, turns: Iterable[JudgeTurn]) -> Iterator[JudgeTurn | Kept]:
         """Yield each of ``turns``, and for each result what became of it after it was given to ``keep``."""
         for turn in turns:
             yield turn
             yield from self._now_kept()
 
-    def opened(self, turn: Turn) -> AbstractContextManager[str]:
+    def opened(self, turn: JudgeTurn) -> AbstractContextManager[str]:
         """Return the path of a recording, for as long as it is needed.
 
         Raises:
@@ -95,11 +95,11 @@ class StoreTransfers(Transfers):
         super().__init__(corpus, results)
         threading.stack_size(_STACK_BYTES)
         self._pool: Final = ThreadPoolExecutor(_REQUESTS)
-        self._arrived: Final[SimpleQueue[Turn | None]] = SimpleQueue()
+        self._arrived: Final[SimpleQueue[JudgeTurn | None]] = SimpleQueue()
         """Turns, and ``None`` whenever something else has happened."""
         self._is_over = False
 
-    def steps(self, turns: Iterable[Turn]) -> Iterator[Turn | Kept]:
+    def steps(self, turns: Iterable[JudgeTurn]) -> Iterator[JudgeTurn | Kept]:
         threading.Thread(target=self._look_ahead, args=(turns,), daemon=True).start()
         while not self._is_over or not self._arrived.empty():
             turn = self._arrived.get()
@@ -109,7 +109,7 @@ class StoreTransfers(Transfers):
         self._pool.shutdown()
         yield from self._now_kept()
 
-    def opened(self, turn: Turn) -> AbstractContextManager[str]:
+    def opened(self, turn: JudgeTurn) -> AbstractContextManager[str]:
         if turn.ahead is None or not isinstance(self._corpus, StoreCorpus):
             return super().opened(turn)
         return self._corpus.opened(turn.recording, turn.ahead.result())
@@ -122,7 +122,7 @@ class StoreTransfers(Transfers):
             self._keep(number, result)
             self._arrived.put(None)
 
-    def _look_ahead(self, turns: Iterable[Turn]) -> None:
+    def _look_ahead(self, turns: Iterable[JudgeTurn]) -> None:
         try:
             for turn in turns:
                 if isinstance(self._corpus, StoreCorpus) and turn.recording.size <= LARGEST_AHEAD_BYTES:
