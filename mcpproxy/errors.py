@@ -24,6 +24,7 @@
     ├── StoreError                  an object store, or an object in it, cannot be used
     │   ├── ObjectExistsError       an object is there already
     │   ├── NoSuchObjectError       an object is not there
+    │   ├── NoSuchBucketError       the bucket is not there
     │   └── StoreUnreachableError   the store gives no answer, or has failed
     ├── ManifestError               a stored manifest is none, or was changed
     ├── NotShippedError             a file cannot be shipped as it is

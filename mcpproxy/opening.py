@@ -44,7 +44,8 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
         ]
         return read_trace(name, trouble=trouble, files=files, copy_folder=os.path.dirname(copied_file))
     try:
-        return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
+        files = chain.files_of(name, "" if has_journal else first_file)
+        return read_trace(name, is_recording=is_recording, trouble=trouble, files=files)
     except TraceError as fault:
         if fault.fact == NOT_OURS[0] and (imported_trace := _open_import(name)):
             return imported_trace

@@ -10,7 +10,7 @@ from mcpproxy.cli import parallel
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.fleet.judge import judge_engine
-from mcpproxy.fleet.judge.judge_guard import JudgeJob, Limits
+from mcpproxy.fleet.judge.judge_client import JudgeJob, Limits
 from mcpproxy.fleet.judge.judge_results import open_results
 from mcpproxy.fleet.judge.judge_rules import JudgeRules
 from mcpproxy.fleet.judge.shard import Shard

@@ -8,8 +8,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -80,39 +81,50 @@ def _without_suffix(key: str) -> str:
     return key.removesuffix(PACKED).removesuffix(PLAIN)
 
 
-def fetch(store: "Store", unit: Unit, folder: str) -> str:
-    """Fetch a recording into ``folder``, decompressed, and return the path of its first file.
+def fetch(store: "Store", unit: Unit, folder: str, known: Mapping[str, bytes] | None = None) -> str:
+    """Fetch a recording into ``folder``, which is empty, decompressed. Return the path of its first file.
 
-    The files get the names that they had when they were recorded. A file that is there already is replaced.
+    The files get the names that they had when they were recorded. ``known`` has the objects that are not read
+    again, by their keys.
 
     Raises:
         StoreError: an object cannot be read.
         UsageError: an object is damaged or too large, or there is no room in ``folder``.
     """
-    fetched = [_fetch_file(store, key, folder) for key in unit.keys]
+    fetched = [os.path.join(folder, _file_name(key)) for key in unit.keys]
+    for key, path in zip(unit.keys, fetched, strict=True):
+        with _explained(store, key, folder):
+            paths.make_private(folder)
+            with open(path, "wb", opener=_private) as file:
+                file.writelines(content(store, key, (known or {}).get(key)))
     return fetched[0]
 
 
-def _fetch_file(store: "Store", key: str, folder: str) -> str:
-    name = urls.unescaped(key.rpartition("/")[2].removesuffix(".zst"))
-    path = os.path.join(folder, name)
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _file_name(key: str) -> str:
+    return urls.unescaped(key.rpartition("/")[2].removesuffix(".zst"))
+
+
+@contextmanager
+def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
     try:
-        paths.make_private(folder)
-        files.replace(path, content(store, key), 0o600)
+        yield
     except OSError as fault:
         fact = f"cannot be fetched to {folder} ({(fault.strerror or 'unwritable').lower()})"
         raise UsageError(store.where(key), fact, "make room there, or set XDG_CACHE_HOME") from None
-    return path
 
 
-def content(store: "Store", key: str) -> Iterator[bytes]:
-    """Yield the content of a file of a recording in pieces, decompressed.
+def content(store: "Store", key: str, known: bytes | None = None) -> Iterator[bytes]:
+    """Yield the content of a file of a recording in pieces, decompressed. ``known`` is the object, if it is.
 
     Raises:
         StoreError: the object cannot be read.
         UsageError: it is damaged, or too large.
     """
-    pieces = store.stream(key, LARGEST_FILE_BYTES)
+    pieces = store.stream(key, LARGEST_FILE_BYTES) if known is None else (known,)
     left = LARGEST_FILE_BYTES
     for piece in decompressed(pieces, store.where(key)) if key.endswith(".zst") else pieces:
         left -= len(piece)
@@ -214,10 +226,9 @@ class _Cache:
         return fetched[0]
 
     def _fetch_file(self, key: str, stored: "StoredObject") -> str:
-        *folders, last = key.split("/")
+        *folders, _ = key.split("/")
         folder = os.path.join(self._folder, *map(_segment, folders))
-        name = urls.unescaped(last.removesuffix(".zst"))
-        path = os.path.join(folder, name)
+        path = os.path.join(folder, _file_name(key))
         # The time of the file is that of the object, so another object under this key is fetched.
         written_us = round(stored.written_s * 1e6)
         try:
@@ -225,7 +236,9 @@ class _Cache:
                 return path
         except OSError:
             pass
-        path = _fetch_file(self._store, key, folder)
+        with _explained(self._store, key, folder):
+            paths.make_private(folder)
+            files.replace(path, content(self._store, key), 0o600)
         os.utime(path, ns=(time.time_ns(), written_us * 1000))
         return path
 

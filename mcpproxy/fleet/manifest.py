@@ -74,6 +74,12 @@ class Manifest:
     digest: str = field(default="", compare=False)
     """The SHA-256 of the manifest without this member."""
 
+    @property
+    def first_name(self) -> str:
+        """The name of the first file of the recording, of which ``NAME.2.jsonl`` is a later one."""
+        stem = self.name.removesuffix(".jsonl")
+        return stem if self.part == 1 else stem.rpartition(".")[0]
+
 
 _NAMES: Final = {each.name for each in fields(Manifest)}
 

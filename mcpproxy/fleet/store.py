@@ -42,7 +42,6 @@ _CAUSES: Final = (
     ("failed to lookup", "its host name is not known"),
     ("certificate", "its certificate is not trusted"),
     ("BadScheme", "it has no https; AWS_ALLOW_HTTP=true allows http"),
-    ("NoSuchBucket", "there is no such bucket"),
     ("No space left", "no space left on device"),
     ("operation timed out", "no answer in time"),
     ("deadline has elapsed", "no answer in time"),
@@ -54,7 +53,8 @@ _CAUSES: Final = (
     ("169.254.169.254", "no credentials were found"),
 )
 """What the text of the library contains, and what is said instead: its own text may contain secrets."""
-
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "specified bucket does not exist")
+"""What S3, Azure and Google Cloud Storage call it."""
 
 _REMOTE: Final = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _CLOUDS: Final = ("AWS", "GOOGLE", "AZURE")
@@ -157,7 +157,11 @@ class Store:
         Raises:
             StoreError: there is no such object, it has more than ``limit`` bytes, or it cannot be read.
         """
-        return b"".join(self.stream(key, limit))
+        with self._translated(key):
+            found = obstore.get(self._store, key)
+            if found.meta["size"] > limit:
+                raise StoreError(self.where(key), f"has more than {limit >> 20} MiB", "it is not read")
+            return bytes(found.bytes())
 
     def stream(self, key: str, limit: int = 1 << 50) -> Iterator[bytes]:
         """Yield the content of an object in pieces of a few MiB.
@@ -233,12 +237,12 @@ class Store:
         except (FileExistsError, exceptions.AlreadyExistsError):
             raise ObjectExistsError(where, "exists already", "it is not changed") from None
         except FileNotFoundError as fault:
-            if "NoSuchBucket" in str(fault):
-                raise StoreError(where, "there is no such bucket", "create it, or name another") from None
+            _refuse_missing_bucket(where, str(fault))
             raise NoSuchObjectError(where, "no such object", "see what is there: mcpproxy list URL") from None
         except (PermissionError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
             raise StoreError(where, "access denied", _CREDENTIALS) from None
         except exceptions.BaseError as fault:
+            _refuse_missing_bucket(where, str(fault))
             fact = _cause(str(fault))
             if fact.startswith("access denied"):
                 raise StoreError(where, fact, _CREDENTIALS) from None
@@ -254,6 +258,10 @@ class ObjectExistsError(StoreError):
 
 class NoSuchObjectError(StoreError):
     """An object is not there."""
+
+
+class NoSuchBucketError(StoreError):
+    """The bucket is not there. Somebody may make it later."""
 
 
 class StoreUnreachableError(StoreError):
@@ -273,6 +281,11 @@ def is_temporary(fault: StoreError) -> bool:
 def _allows_http() -> bool:
     """Whether the environment allows a store without https, by the name that the library gives it."""
     return any(os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() in ("true", "1") for cloud in _CLOUDS)
+
+
+def _refuse_missing_bucket(where: str, text: str) -> None:
+    if any(code in text for code in _NO_BUCKET):
+        raise NoSuchBucketError(where, "there is no such bucket", "create it, or name another") from None
 
 
 def _cause(text: str) -> str:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Final, Literal
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet import manifest, packing
+from mcpproxy.fleet import manifest, packing, urls
 from mcpproxy.fleet.fetch import decompressed
 from mcpproxy.fleet.manifest import Manifest, ManifestError
 from mcpproxy.fleet.store import Store, StoredObject, StoreError, is_missing
@@ -78,14 +78,38 @@ def verify(store: Store, *, now_s: float, grace_s: float = 0, expected: Collecti
         else:
             text = "no manifest names it: ship it again, or its manifest is gone"
             found.faults.append(Fault("unlisted", key, text))
+    _check_parts(store, shipped.values(), files, found, now_s - grace_s)
     for head in expected:
         if head not in links:
             text = "no manifest has this head: the end of its chain is gone, or was written anew"
             found.faults.append(Fault("missing", head, text))
     found.files = len(shipped)
     found.bytes = sum(one.bytes for one in shipped.values())
-    found.recordings = len({one.recording for one in shipped.values()})
+    found.recordings = len({(one.recording, one.first_name) for one in shipped.values()})
     return found
+
+
+def _check_parts(
+    store: Store, shipped: Collection[Manifest], files: Collection[str], found: Verified, since_s: float
+) -> None:
+    """Find files of rotated recordings that were never shipped: a later one continues them.
+
+    Two files are shipped at a time, and the earlier one may come last. So it may be on the way if the later
+    one was shipped after ``since_s``.
+    """
+    named = {(one.key.rpartition("/")[0], one.name) for one in shipped}
+    for one in shipped:
+        folder = one.key.rpartition("/")[0]
+        if not one.continues or (folder, one.continues) in named:
+            continue
+        key = f"{folder}/{urls.escaped(one.continues)}.zst"
+        if key in files or store.head(key) is not None:
+            continue  # without a manifest, which is said of it, or just shipped
+        later = store.head(one.key)
+        if later is None or later.written_s > since_s:
+            found.on_the_way.append(key)
+        else:
+            found.faults.append(Fault("missing", key, f"is not there; {one.name} continues it"))
 
 
 def _read_chain(

@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.base.style import count, size
 from mcpproxy.base.visible import visible
 from mcpproxy.fleet.ship import NotShippedError, Shipped, Shipper
-from mcpproxy.fleet.store import StoreError, is_temporary
+from mcpproxy.fleet.store import NoSuchBucketError, StoreError, is_temporary
 
 _LONGEST_PAUSE_S: Final = 60.0
 _LAST_PAUSE_S: Final = 0.25
@@ -25,18 +25,20 @@ def watch(
 ) -> int:
     """Ship until ``stop`` is set, then for at most ``grace_s`` seconds what recordings still become.
 
-    A store or a folder that cannot be reached is tried again, after longer and longer pauses. ``tells`` gets
-    a line for what was shipped, and for each trouble when it is new.
+    A store or a folder that cannot be reached is tried again, after longer and longer pauses, and so is a
+    bucket that is not there yet: a sidecar may be started before it is made. A store that has worked is tried
+    again whatever it says, because credentials are renewed. ``tells`` gets a line for what was shipped, and
+    for each trouble when it is new.
 
     Returns:
         0 if everything was shipped in the end, otherwise 2.
 
     Raises:
-        McpProxyError: the store cannot be used as it is configured.
+        McpProxyError: the store cannot be used as it is configured, and never could.
     """
     shipper: Shipper | None = None
     said: dict[str, str] = {}
-    pause, deadline = pause_s, 0.0
+    pause, deadline, has_worked = pause_s, 0.0, False
     while True:
         if stop.is_set() and not deadline:
             deadline = time.monotonic() + grace_s
@@ -45,12 +47,14 @@ def watch(
             shipper = shipper or opened()
             done = shipper.ship()
         except (StoreError, NotShippedError, OSError) as fault:
-            if isinstance(fault, StoreError) and not is_temporary(fault):
+            is_store = isinstance(fault, StoreError) and not is_temporary(fault)
+            if is_store and not has_worked and not isinstance(fault, NoSuchBucketError):
                 raise
-            _say_new({"": str(fault)}, said, tells)
+            _say_new({"": f"{fault}; it is tried again" if is_store else str(fault)}, said, tells)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         else:
             said.pop("", None)
+            has_worked = True
             pause = pause_s
             if done.files or done.deleted:
                 tells(summary(done, shipper))

@@ -18,10 +18,12 @@ _TAIL_BYTES = 16 << 10
 """How much of a file is read to find its header, and to find its last record."""
 
 
-def files_of(path: str) -> list[str]:
-    """Return, in order, all existing files of the recording to which ``path`` belongs."""
-    first_file = first_of(path)
-    files = [first_file]
+def files_of(path: str, first_file: str = "") -> list[str]:
+    """Return, in order, all existing files of the recording to which ``path`` belongs.
+
+    ``first_file`` is what ``first_of`` has returned for ``path``, if that is known.
+    """
+    files = [first_file or first_of(path)]
     while (following := _file_after(files[-1])) is not None and following not in files:
         files.append(following)
     return files if path in files else [path]  # an earlier file may be continued by another file
@@ -72,7 +74,10 @@ def file_before(path: str) -> str | None:
     """Return the file that ``path`` continues, which the header of ``path`` names."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
-            header = _decoded(file.readline(_HEADER_BYTES))
+            line = file.readline(_HEADER_BYTES)
+        if b"continues" not in line and b"\\u" not in line:
+            return None  # so the header need not be decoded
+        header = _decoded(line)
     except (OSError, ValueError):
         return None
     if not isinstance(header, Header) or not header.continues:

@@ -1,9 +1,11 @@
 """Recordings judged one by one by each engine, with one worker and with two, and written as tables.
 
 10,000 recordings of 100 frames, in a folder and in an object store. Each run is the command from its start to
-its end, and every result is compared with that of the first run.
+its end, and every result is compared with that of the first run. The store is on the same processors. So
+there is also what workers do that are held to a part of them, and what they do with a store far away.
 """
 
+import asyncio
 import itertools
 import os
 import resource
@@ -19,17 +21,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.benchmarks.quota import quota
 from tests.benchmarks.report import Samples, number, table
 from tests.benchmarks.sessions import Kind, WrongBytesError
 from tests.cli.recordings import close, frame
 from tests.fleet import corpus
 from tests.peers import install
+from tests.peers.distant_store import distant
 from tests.peers.object_store import ObjectStore
 from tests.ship_kills.shipping import URL, client
 
 RECORDINGS: Final = 10_000
 CALLS: Final = 48
 ENGINES: Final = ("local", "ray", "dask")
+SOME: Final = 2_000
+SHARE: Final = 0.35
+"""How much of a processor a worker has that is held: two of them and the store do not use two processors."""
+DISTANCES_MS: Final = (0, 20, 50)
 
 
 def write(folder: Path, count: int) -> None:
@@ -55,12 +63,18 @@ def write(folder: Path, count: int) -> None:
         (folder / f"{number_of:05}.jsonl").write_text("".join(record + "\n" for record in records))
 
 
-def command(*argv: str, variables: Mapping[str, str] | None = None) -> float:
-    """Run a command, and return how many seconds it took."""
+def command(
+    *argv: str, variables: Mapping[str, str] | None = None, first: Callable[[], None] | None = None
+) -> float:
+    """Run a command, and return how many seconds it took. It calls ``first`` in its process."""
     began = time.perf_counter()
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **(variables or {})}
     done = subprocess.run(
-        [sys.executable, "-m", "mcpproxy", *argv], capture_output=True, env=environment, check=False
+        [sys.executable, "-m", "mcpproxy", *argv],
+        capture_output=True,
+        env=environment,
+        check=False,
+        preexec_fn=first,
     )
     if done.returncode:
         raise WrongBytesError(f"mcpproxy {' '.join(argv)}: {done.stderr.decode()}")
@@ -71,7 +85,8 @@ def command(*argv: str, variables: Mapping[str, str] | None = None) -> float:
 class Source:
     """Where ``recordings`` and ``one`` of them are, and where results go: paths or URLs.
 
-    ``results`` returns, for a place below ``out``, something for each result that tells another content.
+    ``results`` returns, for a place below ``out``, something for each result that tells another content, and
+    ``store_s`` how many seconds of a processor the store has used.
     """
 
     recordings: str
@@ -79,12 +94,13 @@ class Source:
     out: str
     results: Callable[[str], Mapping[str, object]]
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    store_s: Callable[[], float] = float
 
 
 def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
     """Judge the recordings with each engine, from a folder and from an object store, and return tables."""
     del kinds  # nothing is connected
-    count = 200 if short else RECORDINGS
+    count, some = (200, 60) if short else (RECORDINGS, SOME)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-fleet-") as scratch:
         fleet, few, out = Path(scratch, "fleet"), Path(scratch, "few"), Path(scratch, "out")
         write(fleet, count)
@@ -96,9 +112,18 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                 shipped_s = command("ship", str(where), f"{URL}/{name}", variables=store.variables)
                 if where == fleet:
                     parts.append(f"Shipped into an object store in {shipped_s:.0f} s, and judged there.")
-            places = (f"{URL}/{name}" for name in ("recordings", "one", "findings"))
-            stored = Source(*places, results=partial(_etags, store), variables=store.variables)
+            stored = Source(
+                f"{URL}/recordings",
+                f"{URL}/one",
+                f"{URL}/findings",
+                results=partial(_etags, store),
+                variables=store.variables,
+                store_s=partial(_processor_s, store.pid),
+            )
             parts.append(_judged(stored, count, rounds))
+            write(Path(scratch, "some"), some)
+            command("ship", str(Path(scratch, "some")), f"{URL}/some", variables=store.variables)
+            parts += [_held(store, some, rounds), _distant(store, some, rounds)]
         return "\n\n".join([*parts, _export(fleet, scratch, count, rounds)])
 
 
@@ -123,12 +148,18 @@ def _judged(source: Source, count: int, rounds: int) -> str:
             samples.add("one recording, s", engine, start_s)
             took_s: list[float] = []
             for workers in (1, 2):
-                out = next(places)
+                out, what = next(places), f"{workers} worker{'s' * (workers - 1)}"
+                used_s, store_s = _children_s(), source.store_s()
                 took_s.append(
                     judge(source.recordings, "--engine", engine, "--workers", str(workers), out=out)
                 )
+                used_s, store_s = _children_s() - used_s, source.store_s() - store_s
                 compare(out, f"{engine}, {workers} workers")
-                samples.add(f"all of them, {workers} worker{'s' * (workers - 1)}, s", engine, took_s[-1])
+                samples.add(f"all of them, {what}, s", engine, took_s[-1])
+                if engine == "local":
+                    samples.add(f"processor for a recording, {what}, ms", engine, 1000 * used_s / count)
+                    if store_s:
+                        samples.add(f"the same of the store, {what}, ms", engine, 1000 * store_s / count)
             one_s, two_s = took_s
             samples.add("one more recording, 1 worker, ms", engine, 1000 * (one_s - start_s) / count)
             samples.add("efficiency from 1 to 2 workers", engine, one_s / two_s / 2)
@@ -140,6 +171,62 @@ def _judged(source: Source, count: int, rounds: int) -> str:
         compare(out, "shards")
         samples.add("8 shards, one after the other, s", ENGINES[0], sum_s)
     return table(samples, ENGINES)
+
+
+def _held(store: ObjectStore, count: int, rounds: int) -> str:
+    """Return a table of workers that are held to a share of a processor, so that the store has its own."""
+    samples = Samples()
+    try:
+        for round_ in range(rounds):
+            took_s: list[float] = []
+            for place, workers in (("one", 1), ("some", 1), ("some", 2)):
+                out = f"{URL}/findings/held-{round_}-{place}-{workers}"
+                with quota(workers * SHARE) as enter:
+                    options = ("--out", out, "--workers", str(workers))
+                    took_s.append(
+                        command("check", f"{URL}/{place}", *options, variables=store.variables, first=enter)
+                    )
+            start_s, one_s, two_s = took_s
+            samples.add("1 worker, ms a recording", "held", 1000 * (one_s - start_s) / count)
+            samples.add("2 workers, ms a recording", "held", 1000 * (two_s - start_s) / count)
+            samples.add("efficiency from 1 to 2 workers", "held", one_s / two_s / 2)
+            samples.add("the same without the start", "held", (one_s - start_s) / (two_s - start_s) / 2)
+    except OSError as fault:
+        return f"Workers could not be held to a share of a processor: {fault.strerror}."
+    what = f"{count:,} of them, each worker held to {SHARE} of a processor:"
+    return f"{what}\n\n{table(samples, ('held',))}"
+
+
+def _distant(store: ObjectStore, count: int, rounds: int) -> str:
+    """Return a table of a store whose requests take longer."""
+    samples, names = Samples(), [f"{distance} ms" for distance in DISTANCES_MS]
+    for round_ in range(rounds):
+        for distance, name in zip(DISTANCES_MS, names, strict=True):
+
+            async def hold(piece: bytes, distance_s: float = distance / 1000) -> None:
+                del piece
+                await asyncio.sleep(distance_s)
+
+            with distant(store.variables, hold) as variables:
+                for workers in (1, 2):
+                    options = ("--out", f"{URL}/findings/far-{round_}-{distance}-{workers}")
+                    took_s = command(
+                        "check", f"{URL}/some", *options, "--workers", str(workers), variables=variables
+                    )
+                    what = f"{workers} worker{'s' * (workers - 1)}, ms a recording"
+                    samples.add(what, name, 1000 * took_s / count)
+    return f"{count:,} of them, from a store whose requests take longer:\n\n{table(samples, names)}"
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _processor_s(pid: int) -> float:
+    """How many seconds of a processor a process has used."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -167,9 +254,7 @@ def _export(fleet: Path, scratch: str, count: int, rounds: int) -> str:
     for _ in range(rounds):
         columns = Path(scratch, "columns")
         shutil.rmtree(columns, ignore_errors=True)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = _children_s()
         command("export", "parquet", str(fleet), "-o", str(columns))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        rates.append(count * 100 / used_s)
+        rates.append(count * 100 / (_children_s() - before))
     return f"`export parquet`: {number(sorted(rates)[rounds // 2])} frames in a second of a processor."

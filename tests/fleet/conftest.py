@@ -1,11 +1,14 @@
 """What the tests of fleets share: the commands, and a small fleet."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import mcpproxy, state_dir
 from tests.fleet import corpus
+from tests.peers.fixtures import Peers
+from tests.peers.object_store import ObjectStore
 
 __all__ = ["mcpproxy", "state_dir"]
 
@@ -14,3 +17,13 @@ __all__ = ["mcpproxy", "state_dir"]
 def fleet(tmp_path: Path) -> Path:
     """A folder with the recordings of ``tests.fleet.corpus``."""
     return corpus.write(tmp_path / "fleet")
+
+
+@pytest.fixture(scope="module")
+def object_store(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """A real server of S3 for the tests of a module."""
+    server = peers.object_store(tmp_path_factory.mktemp("object-store"))
+    server.start()
+    server.wait_until_ready()
+    yield server
+    server.kill()

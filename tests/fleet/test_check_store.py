@@ -1,6 +1,5 @@
 """``check`` and ``export parquet`` on recordings of an object store, judged by every engine and in shards."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,18 +8,13 @@ from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 from tests.fleet.test_columns import ROWS, read_pyarrow, rows
 from tests.fleet.test_engines import check
-from tests.peers.fixtures import Peers
 from tests.peers.object_store import ObjectStore
 from tests.ship_kills.shipping import URL, client, keys
 
 
-@pytest.fixture(scope="module")
-def store(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    server = peers.object_store(tmp_path_factory.mktemp("object-store"))
-    server.start()
-    server.wait_until_ready()
-    yield server
-    server.kill()
+@pytest.fixture
+def store(object_store: ObjectStore) -> ObjectStore:
+    return object_store
 
 
 @pytest.fixture

@@ -9,15 +9,17 @@ import polars
 import pyarrow.dataset as untyped_dataset  # pyright: ignore[reportMissingTypeStubs] # it has none
 import pytest
 
-from mcpproxy.fleet.columns import columns_writer
+from mcpproxy.fleet.columns import columns_writer, recording_columns
 from mcpproxy.fleet.columns.columns_arrow import pa, pq
 from mcpproxy.fleet.columns.columns_places import FolderPlace, StorePlace
 from mcpproxy.fleet.columns.columns_schema import TABLES
+from mcpproxy.fleet.columns.frame_batch import FrameBatch
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 
 dataset: Final[Any] = untyped_dataset
 
+SHIPPED: Final = Path(__file__).parents[2] / "recordings"
 ROWS: Final = {"recordings": 4, "frames": 35, "findings": 2, "tools": 7}
 
 
@@ -150,6 +152,19 @@ def test_a_name_that_is_no_name_of_a_folder(mcpproxy: Mcpproxy, tmp_path: Path, 
         assert row["label"] == server.encode("utf-8", "backslashreplace").decode()
         assert row["server"] == row["label"] or len(server) == 300
     assert [path.parent.parent.name for path in out.rglob("*.parquet")] == ["date=2026-11-18"]
+
+
+def test_the_frames_of_many_recordings_are_those_of_each() -> None:
+    together, alone = FrameBatch(), list[dict[str, Any]]()
+    for path in sorted(SHIPPED.rglob("*.jsonl")):
+        read = recording_columns.read(str(path), path.name)
+        one = FrameBatch()
+        for batch in (one, together):
+            batch.add(path.name, read.started_us, read.scan)
+        alone += one.table().to_pylist()
+    assert len({row["recording"] for row in alone}) > 8
+    assert {row["kind"] for row in alone} >= {"request", "notification", "result", "error"}
+    assert together.table().to_pylist() == alone
 
 
 def test_a_second_run_adds_what_is_new(mcpproxy: Mcpproxy, fleet: Path, columns: Path) -> None:

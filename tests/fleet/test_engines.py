@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.fleet.judge.judge_client import JudgeJob, NoJudgeError
 from mcpproxy.fleet.judge.judge_engine import batches, judge_batch
-from mcpproxy.fleet.judge.judge_guard import JudgeJob, NoJudgeError
 from mcpproxy.fleet.judge.judge_rules import JudgeRules
 from mcpproxy.fleet.judge.shard_corpus import FleetRecording
 from tests import house

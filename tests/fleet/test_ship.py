@@ -84,6 +84,46 @@ def test_a_file_with_another_content_is_never_replaced(mcpproxy: Mcpproxy, folde
     assert "has another content; nothing is changed there" in ran.err
 
 
+def test_a_file_in_the_middle_that_was_never_shipped_is_missing(
+    mcpproxy: Mcpproxy, folder: Path, url: str
+) -> None:
+    header = json.loads(recordings.HEADER)
+    tally = {"frames": {"client": 0, "server": 0}, "findings": {"error": 0, "warning": 0, "info": 0}}
+    for number in (1, 2, 3):
+        name = f"t.{number}.jsonl" if number > 1 else "t.jsonl"
+        before = f"t.{number - 1}.jsonl" if number > 2 else "t.jsonl"
+        first = recordings.HEADER if number == 1 else json.dumps({**header, "continues": before})
+        goes_on = {
+            "type": "continued",
+            "t": number,
+            "in": f"t.{number + 1}.jsonl",
+            **tally,
+            "judge_error": None,
+        }
+        records = (json.dumps(goes_on, separators=(",", ":")),) if number < 3 else recordings.CLEAN[1:]
+        recordings.write(folder / name, (first, *records))
+    second = (folder / "t.2.jsonl").rename(folder / "elsewhere")
+    assert mcpproxy("ship", str(folder), url).code == 0
+    ran = mcpproxy("verify", url)
+    assert ran.code == 1
+    (fault, *_) = ran.out.splitlines()
+    assert fault.startswith("missing   recordings/date=2026-11-21/server=weather/")
+    assert fault.endswith("/t.2.jsonl.zst: is not there; t.3.jsonl continues it")
+    assert mcpproxy("verify", url, "--grace", "1h").code == 0  # it may be on the way
+    second.rename(folder / "t.2.jsonl")
+    assert mcpproxy("ship", str(folder), url).code == 0
+    ran = mcpproxy("verify", url)
+    assert "3 files of 1 recording," in ran.out, ran.out
+    assert ran.code == 0
+
+
+def test_two_recordings_of_one_process_and_moment_are_two(mcpproxy: Mcpproxy, folder: Path, url: str) -> None:
+    for name in ("t.jsonl", "a copy.jsonl"):
+        recordings.write(folder / name, recordings.CLEAN)
+    assert mcpproxy("ship", str(folder), url).code == 0
+    assert "2 files of 2 recordings," in mcpproxy("verify", url).out
+
+
 def test_files_of_one_recording_are_shipped_together_and_read_as_one(
     mcpproxy: Mcpproxy, folder: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,10 +12,11 @@ from threading import Event
 import pytest
 
 from mcpproxy.fleet import manifest
-from mcpproxy.fleet.ship import Shipper
-from mcpproxy.fleet.store import Store, StoreUnreachableError
+from mcpproxy.fleet.ship import Shipped, Shipper
+from mcpproxy.fleet.store import Store, StoreError, StoreUnreachableError
 from mcpproxy.fleet.watch import watch
 from tests.cli import recordings
+from tests.peers.object_store import ObjectStore
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
 
@@ -88,6 +89,63 @@ def test_a_store_that_was_away_is_tried_again(tmp_path: Path) -> None:
         "s3://x: connection refused; try again",
         f"1 file shipped to {url_of(tmp_path)} ({size_of(tmp_path)})",
     ]
+
+
+def test_a_bucket_that_is_made_later_is_waited_for(
+    object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in object_store.variables.items():
+        monkeypatch.setenv(name, value)
+    recordings.write(tmp_path / "t.jsonl", recordings.CLEAN)
+    said: Queue[str] = Queue()
+    stop, tries = Event(), list[int]()
+    url = "s3://made-later/mcp"
+
+    def opened() -> Shipper:
+        tries.append(1)
+        if len(tries) == 3:
+            Store("s3://made-later").create("ready", b"")  # this server makes a bucket for an object
+        return Shipper(str(tmp_path), url)
+
+    def tell(text: str) -> None:
+        said.put(text)
+        if "shipped" in text:
+            stop.set()
+
+    assert watch(opened, stop, tell, pause_s=0.01, grace_s=0) == 0
+    first, second = (said.get_nowait() for _ in range(said.qsize()))
+    assert first.endswith(": there is no such bucket; create it, or name another; it is tried again")
+    assert second.startswith(f"1 file shipped to {url} ")
+    with pytest.raises(StoreError, match="there is no such bucket"):  # without --watch nothing waits
+        Shipper(str(tmp_path), "s3://never-made/mcp").ship()
+
+
+def test_credentials_are_refused_at_once_unless_they_have_worked(tmp_path: Path) -> None:
+    recordings.write(tmp_path / "t.jsonl", recordings.CLEAN)
+    denied = StoreError("s3://x", "access denied", "check the credentials")
+    said: list[str] = []
+
+    def refused() -> Shipper:
+        raise denied
+
+    with pytest.raises(StoreError, match="access denied"):
+        watch(refused, Event(), said.append, pause_s=0.01, grace_s=0)
+
+    class Renewed(Shipper):
+        passes = 0
+
+        def ship(self) -> Shipped:
+            self.passes += 1
+            if self.passes == 2:
+                raise denied
+            if self.passes == 3:
+                stop.set()
+            return super().ship()
+
+    stop = Event()
+    shipper = Renewed(str(tmp_path), url_of(tmp_path))
+    assert watch(lambda: shipper, stop, said.append, pause_s=0.01, grace_s=0) == 0
+    assert said[1:] == ["s3://x: access denied; check the credentials; it is tried again"]
 
 
 def size_of(folder: Path) -> str:

@@ -6,6 +6,7 @@ from a run that was killed; the next run deletes them. So a recording is in the 
 """
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 from urllib.parse import quote
@@ -14,13 +15,16 @@ from mcpproxy.errors import UsageError
 from mcpproxy.fleet.columns.columns_arrow import Table, pa, pq
 from mcpproxy.fleet.columns.columns_places import open_place
 from mcpproxy.fleet.columns.columns_schema import TABLES, VERSION, in_file
-from mcpproxy.fleet.columns.recording_columns import RecordingColumns
+from mcpproxy.fleet.columns.frame_batch import FrameBatch
+from mcpproxy.fleet.columns.recording_columns import RecordingRows
 from mcpproxy.fleet.judge.shard import Shard
 
 _GROUP_ROWS: Final = 128 << 10
 _FLUSH_ROWS: Final = 1 << 20
 _FLUSH_RECORDINGS: Final = 20_000
 """After so many rows or recordings what is in memory is written."""
+
+_ROWS_AT_ONCE: Final = 1000
 
 _LONGEST_NAME: Final = 200
 
@@ -42,7 +46,7 @@ class ColumnsWriter:
         self.rows: Final = dict.fromkeys(TABLES, 0)
         """How many rows this writer has added to each table."""
         self._next = 1
-        self._waiting: dict[tuple[str, str, str], list[Table]] = {}
+        self._waiting: dict[tuple[str, str], _Waiting] = {}
         self._waiting_names: list[str] = []
         self._waiting_rows = 0
         try:
@@ -50,13 +54,16 @@ class ColumnsWriter:
         except OSError as error:
             raise _refused(folder, error) from None
 
-    def add(self, name: str, columns: RecordingColumns) -> None:
+    def add(self, name: str, rows: RecordingRows) -> None:
         """Add a recording."""
-        for table, rows in columns.tables.items():
-            if rows.num_rows:
-                self._waiting.setdefault((table, columns.date, columns.server), []).append(rows)
-                self._waiting_rows += rows.num_rows
-                self.rows[table] += rows.num_rows
+        waiting = self._waiting.setdefault((rows.date, rows.server), _Waiting())
+        waiting.frames.add(name, rows.started_us, rows.scan)
+        counts = {"frames": len(rows.scan.of_seq), **{table: len(each) for table, each in rows.rows.items()}}
+        for table, count in counts.items():
+            self._waiting_rows += count
+            self.rows[table] += count
+        for table, each in rows.rows.items():
+            waiting.add(table, each)
         self._waiting_names.append(name)
         if self._waiting_rows >= _FLUSH_ROWS or len(self._waiting_names) >= _FLUSH_RECORDINGS:
             self.flush()
@@ -72,8 +79,9 @@ class ColumnsWriter:
         stem = f"{self._prefix}{self._next:06}"
         try:
             paths = [
-                self._write(table, date, server, stem, parts)
-                for (table, date, server), parts in sorted(self._waiting.items(), key=lambda item: item[0])
+                self._write(table, date, server, stem, rows)
+                for (date, server), waiting in sorted(self._waiting.items(), key=lambda item: item[0])
+                for table, rows in waiting.tables()
             ]
             listed = {"columns": VERSION, "recordings": self._waiting_names, "files": paths}
             self._place.put_list(stem, json.dumps(listed).encode())
@@ -83,9 +91,9 @@ class ColumnsWriter:
         self._waiting, self._waiting_names, self._waiting_rows = {}, [], 0
         self._next += 1
 
-    def _write(self, table: str, date: str, server: str, stem: str, parts: list[Table]) -> str:
+    def _write(self, table: str, date: str, server: str, stem: str, rows: Table) -> str:
         path = f"{table}/date={date}/server={_folder_name(server)}/{stem}.parquet"
-        rows = pa.concat_tables(parts).cast(in_file(TABLES[table]))
+        rows = rows.cast(in_file(TABLES[table]))
         with (
             self._place.new_table(path) as draft,
             pq.ParquetWriter(draft, rows.schema, compression="zstd", store_schema=False) as writer,
@@ -113,6 +121,38 @@ class ColumnsWriter:
                 self._place.remove(path)
             else:
                 self._next = max(self._next, int(stem.removeprefix(self._prefix)) + 1)
+
+
+class _Waiting:
+    """Rows of the recordings of one day and server that are not written yet."""
+
+    def __init__(self) -> None:
+        self.frames: Final = FrameBatch()
+        self._rows: Final[dict[str, list[Mapping[str, object]]]] = {}
+        self._tables: Final[dict[str, list[Table]]] = {}
+
+    def add(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Add rows of another table than frames."""
+        waiting = self._rows.setdefault(table, [])
+        waiting += rows
+        if len(waiting) >= _ROWS_AT_ONCE:  # as a table they take less memory
+            self._convert(table)
+
+    def tables(self) -> Iterator[tuple[str, Table]]:
+        """Yield the tables that have rows."""
+        for table in TABLES:
+            if table == "frames":
+                if len(self.frames):
+                    yield table, self.frames.table()
+            elif table in self._rows:
+                self._convert(table)
+                if parts := self._tables.get(table):
+                    yield table, pa.concat_tables(parts)
+
+    def _convert(self, table: str) -> None:
+        if rows := self._rows[table]:
+            self._tables.setdefault(table, []).append(pa.Table.from_pylist(rows, TABLES[table]))
+            self._rows[table] = []
 
 
 def _folder_name(server: str) -> str:

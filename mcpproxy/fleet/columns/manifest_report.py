@@ -100,7 +100,7 @@ class _Fleet:
         """Add a file. The files of a recording come in any order; counts of the last are those of all."""
         started = _time(one.started_at)
         server = one.label or one.server or "unknown"
-        recording = f"{one.recording}/{_first_name(one)}"
+        recording = f"{one.recording}/{one.first_name}"
         known = self._recordings.get(recording)
         if known is None or known.part < one.part:
             counts = one.findings or {}
@@ -168,12 +168,6 @@ class _Fleet:
         rows = [(server, client, len(every), max(every)) for (server, client), every in pairs.items()]
         rows.sort(key=lambda row: (-row[2], row[0], row[1]))
         return QueryAnswer("old_revisions", columns, tuple(rows))
-
-
-def _first_name(one: Manifest) -> str:
-    """Return the name of the first file of a recording, of which ``NAME.2.jsonl`` is a later one."""
-    stem = one.name.removesuffix(".jsonl")
-    return stem if one.part == 1 else stem.rpartition(".")[0]
 
 
 def _time(text: str) -> datetime:

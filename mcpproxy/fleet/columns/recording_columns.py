@@ -1,8 +1,7 @@
 """One recording as rows of the four tables, without the content of messages."""
 
 import json
-from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -10,37 +9,36 @@ from typing import Any, Final, cast
 
 import orjson
 
-from mcpproxy.fleet.columns.columns_arrow import Array, Table, pa, pc
-from mcpproxy.fleet.columns.columns_frames import MESSAGE_KINDS, FrameScan
-from mcpproxy.fleet.columns.columns_schema import FINDINGS, FRAMES, RECORDINGS, TABLES, TOOLS
+from mcpproxy.fleet.columns.columns_frames import FrameScan
+from mcpproxy.fleet.columns.frame_batch import CALL_TOOL, text
 from mcpproxy.opening import open_trace
 from mcpproxy.trace.encode import finding_object, more_object
 from mcpproxy.trace.records import CloseRecord
 from mcpproxy.view.calls import SessionSummary
 from mcpproxy.view.folder import unix_ns
-from mcpproxy.view.index.columns import KINDS, NO_CODE, OUTCOMES
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
 from mcpproxy.view.stats import tokens
 from mcpproxy.view.summaries import summaries
 from mcpproxy.view.tools import tools
 
-_CALL_TOOL: Final = "tools/call"
-_ARROW_TYPES: Final = {
-    "B": pa.uint8(), "H": pa.uint16(), "I": pa.uint32(), "i": pa.int32(), "q": pa.int64(),
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
-class RecordingColumns:
-    """The rows of one recording. ``date`` (of its start, ISO 8601) and ``server`` name their folders."""
+class RecordingRows:
+    """The rows of one recording. ``date`` (of its start, ISO 8601) and ``server`` name their folders.
+
+    Frames are what ``scan`` has, with times from ``started_us`` on (Unix time); ``rows`` has the rows of the
+    other tables by the names of these.
+    """
 
     date: str
     server: str
-    tables: Mapping[str, Table]
+    started_us: int
+    scan: FrameScan
+    rows: Mapping[str, Sequence[Mapping[str, object]]]
 
 
-def read(path: str, name: str, result: bytes | None = None) -> RecordingColumns:
+def read(path: str, name: str, result: bytes | None = None) -> RecordingRows:
     """Return the recording at ``path`` as rows. ``name`` is its name in the fleet.
 
     With ``result``, what ``check --out`` wrote for it, the findings are those; otherwise those that were
@@ -55,7 +53,7 @@ def read(path: str, name: str, result: bytes | None = None) -> RecordingColumns:
         index.read()
         index.refuse_damage()
         scan.finish()
-        return _Reader(index, scan, name, result).columns()
+        return _Reader(index, scan, name, result).rows()
     finally:
         index.source.close()
 
@@ -81,18 +79,16 @@ class _Reader:
             self._findings = [(found, self._row_of(found)) for found in record.get("findings", ())]
             self._more = record.get("more", [])
 
-    def columns(self) -> RecordingColumns:
+    def rows(self) -> RecordingRows:
         first = self._first_session()
         date = datetime.fromtimestamp(self._started_us / 1e6, UTC).date().isoformat()
-        server = _text(self._header.label) or (first.server if first else "") or "unknown"
-        tables = {
-            "recordings": self._recordings(first),
-            "frames": self._frames(),
+        server = text(self._header.label) or (first.server if first else "") or "unknown"
+        rows = {
+            "recordings": [self._recording(first)],
             "findings": self._finding_rows(),
             "tools": self._tools(),
         }
-        assert tables.keys() == TABLES.keys()
-        return RecordingColumns(date, server, tables)
+        return RecordingRows(date, server, self._started_us, self._scan, rows)
 
     def _first_session(self) -> SessionSummary | None:
         named = (session for session in self._sessions if session.server or session.client)
@@ -103,15 +99,15 @@ class _Reader:
 
     # recordings
 
-    def _recordings(self, first: SessionSummary | None) -> Table:
+    def _recording(self, first: SessionSummary | None) -> dict[str, object]:
         header, scan = self._header, self._scan
         notes = self._index.notes()
         last = scan.last
         close = last.close if isinstance(last, CloseRecord) else None
         severities = self._severities()
-        row = {
+        return {
             "recording": self._name,
-            "label": _text(header.label),
+            "label": text(header.label),
             "transport": header.transport,
             "client": first.client if first else "",
             "client_version": first.client_version if first else "",
@@ -147,7 +143,6 @@ class _Reader:
                 for session in self._sessions
             ],
         }
-        return pa.Table.from_pylist([row], RECORDINGS)
 
     def _severities(self) -> dict[str, int]:
         counts = {"error": 0, "warning": 0, "info": 0}
@@ -157,62 +152,11 @@ class _Reader:
             counts[cast("str", repeated["severity"])] += cast("int", repeated["count"])
         return counts
 
-    # frames
-
-    def _frames(self) -> Table:
-        scan, columns = self._scan, self._scan.columns
-        call = _arrow(scan.of_call)
-        kind = _arrow(scan.of_kind)
-        is_request = pc.equal(kind, MESSAGE_KINDS.index("request"))
-        row_kinds = pc.bit_wise_and(_arrow(columns.kind), 0x7F)
-        is_request = pc.and_(is_request, pc.equal(pc.take(row_kinds, call), _ROW_REQUEST))
-        answered = pc.and_(is_request, pc.greater(pc.take(_arrow(columns.answer_line), call), 0))
-        code = pc.take(_arrow(columns.code), call)
-        has_code = pc.and_(is_request, pc.not_equal(code, NO_CODE))
-        first_seq = pc.take(_arrow(scan.first_seq), call)
-        methods, tool_names = self._names()
-        name = _arrow(scan.of_name)
-        arrays = {
-            "recording": _words(_zeros(len(call)), [self._name]),
-            "frame": _arrow(scan.of_seq),
-            "time": _times(self._started_us, _arrow(scan.of_time_ns)),
-            "sender": _words(_arrow(scan.is_of_client), ["server", "client"]),
-            "kind": _words(kind, list(MESSAGE_KINDS)),
-            "method": _words(pc.take(methods[0], name), methods[1]),
-            "tool": _words(pc.take(tool_names[0], name), tool_names[1]),
-            "session": pc.take(_arrow(columns.session), call),
-            "call": _where(pc.greater(first_seq, 0), first_seq),
-            "outcome": _words(_where(is_request, pc.take(_arrow(columns.outcome), call)), list(OUTCOMES)),
-            "error_code": _where(has_code, code),
-            "latency_ns": _where(answered, pc.take(_arrow(columns.latency_ns), call)),
-            "bytes": _arrow(scan.of_bytes),
-            "answer_bytes": _where(answered, pc.take(_arrow(columns.answer_bytes), call)),
-            "exchange": _where(pc.greater(_arrow(scan.of_exchange), 0), _arrow(scan.of_exchange)),
-        }
-        cast_arrays = [pc.cast(arrays[field.name], field.type) for field in FRAMES]
-        return pa.Table.from_arrays(cast_arrays, schema=FRAMES)
-
-    def _names(self) -> tuple[tuple[Array, list[str]], tuple[Array, list[str]]]:
-        """Return the words of methods and of tools, each with the number of the word of every name."""
-        methods: dict[str, int] = {}
-        tool_names: dict[str, int] = {}
-        method_of: list[int | None] = []
-        tool_of: list[int | None] = []
-        for method, target in self._scan.columns.names:
-            method_of.append(methods.setdefault(_text(method), len(methods)) if method else None)
-            is_tool = method == _CALL_TOOL and target is not None
-            tool_of.append(tool_names.setdefault(_text(target), len(tool_names)) if is_tool else None)
-        return (
-            (pa.array(method_of, pa.int32()), list(methods) or [""]),
-            (pa.array(tool_of, pa.int32()), list(tool_names) or [""]),
-        )
-
     # findings
 
-    def _finding_rows(self) -> Table:
+    def _finding_rows(self) -> list[dict[str, object]]:
         rows = [self._finding(found, row) for found, row in self._findings]
-        rows += [self._finding(repeated, 0) for repeated in self._more]
-        return pa.Table.from_pylist(rows, FINDINGS)
+        return rows + [self._finding(repeated, 0) for repeated in self._more]
 
     def _finding(self, found: Mapping[str, Any], row: int) -> dict[str, object]:
         columns = self._scan.columns
@@ -226,8 +170,8 @@ class _Reader:
             "blame": found["blame"],
             "count": found.get("count", 1),
             "frame": found.get("frame") or None,
-            "method": _text(method) if method else None,
-            "tool": _text(target) if method == _CALL_TOOL else None,
+            "method": text(method) if method else None,
+            "tool": text(target) if method == CALL_TOOL else None,
             "session": columns.session[row],
             "client": session.client if session else "",
             "client_version": session.client_version if session else "",
@@ -240,8 +184,8 @@ class _Reader:
 
     # tools
 
-    def _tools(self) -> Table:
-        rows = [
+    def _tools(self) -> list[dict[str, object]]:
+        return [
             {
                 "recording": self._name,
                 "time": self._started_us,
@@ -256,41 +200,10 @@ class _Reader:
             }
             for tool in tools(self._scan.columns, self._index.reader, self._scan.tool_lists)
         ]
-        return pa.Table.from_pylist(rows, TOOLS)
 
     def _version_of(self, session: int) -> str:
         known = self._by_number.get(session)
         return known.server_version if known else ""
-
-
-_ROW_REQUEST: Final = next(index for index, kind in enumerate(KINDS) if kind == "request")
-
-
-def _arrow(values: "array[int]") -> Array:
-    """Return a column of the index without copying it."""
-    kind = _ARROW_TYPES[values.typecode]
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
-
-
-def _zeros(count: int) -> Array:
-    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(bytes(4 * count))])
-
-
-def _words(numbers: Array, words: list[str]) -> Array:
-    return pa.DictionaryArray.from_arrays(pc.cast(numbers, pa.int32()), pa.array(words, pa.string()))
-
-
-def _where(condition: Array, values: Array) -> Array:
-    return pc.if_else(condition, values, pa.scalar(None, values.type))
-
-
-def _times(started_us: int, elapsed_ns: Array) -> Array:
-    return pc.add(pc.divide(elapsed_ns, 1000), started_us)
-
-
-def _text(value: str | None) -> str:
-    """Return a text that a file can hold: a peer may send half of a surrogate pair."""
-    return (value or "").encode("utf-8", "backslashreplace").decode()
 
 
 def _digest(definition: object) -> str:

@@ -1,12 +1,13 @@
 """The engine without an engine: some processes on this machine, each fed by a thread."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet.judge.judge_engine import UnitBatch
-from mcpproxy.fleet.judge.judge_guard import JudgeGuard
+from mcpproxy.fleet.judge.judge_guard import judge_units
 from mcpproxy.fleet.judge.judge_unit import UnitResult
 from mcpproxy.fleet.judge.shard_corpus import FleetRecording
 
@@ -14,7 +15,7 @@ from mcpproxy.fleet.judge.shard_corpus import FleetRecording
 def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]]:
     """Judge the recordings of all ``batches``; see ``judge_engine.Engine``.
 
-    A process takes one recording at a time, from all batches, so it is started only once.
+    A process takes recordings from all batches, a few at a time, so it is started only once.
     """
     waiting: SimpleQueue[FleetRecording] = SimpleQueue()
     done: SimpleQueue[UnitResult | BaseException | None] = SimpleQueue()
@@ -23,17 +24,23 @@ def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]
             waiting.put(recording)
     is_over = Event()
 
-    def work() -> None:
-        guard = JudgeGuard(batches[0].job)
+    def taken() -> Iterator[FleetRecording]:
         try:
             while not is_over.is_set():
-                done.put(guard.judge(waiting.get_nowait()))
+                yield waiting.get_nowait()
         except Empty:
             pass
+
+    def work() -> None:
+        try:
+            with closing(judge_units(batches[0].job, taken())) as results:
+                for result in results:
+                    done.put(result)
+                    if is_over.is_set():
+                        break
         except BaseException as error:  # it is raised again in the thread that waits for results
             done.put(error)
         finally:
-            guard.close()
             done.put(None)
 
     threads = [Thread(target=work, daemon=True) for _ in range(workers)]

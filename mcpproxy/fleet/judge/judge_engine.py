@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from typing import Final, TypeAlias
 
 from mcpproxy.errors import McpProxyError, UsageError
-from mcpproxy.fleet.judge.judge_guard import JudgeJob, NoJudgeError, judge_units
+from mcpproxy.fleet.judge.judge_client import JudgeJob, NoJudgeError
+from mcpproxy.fleet.judge.judge_guard import judge_units
 from mcpproxy.fleet.judge.judge_unit import UnitResult
 from mcpproxy.fleet.judge.shard_corpus import FleetRecording
 

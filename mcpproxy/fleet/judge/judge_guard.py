@@ -1,158 +1,124 @@
 """Judges recordings in a process of its own, and survives what a recording does to it.
 
-If the process dies at a recording, a new one tries once more. If that dies too, the recording is skipped, and
-the next one is judged.
+The process gets the next recordings before it has judged the first, so that it can fetch them meanwhile. If
+it dies at a recording, a new one tries that once more, without others. If that dies too, the recording is
+skipped, and the next ones are judged.
 """
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
-import orjson
-
-from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet.judge.judge_process import OUT_OF_MEMORY
-from mcpproxy.fleet.judge.judge_rules import JudgeRules
+from mcpproxy.fleet.judge.judge_client import JudgeClient, JudgeJob
 from mcpproxy.fleet.judge.judge_unit import UnitResult
 from mcpproxy.fleet.judge.shard_corpus import FleetRecording
 
 _ATTEMPTS: Final = 2
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one recording may use: seconds, of time and of a processor, and bytes of memory."""
-
-    seconds: float = 300.0
-    memory_bytes: int = 2 << 30
+AHEAD: Final = 24
+"""How many recordings the process has at a time. An answer from 50 ms away then costs 2 ms for each."""
+AHEAD_BYTES: Final = 1 << 20
+"""The process gets no more when those that it has have so many bytes: they are in its memory, and wait for it
+even if another worker has nothing to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeJob:
-    """Which recordings are judged: ``source`` is their folder or URL, ``out`` that of the results.
+@dataclass(slots=True)
+class _Attempt:
+    """A recording, and how often its judge has died or failed so far; ``reason`` says how the last time."""
 
-    ``key`` is that of ``rules``, see ``JudgeRules.key``.
-    """
-
-    source: str
-    out: str
-    rules: JudgeRules
-    key: str
-    limits: Limits = Limits()
+    recording: FleetRecording
+    failures: int = 0
+    reason: str = ""
 
 
-class NoJudgeError(McpProxyError):
-    """The process that judges recordings cannot be started, or it has other rules."""
+def judge_units(job: JudgeJob, recordings: Iterable[FleetRecording]) -> Generator[UnitResult]:
+    """Yield the result of each recording as soon as it is known and kept, in no particular order.
 
-
-class JudgeGuard:
-    """Judges recordings one after another. It has to be closed."""
-
-    def __init__(self, job: JudgeJob) -> None:
-        self._job: Final = job
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def judge(self, recording: FleetRecording) -> UnitResult:
-        """Judge one recording, and keep its result.
-
-        Raises:
-            NoJudgeError: no process can be started to judge it.
-        """
-        reason = ""
-        for _ in range(_ATTEMPTS):
-            process = self._started()
-            began = time.monotonic()
-            answer = _ask(process, [recording.name, recording.keys])
-            if answer is None:
-                reason = self._cause_of_death(process, time.monotonic() - began)
-            elif answer["status"] != "skipped":
-                return UnitResult(recording.name, answer["status"], b"", answer["reason"], *answer["counts"])
-            else:
-                reason = answer["reason"]
-        return UnitResult(recording.name, "skipped", reason=f"{reason}, {_ATTEMPTS} times; it was skipped")
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.kill()
-            process.wait()
-            _close_pipes(process)
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is not None:
-            return self._process
-        command = [sys.executable, "-m", "mcpproxy.fleet.judge.judge_process"]
-        # A session of its own: the terminal's SIGINT is for the parent, which ends this process.
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=os.name == "posix"
-        )
-        self._process = process
-        job = asdict(self._job)
-        limits = job.pop("limits")
-        if _ask(process, {**job, **limits}) is None:
-            code = process.wait()
-            self.close()
-            raise NoJudgeError(f"the judge did not start: exit code {code}; see what it wrote above")
-        return process
-
-    def _cause_of_death(self, process: subprocess.Popen[bytes], took_s: float) -> str:
-        code = process.wait()
-        _close_pipes(process)
-        self._process = None
-        limits = self._job.limits
-        if code == OUT_OF_MEMORY:
-            return f"its judge needed more than {limits.memory_bytes >> 20:,} MiB of memory"
-        if took_s >= limits.seconds:
-            return f"its judge was not done after {limits.seconds:g} s"
-        if code < 0:
-            return f"its judge was ended by {_signal_name(-code)}"
-        return f"its judge failed with exit code {code}"
-
-
-def judge_units(job: JudgeJob, recordings: Iterable[FleetRecording]) -> Iterator[UnitResult]:
-    """Yield the result of each recording as soon as it is known.
+    Recordings are taken from ``recordings`` a few at a time.
 
     Raises:
         NoJudgeError: no process can be started to judge them.
     """
-    guard = JudgeGuard(job)
+    guard = _Guard(job, iter(recordings))
     try:
-        for recording in recordings:
-            yield guard.judge(recording)
+        yield from guard.results()
     finally:
         guard.close()
 
 
-def _ask(process: subprocess.Popen[bytes], value: object) -> dict[str, Any] | None:
-    """Send a line, and return the answer; ``None`` if the process died."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(orjson.dumps(value) + b"\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        return None
-    line = process.stdout.readline()
-    return orjson.loads(line) if line.endswith(b"\n") else None
+class _Guard:
+    def __init__(self, job: JudgeJob, recordings: Iterator[FleetRecording]) -> None:
+        self._job: Final = job
+        self._recordings: Final = recordings
+        self._again: Final[deque[_Attempt]] = deque()
+        """What a process had that died; the one at which it died comes first."""
+        self._sent: Final[dict[int, _Attempt]] = {}
+        self._number = 0
+        self._client: JudgeClient | None = None
 
+    def results(self) -> Iterator[UnitResult]:
+        while True:
+            if len(self._sent) <= AHEAD // 2:  # several at a time wake the process less often
+                while self._has_room() and (attempt := self._next()) is not None:
+                    self._send(attempt)
+            if not self._sent:
+                return
+            assert self._client is not None
+            if (answer := self._client.receive()) is None:
+                result = self._bury(self._client)
+            else:
+                attempt = self._sent.pop(answer.number)
+                name = attempt.recording.name
+                if answer.status == "skipped":
+                    result = self._failed(attempt, answer.reason)
+                else:
+                    result = UnitResult(name, answer.status, b"", answer.reason, *answer.counts)
+            if result is not None:
+                yield result
 
-def _close_pipes(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                pass  # what was not sent is of no use any more
+    def close(self) -> None:
+        """End the process."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
 
+    def _has_room(self) -> bool:
+        if not self._sent:
+            return True
+        sent = self._sent.values()
+        is_alone = any(attempt.failures for attempt in sent) or (self._again and self._again[0].failures)
+        sizes = (attempt.recording.size for attempt in sent)
+        return not is_alone and len(self._sent) < AHEAD and sum(sizes) < AHEAD_BYTES
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    def _next(self) -> _Attempt | None:
+        if self._again:
+            return self._again.popleft()
+        recording = next(self._recordings, None)
+        return None if recording is None else _Attempt(recording)
+
+    def _send(self, attempt: _Attempt) -> None:
+        if self._client is None:
+            self._client = JudgeClient(self._job)
+        self._number += 1
+        self._sent[self._number] = attempt
+        self._client.send(self._number, attempt.recording)
+
+    def _bury(self, client: JudgeClient) -> UnitResult | None:
+        """Take back what a dead process had; return a result if it died at a recording for the last time."""
+        self._client = None
+        reason = client.cause_of_death()
+        sent = list(self._sent.items())
+        number = client.current if client.current in self._sent else sent[0][0]
+        guilty = self._sent[number]
+        self._sent.clear()
+        self._again.extendleft(attempt for each, attempt in reversed(sent) if each != number)
+        return self._failed(guilty, reason)
+
+    def _failed(self, attempt: _Attempt, reason: str) -> UnitResult | None:
+        attempt.failures += 1
+        if attempt.failures < _ATTEMPTS:
+            self._again.appendleft(attempt)
+            return None
+        reason = f"{reason}, {_ATTEMPTS} times; it was skipped"
+        return UnitResult(attempt.recording.name, "skipped", reason=reason)

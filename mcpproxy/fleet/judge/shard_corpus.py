@@ -4,6 +4,7 @@ A name is the path of the first file of a recording in its folder or URL, with `
 """
 
 import os
+import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,20 +27,25 @@ _LATER_FILE: Final = pattern(r".*\.\d+\.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class FleetRecording:
-    """The name of a recording, and in a store the keys of its files."""
+    """The name of a recording, in a store the keys of its files, and how many bytes they have there."""
 
     name: str
     keys: tuple[str, ...] = ()
+    size: int = 1 << 50
+    """As large as can be if nobody knows it."""
 
 
-def open_corpus(source: str) -> "Corpus":
+def open_corpus(source: str, scratch: str = "") -> "Corpus":
     """Return the recordings in the folder or URL ``source``.
+
+    ``scratch`` is an empty folder that is used for what is fetched from a URL, one recording at a time.
+    Without it, each is fetched into a folder of its own.
 
     Raises:
         UsageError: there is no such folder, or the URL cannot be used.
     """
     if urls.is_url(source):
-        return StoreCorpus(source)
+        return StoreCorpus(source, scratch)
     if not os.path.isdir(source):
         raise UsageError(source, "is not a folder", "name a folder of recordings")
     return FolderCorpus(source)
@@ -66,7 +72,11 @@ class FolderCorpus:
                 path = os.path.join(where, name)
                 if _LATER_FILE.fullmatch(name) and chain.first_of(path) != path:
                     continue
-                yield FleetRecording(os.path.relpath(path, self._folder).replace(os.sep, "/"))
+                try:
+                    size = os.stat(path).st_size
+                except OSError:
+                    size = 0  # whoever opens it says why
+                yield FleetRecording(os.path.relpath(path, self._folder).replace(os.sep, "/"), size=size)
 
     @contextmanager
     def opened(self, recording: FleetRecording) -> Generator[str]:
@@ -77,9 +87,10 @@ class FolderCorpus:
 class StoreCorpus:
     """The recordings in an object store. One is fetched when it is opened, and deleted afterwards."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, scratch: str = "") -> None:
         urls.check(url, url)
         self._url: Final = url
+        self._scratch: Final = scratch
         self._opened: Store | None = None
 
     @property
@@ -96,18 +107,49 @@ class StoreCorpus:
         Raises:
             StoreError: the store cannot be listed.
         """
-        for unit in fetch.units(self._store.list()):
-            yield FleetRecording(unit.key.removesuffix(".zst"), unit.keys)
+        objects = list(self._store.list())
+        sizes = {each.key: each.size for each in objects}
+        for unit in fetch.units(objects):
+            size = sum(sizes[key] for key in unit.keys)
+            yield FleetRecording(unit.key.removesuffix(".zst"), unit.keys, size)
+
+    def packed(self, recording: FleetRecording, limit: int) -> tuple[bytes, ...]:
+        """Return the objects of a recording as they are stored, each of at most ``limit`` bytes.
+
+        Raises:
+            StoreError: one cannot be read.
+        """
+        return tuple(self._store.read(key, limit) for key in recording.keys)
 
     @contextmanager
-    def opened(self, recording: FleetRecording) -> Generator[str]:
+    def opened(self, recording: FleetRecording, packed: tuple[bytes, ...] = ()) -> Generator[str]:
         """Yield the path of a recording, in a folder that lasts as long.
+
+        ``packed`` are its objects, if they are known.
 
         Raises:
             McpProxyError: the recording cannot be fetched.
         """
-        with TemporaryDirectory(prefix="mcpproxy-") as folder:
-            yield fetch.fetch(self._store, fetch.Unit(recording.keys), folder)
+        known = dict(zip(recording.keys, packed, strict=False))
+        with self._empty_folder() as folder:
+            yield fetch.fetch(self._store, fetch.Unit(recording.keys), folder, known)
+
+    @contextmanager
+    def _empty_folder(self) -> Generator[str]:
+        """Yield a folder that is empty afterwards, too. To keep one is a tenth of the work of a recording."""
+        if not self._scratch:
+            with TemporaryDirectory(prefix="mcpproxy-") as folder:
+                yield folder
+            return
+        try:
+            yield self._scratch
+        finally:
+            with os.scandir(self._scratch) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path)
+                    else:
+                        os.unlink(entry.path)
 
 
 Corpus: TypeAlias = FolderCorpus | StoreCorpus
