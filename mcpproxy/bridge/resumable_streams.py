@@ -7,6 +7,8 @@ sessions are secrets.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
@@ -15,8 +17,45 @@ KEPT_BYTES: Final = 4 << 20
 """How many bytes of events a stream keeps for a client that comes back."""
 
 
+_POLL_S: Final = 5.0
+"""How long the connection of a GET is kept if that of a POST is closed at once."""
+
+_AWAITED_S: Final = 10.0
+"""How long, beyond ``retry``, a client may take to come back before its stream counts as one without a client."""
+
+
 class GoneEventsError(McpProxyError):
     """The events after the ``Last-Event-ID`` are not kept any more, or never existed."""
+
+
+@dataclass(frozen=True)
+class ConnectionLimit:
+    """When a connection of a stream ends, in the time of the event loop, and ``retry`` in seconds."""
+
+    ends_at: float
+    retry_s: float
+
+
+@dataclass(frozen=True)
+class Polling:
+    """The bridge closes connections of streams after ``after_s``, and clients come back after ``retry_s``.
+
+    Source: revision 2025-11-25, basic/transports, Sending Messages to the Server, 6, and Listening for Messages
+    from the Server, 4: after an event with an id the server may close the connection without ending the stream,
+    and sends ``retry`` before. Before that revision a server should not close a stream without the response,
+    and from 2026-07-28 on a closed stream is a cancelled request.
+    """
+
+    after_s: float
+    retry_s: float
+
+    def of_post(self, began_at: float) -> ConnectionLimit:
+        """Return the limit of a POST that came at this time."""
+        return ConnectionLimit(began_at + self.after_s, self.retry_s)
+
+    def of_get(self, began_at: float) -> ConnectionLimit:
+        """Return the limit of a GET. One that ended at once would have the client ask without end."""
+        return ConnectionLimit(began_at + (self.after_s or _POLL_S), self.retry_s)
 
 
 class ResumableStream:
@@ -32,6 +71,7 @@ class ResumableStream:
         self.is_connected = False
         self.dropped = 0
         """How many events were dropped before any connection could take them."""
+        self._awaited_until = 0.0  # in the time of the event loop
         self._events: Final[deque[bytes]] = deque()
         self._first = 1  # the number of the first event that is kept
         self._next = 1  # the number of the next event to send
@@ -48,6 +88,16 @@ class ResumableStream:
     def has_unsent(self) -> bool:
         """Whether there are events that no connection has taken."""
         return self._next < self._first + len(self._events)
+
+    @property
+    def has_client(self) -> bool:
+        """Whether a client is connected, or was told to come back and has time left for it."""
+        return self.is_connected or asyncio.get_running_loop().time() < self._awaited_until
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all events were given to a connection, and no more will come."""
+        return self.is_over and not self.has_unsent
 
     def put(self, line: bytes) -> None:
         """Add a message."""
@@ -93,31 +143,41 @@ class ResumableStream:
             raise GoneEventsError(f"the events after {self.number}-{number} are not kept")
         self._next = number + 1
 
-    async def read(self) -> AsyncIterator[bytes]:
-        """Yield the events for a new connection, and end the older connection."""
+    async def read(self, limit: ConnectionLimit | None = None) -> AsyncIterator[bytes]:
+        """Yield the events for a new connection, and end the older connection.
+
+        With a ``limit``, the connection ends at that time although the stream is not over, and its first event
+        has ``retry``. Such an event is sent at once, so that the client has an id to come back with: some
+        clients do not remember that of an earlier connection.
+        """
+        loop = asyncio.get_running_loop()
         self._readers += 1
         reader = self._readers
+        if limit is not None and not self.has_unsent and not self.is_over:
+            self.prime()
         self._notify()
         self.is_connected = True
+        prefix = b"" if limit is None else b"retry: %d\n" % round(limit.retry_s * 1000)
         try:
             while reader == self._readers:
+                if limit is not None and not (prefix or self.is_over) and loop.time() >= limit.ends_at:
+                    self._awaited_until = loop.time() + limit.retry_s + _AWAITED_S
+                    return
                 if self.has_unsent:
                     event = self._events[self._next - self._first]
                     self._next += 1
                     self._drop_old()
-                    yield event
+                    yield prefix + event
+                    prefix = b""
                 elif self.is_over:
                     return
                 else:
-                    await self._changed.wait()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(limit and limit.ends_at):
+                            await self._changed.wait()
         finally:
             if reader == self._readers:
                 self.is_connected = False
-
-    async def wait(self) -> None:
-        """Wait until there is an event that was not sent, or the stream is over."""
-        while not (self.has_unsent or self.is_over):
-            await self._changed.wait()
 
     def _notify(self) -> None:
         """Wake the waiting readers; the next wait needs an event that is not set."""

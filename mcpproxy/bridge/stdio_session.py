@@ -32,6 +32,9 @@ from mcpproxy.relay import journal as journals
 _MOST_STREAMS: Final = 32
 """How many streams of POSTs are kept for a client that comes back."""
 
+_MOST_UNREAD: Final = 1024
+"""How many of them may be over, with events that the client has not fetched. Their clients may have gone."""
+
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 
@@ -164,10 +167,13 @@ class StdioSession:
         if stream.has_ids:
             self._streams[stream.number] = stream
             while len(self._streams) > _MOST_STREAMS:
-                over = next((one for one in self._streams.values() if one.is_over), None)
-                if over is None:
-                    return  # all have open requests
-                del self._streams[over.number]
+                over = [one for one in self._streams.values() if one.is_over]
+                dispensable = next((one for one in over if one.is_done), None)
+                if dispensable is None:
+                    if len(over) <= _MOST_UNREAD:
+                        return  # all have open requests, or answers that the client has yet to fetch
+                    dispensable = over[0]
+                del self._streams[dispensable.number]
 
     def resumed(self, last_event_id: str) -> ResumableStream:
         """Return the stream of an event, ready to go on after that event.
@@ -224,6 +230,7 @@ class StdioSession:
             return
         answer = next(iter(answers.values()), None)
         if self._initialize in keys and isinstance(message, Response):
+            self._initialize = None  # a later request may have this id, too
             version = message.result.get("protocolVersion") if isinstance(message.result, dict) else None
             self.revision = version if isinstance(version, str) else ""
         for key in keys:
@@ -268,7 +275,7 @@ class StdioSession:
         answers = {id(answer): answer for answer in self._answers.values()}
         if len(answers) == 1:
             return next(iter(answers.values()))
-        if not self.id or self.get_stream.is_connected or not answers:
+        if not self.id or self.get_stream.has_client or not answers:
             return None
         return list(answers.values())[-1]  # better than a stream that nobody reads
 

@@ -129,6 +129,11 @@ def seconds(text: str) -> float:
     return value
 
 
+def seconds_or_none(text: str) -> float:
+    """An argparse type: a duration of up to a day, or 0."""
+    return 0.0 if text.strip() in ("0", "0.0") else seconds(text)
+
+
 def header(text: str) -> tuple[str, str]:
     """An argparse type: name and value of a header. Errors omit the value, which may be a credential."""
     name, colon, value = text.partition(":")

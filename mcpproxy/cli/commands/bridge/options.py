@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
-from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, split_command
+from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, seconds_or_none, split_command
 from mcpproxy.cli.commands.http import split_listen
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.exit_status import GRACE_S
@@ -40,6 +40,9 @@ _HELP: Final = {
 }
 """The help of options that mean something else here than in ``run`` and ``http``."""
 
+_POLL_RETRY_S: Final = 0.1
+"""Messages that come in the meantime are that much later."""
+
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -68,6 +71,9 @@ class BridgeOptions:
     origins: Sequence[str]
     token: str
     streams: bool
+    poll_after_s: float | None
+    """After how long the connection of an event stream is closed; ``None`` for never."""
+    poll_retry_s: float
     limit: int
     idle_s: float
     grace_s: float
@@ -96,6 +102,8 @@ def parse(argv: list[str]) -> BridgeOptions:
         _refuse("a command needs --stdio", "mcpproxy bridge --stdio -- COMMAND [ARG...]")
     if not args.stdio and not args.url:
         _refuse("one of URL and --stdio is needed", "mcpproxy bridge https://example.com/mcp")
+    if args.poll_retry is not None and args.poll_after is None:
+        _refuse("--poll-retry needs --poll-after", "say after how long a connection is closed")
     if args.url:
         _check_url(args.url)
     host, port = split_listen(args.listen)
@@ -120,6 +128,8 @@ def parse(argv: list[str]) -> BridgeOptions:
         origins=args.allow_origin,
         token=_with_variables("--token", args.token),
         streams=args.event_streams,
+        poll_after_s=args.poll_after,
+        poll_retry_s=args.poll_retry or _POLL_RETRY_S,
         limit=args.max_sessions,
         idle_s=args.session_timeout,
         grace_s=args.grace,
@@ -178,6 +188,19 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="answer every request of a session with an event stream, which can be resumed; "
         "otherwise only those whose answer takes a second or comes after other messages",
+    )
+    add(
+        "--poll-after",
+        metavar="SECONDS",
+        type=seconds_or_none,
+        help="close the connection of an event stream after this time, and have the client come back for the "
+        "rest (from 2025-11-25 on), for proxies with a time limit; 0 closes each response at once",
+    )
+    add(
+        "--poll-retry",
+        metavar="SECONDS",
+        type=seconds,
+        help=f"how long such a client waits before it comes back; default: {_POLL_RETRY_S:g}",
     )
     add(
         "--max-sessions",
