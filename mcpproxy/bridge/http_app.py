@@ -31,8 +31,8 @@ _STATELESS_STREAM_AFTER_S: Final = 10.0
 before the answer, cannot say that the answer is an error."""
 
 _PRIMED: Final = since("2025-11-25")
-"""The revisions in which a stream begins with an event that has an id and no data, and in which its connection
-may be closed before the response. Later revisions have no sessions, and no ids of events."""
+"""The revisions in which a stream begins with an event that has an id and no data, and in which its
+connection may be closed before the response. Later revisions have no sessions, and no ids of events."""
 
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600

@@ -21,7 +21,7 @@ _POLL_S: Final = 5.0
 """How long the connection of a GET is kept if that of a POST is closed at once."""
 
 _AWAITED_S: Final = 10.0
-"""How long, beyond ``retry``, a client may take to come back before its stream counts as one without a client."""
+"""How long, beyond ``retry``, a client may take to come back. Then its stream counts as one without a client."""
 
 
 class GoneEventsError(McpProxyError):
@@ -40,10 +40,10 @@ class ConnectionLimit:
 class Polling:
     """The bridge closes connections of streams after ``after_s``, and clients come back after ``retry_s``.
 
-    Source: revision 2025-11-25, basic/transports, Sending Messages to the Server, 6, and Listening for Messages
-    from the Server, 4: after an event with an id the server may close the connection without ending the stream,
-    and sends ``retry`` before. Before that revision a server should not close a stream without the response,
-    and from 2026-07-28 on a closed stream is a cancelled request.
+    Source: revision 2025-11-25, basic/transports, Sending Messages to the Server, 6, and Listening for
+    Messages from the Server, 4: after an event with an id the server may close the connection without ending
+    the stream, and sends ``retry`` before. Before that revision a server should not close a stream without
+    the response, and from 2026-07-28 on a closed stream is a cancelled request.
     """
 
     after_s: float
@@ -146,9 +146,9 @@ class ResumableStream:
     async def read(self, limit: ConnectionLimit | None = None) -> AsyncIterator[bytes]:
         """Yield the events for a new connection, and end the older connection.
 
-        With a ``limit``, the connection ends at that time although the stream is not over, and its first event
-        has ``retry``. Such an event is sent at once, so that the client has an id to come back with: some
-        clients do not remember that of an earlier connection.
+        With a ``limit``, the connection ends at that time although the stream is not over, and its first
+        event has ``retry``. Such an event is sent at once, so that the client has an id to come back with:
+        some clients do not remember that of an earlier connection.
         """
         loop = asyncio.get_running_loop()
         self._readers += 1

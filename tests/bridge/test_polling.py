@@ -112,7 +112,9 @@ def test_clients_of_older_revisions_keep_their_connections(tmp_path: Path, revis
         get = bridge.ask(method="GET", session=session, **fields)
         stream = bridge.ask(call(1, _meta=TOKEN), session, **fields)
         says = (PROGRESS, CHANGED, result(1), result(2))
-        assert [event["data"] for event in bridge.ask(call(2, *says), session, **fields).events()] == [result(2)]
+        assert [event["data"] for event in bridge.ask(call(2, *says), session, **fields).events()] == [
+            result(2)
+        ]
         events = list(stream.events())
         assert [event["data"] for event in events] == [PROGRESS, result(1)]
         assert not any("retry" in event for event in events)

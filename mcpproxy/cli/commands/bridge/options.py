@@ -9,7 +9,15 @@ from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
-from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, seconds_or_none, split_command
+from mcpproxy.cli.arguments import (
+    Parser,
+    UsageError,
+    header,
+    positive,
+    seconds,
+    seconds_or_none,
+    split_command,
+)
 from mcpproxy.cli.commands.http import split_listen
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.exit_status import GRACE_S
