@@ -21,7 +21,7 @@ _POLL_S: Final = 5.0
 """How long the connection of a GET is kept if that of a POST is closed at once."""
 
 _AWAITED_S: Final = 10.0
-"""How long, beyond ``retry``, a client may take to come back. Then its stream counts as one without a client."""
+"""How long, beyond ``retry``, a client may take to come back. Then its stream has no client any more."""
 
 
 class GoneEventsError(McpProxyError):

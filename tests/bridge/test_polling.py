@@ -1,4 +1,4 @@
-"""``bridge --stdio --poll-after``: connections are closed, clients come back, and every message comes once."""
+"""``bridge --stdio --poll-after``: connections are closed, and every message comes once."""
 
 from pathlib import Path
 

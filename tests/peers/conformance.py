@@ -5,8 +5,9 @@ server under test gets a reverse proxy before it. A client under test is wrapped
 tests.peers.conformance through MODE FOLDER CLIENT... URL``, which puts a proxy between the two, reverse or,
 for ``auth/*``, forward: OAuth clients check the name of the server they use.
 
-``python -m tests.peers.conformance bridge`` does the same with ``mcpproxy bridge``: a server under test speaks
-stdio behind it, and a client under test speaks stdio before it. ``auth/*`` is left out: OAuth is not the bridge's.
+``python -m tests.peers.conformance bridge`` does the same with ``mcpproxy bridge``: a server under test
+speaks stdio behind it, and a client under test speaks stdio before it. ``auth/*`` is left out: OAuth is not
+the bridge's.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -187,14 +188,14 @@ def _both(test: Callable[[T], Result], ways: tuple[T, T]) -> tuple[Result, Resul
 
 
 @contextmanager
-def _proxy(traces: Path, url: str) -> Iterator[str]:
+def _proxy(traces: Path, url: str) -> Generator[str]:
     with Proxy(traces, url) as proxy:
         yield proxy.address
         proxy.stop()
 
 
 @contextmanager
-def _bridge(traces: Path, on_stdio: list[str]) -> Iterator[str]:
+def _bridge(traces: Path, on_stdio: list[str]) -> Generator[str]:
     """A bridge before the stdio form of a server, which closes streams as its form over HTTP does."""
     with Bridge(traces, "--poll-after", "0", command=on_stdio) as before:
         yield before.url
