@@ -79,6 +79,7 @@ class PostAnswer:
     def begin_stream(self, *, primes: bool) -> None:
         """Send the messages as events from now on."""
         self.is_streaming = True
+        self.stream.await_client()
         if primes:
             self.stream.prime()
         for line in self.lines:
@@ -115,7 +116,8 @@ class StdioSession:
         self.revision = ""
         self.is_gone = False
         self.last_used = time.monotonic()
-        self.get_stream: Final = ResumableStream(0, has_ids=bool(id))
+        self._behind: Final[set[int]] = set()  # the numbers of streams whose clients do not keep up
+        self.get_stream: Final = self._make_stream(0)
         self._say: Final = say
         self._on_gone: Final = on_gone
         self._answers: Final[dict[Key, PostAnswer]] = {}
@@ -134,7 +136,9 @@ class StdioSession:
         return not self._answers and not self.get_stream.is_connected
 
     def is_free_for(self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool) -> bool:
-        """Whether stateless requests can be told from those that the process works on."""
+        """Whether stateless requests can be told from those that the process works on, and go on at once."""
+        if self._behind:
+            return False
         if any(key in self._answers or key in self._given_up for key in requests):
             return False
         if any(token in self._tokens for token in tokens):
@@ -152,7 +156,7 @@ class StdioSession:
         """Write a message with these requests to the server, and return what will be its answer."""
         self.last_used = time.monotonic()
         self._last_stream += 1
-        stream = ResumableStream(self._last_stream, has_ids=bool(self.id))
+        stream = self._make_stream(self._last_stream)
         answer = PostAnswer(requests, message, stream)
         if isinstance(message, Request) and message.method == "initialize":
             self._initialize = key_of(message)
@@ -202,6 +206,20 @@ class StdioSession:
         """End the process."""
         self.process.stop()
 
+    def _make_stream(self, number: int) -> ResumableStream:
+        return ResumableStream(number, self._on_pace, self._on_drop, has_ids=bool(self.id))
+
+    def _on_pace(self, stream: ResumableStream) -> None:
+        """Read on from the server only while all clients keep up, as if a pipe were between them."""
+        if stream.is_behind:
+            self._behind.add(stream.number)
+        else:
+            self._behind.discard(stream.number)
+        self.process.hold(is_held=bool(self._behind))
+
+    def _on_drop(self) -> None:
+        self._say_once("the client does not read one of its streams; old messages of it are dropped")
+
     # What the server sends
 
     def _on_line(self, line: bytes) -> None:
@@ -250,10 +268,7 @@ class StdioSession:
         if answer is not None:
             answer.give(text)
         elif self.id:
-            dropped = self.get_stream.dropped
             self.get_stream.put(text)
-            if self.get_stream.dropped > dropped:
-                self._say_once("the client does not read the stream of the GET; old messages are dropped")
         else:
             self._say_once(
                 "the server sent a message that belongs to no stateless request; it is not passed on"

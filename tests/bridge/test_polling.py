@@ -1,6 +1,7 @@
 """``bridge --stdio --poll-after``: connections are closed, and every message comes once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_the_stream_of_the_get_is_closed_and_goes_on(tmp_path: Path) -> None:
 def test_clients_of_older_revisions_keep_their_connections(tmp_path: Path, revision: str) -> None:
     with Bridge(tmp_path, "--poll-after", "0", "--event-streams") as bridge:
         session = bridge.begin(revision)
-        fields = {"MCP_Protocol_Version": revision}
+        fields: Any = {"MCP_Protocol_Version": revision}
         get = bridge.ask(method="GET", session=session, **fields)
         stream = bridge.ask(call(1, _meta=TOKEN), session, **fields)
         says = (PROGRESS, CHANGED, result(1), result(2))
@@ -131,7 +132,7 @@ def test_stateless_clients_keep_their_connections(tmp_path: Path) -> None:
         assert [event["data"] for event in reply.events()] == [result(1)]
 
 
-@pytest.mark.parametrize("client", ["python 1", "python 2", "typescript 1", "typescript 2"])
+@pytest.mark.parametrize("client", ["python 2", "typescript 1"])
 def test_real_clients_come_back(peers: Peers, client: str, tmp_path: Path) -> None:
     drive = [*peers.client(client, peers.plan("python 2", "http")), "--"]
     direct = run([*drive, *peers.server("python 2")])
