@@ -195,6 +195,7 @@ class ResumableStream:
             self.prime()
         self._notify()
         self.is_connected = True
+        self._awaited_until = 0.0
         self._check_pace()
         prefix = b"" if limit is None else b"retry: %d\n" % round(limit.retry_s * 1000)
         try:

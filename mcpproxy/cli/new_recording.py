@@ -210,13 +210,12 @@ class RecordingOptions:
             from mcpproxy.intercept import fault_options
 
             files, specs, enforced = (self.lists[name] for name in ("--faults", "--fault", "--enforce"))
-            breaks = fault_options.breakpoint_specs(
+            breaks = fault_options.breakpoint_rules(
                 self.lists["--break"], self.break_timeout, self.break_then
             )
-            specs = [*breaks, *specs]
             addons = self.lists["--addon"]
             self.fault_rules = fault_options.fault_rules(
-                self.where, files, specs, addons, self.fault_seed, is_enforcing=bool(enforced)
+                self.where, files, specs, addons, self.fault_seed, breaks, is_enforcing=bool(enforced)
             )
             self.make_addons = fault_options.addons_factory(self.where, addons)
             self.rule_options = fault_options.with_faults(self.rule_options)
