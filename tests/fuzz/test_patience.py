@@ -21,7 +21,7 @@ import json, sys
 for line in sys.stdin:
     message = json.loads(line)
     while message["method"] == "noise":
-        sys.stderr.write(chr(10) * 200_000)
+        sys.stderr.write(chr(10) * 60_000)
         if not message["params"]["ends"]:
             continue
         break

@@ -12,13 +12,15 @@ from mcpproxy.base import paths
 from mcpproxy.cli.arguments import (
     Parser,
     UsageError,
+    endpoint,
     header,
     positive,
     seconds,
     seconds_or_none,
     split_command,
+    split_listen,
+    split_url,
 )
-from mcpproxy.cli.commands.http import split_listen
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.exit_status import GRACE_S
 from mcpproxy.relay.http.guard import is_loopback
@@ -59,8 +61,6 @@ _OWN_FIELDS: Final = (
     "last-event-id",
 )  # fmt: skip
 """Header fields that the bridge sends itself."""
-
-_PLAIN: Final = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,11 @@ def parse(argv: list[str]) -> BridgeOptions:
     if args.poll_retry is not None and args.poll_after is None:
         _refuse("--poll-retry needs --poll-after", "say after how long a connection is closed")
     if args.url:
-        _check_url(args.url)
-    host, port = split_listen(args.listen)
+        split_url("bridge", args.url, "https://example.com/mcp", "; give credentials with --header")
+    host, port = split_listen("bridge", args.listen)
     if not is_loopback(host) and not args.token:
         why = f"--listen {host} is more than this machine, and whoever reaches it could start the server"
         _refuse(why, "give --token '${NAME}', which clients then have to send")
-    if not args.endpoint.startswith("/") or "?" in args.endpoint or not _PLAIN.fullmatch(args.endpoint):
-        _refuse(f"--endpoint {args.endpoint} is not a path", "for example /mcp")
     recording = _recording(args)
     url: str = args.url
     default = urlsplit(url).hostname or "" if url else paths.label_for(command)
@@ -132,7 +130,7 @@ def parse(argv: list[str]) -> BridgeOptions:
         is_insecure=args.insecure,
         host=host,
         port=port,
-        endpoint=args.endpoint,
+        endpoint=endpoint("bridge", args.endpoint),
         origins=args.allow_origin,
         token=_with_variables("--token", args.token),
         streams=args.event_streams,
@@ -236,36 +234,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("bridge")
-    for name, metavar, _ in _OPTIONS:
-        given = getattr(args, name[2:].replace("-", "_"))
-        if metavar.startswith("["):
-            if given is not None:
-                recording.set(name, given)
-        elif metavar:
-            for value in given:
-                recording.set(name, value)
-        elif given:
-            recording.set(name, "")
+    recording.take(args, _OPTIONS)
     if args.stdio and recording.lists["--enforce"]:
         _refuse("--enforce is not for --stdio", "put mcpproxy http --enforce RULE,... URL before the bridge")
     recording.resolve_rules()
     if not args.inside:  # the page and the spans are the outer process's
         recording.check_companions()
     return recording
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 # raises if the port is not a number
-    except ValueError as error:
-        _refuse(f"{url} is not a URL ({error})", "for example https://example.com/mcp")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        _refuse(f"{url} is not an http:// or https:// URL", f"perhaps https://{url.lstrip('/')}")
-    if parts.username is not None or parts.fragment:
-        _refuse("the URL holds a user or a fragment", "leave it out; give credentials with --header")
-    if not _PLAIN.fullmatch(url):
-        _refuse("the URL holds characters that are not allowed in a URL", "write them as %XX")
 
 
 def _expanded(name: str, value: str) -> tuple[str, str]:
