@@ -7,12 +7,13 @@ stream early, and with it an event id to come back with.
 
 import asyncio
 import hmac
+import time
 from typing import Any, Final
 
 from mcpproxy.bridge.copied_server import is_own
 from mcpproxy.bridge.http_messages import BodyTooLongError, HttpRequest, HttpResponder, Receive, Send, refusal
 from mcpproxy.bridge.message_bytes import Key, as_line, requests_in
-from mcpproxy.bridge.resumable_streams import GoneEventsError, ResumableStream
+from mcpproxy.bridge.resumable_streams import ConnectionLimit, GoneEventsError, Polling, ResumableStream
 from mcpproxy.bridge.session_table import CannotStartError, HttpSessions, TooManySessionsError
 from mcpproxy.bridge.stateless_headers import rejection_of, status_of
 from mcpproxy.bridge.stdio_session import PostAnswer, StdioSession, tokens_in, wants_logs
@@ -30,18 +31,20 @@ _STATELESS_STREAM_AFTER_S: Final = 10.0
 before the answer, cannot say that the answer is an error."""
 
 _PRIMED: Final = since("2025-11-25")
-"""The revisions in which a stream begins with an event that has an id and no data."""
+"""The revisions in which a stream begins with an event that has an id and no data, and in which its
+connection may be closed before the response. Later revisions have no sessions, and no ids of events."""
 
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _SESSION: Final = "mcp-session-id"
+_ALLOWED: Final = {"allow": "GET, POST, DELETE"}
 
 
 class HttpApp:
     """Answers requests.
 
     ``token`` is the bearer token that clients must send, empty for none. With ``streams``, every request of a
-    session is answered with an event stream.
+    session is answered with an event stream. With ``polling``, connections of streams are closed.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class HttpApp:
         token: str,
         *,
         streams: bool,
+        polling: Polling | None,
     ) -> None:
         self._sessions: Final = sessions
         self._endpoint: Final = endpoint
@@ -60,6 +64,7 @@ class HttpApp:
         self._origins: Final = origins
         self._token: Final = token
         self._stream_after_s: Final = 0.0 if streams else STREAM_AFTER_S
+        self._polling: Final = polling
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
@@ -90,8 +95,7 @@ class HttpApp:
         if request.method in ("GET", "DELETE") and _SESSION in request.fields:
             await self._no_session(respond)
             return
-        allowed = {"allow": "GET, POST, DELETE"}
-        await _own(respond, 405, "only POST is possible without a session", fields=allowed)
+        await _own(respond, 405, "only POST is possible without a session", fields=_ALLOWED)
 
     async def _post(self, request: HttpRequest, respond: HttpResponder) -> None:
         try:
@@ -194,10 +198,14 @@ class HttpApp:
         fields: dict[str, str],
     ) -> None:
         """Pass on requests, and respond with what the server answers."""
+        polling = self._polling_of(session)
+        limit = polling and polling.of_post(asyncio.get_running_loop().time())
         answer = await session.ask(as_line(body), message, requests)
         gone = asyncio.create_task(request.gone())
         try:
             limit_s = self._stream_after_s if session.id else _STATELESS_STREAM_AFTER_S
+            if polling is not None:
+                limit_s = min(limit_s, polling.after_s)
             is_whole = await self._is_whole(request, answer, gone, limit_s)
             if gone.done():
                 return
@@ -206,7 +214,7 @@ class HttpApp:
             else:
                 answer.begin_stream(primes=session.revision in _PRIMED)
                 session.keep(answer.stream)
-                await self._stream(respond, answer.stream, gone, fields)
+                await self._stream(respond, answer.stream, gone, fields, limit)
         finally:
             gone.cancel()
             if answer.open and not session.id:
@@ -242,12 +250,23 @@ class HttpApp:
             except GoneEventsError as fault:
                 await _own(respond, 400, str(fault))
                 return
+            if stream.is_done:
+                # A client that resumed an empty stream would do so again and again.
+                over = "the stream is over, and nothing came after that event"
+                await _own(respond, 405, over, fields=_ALLOWED)
+                return
+        polling = self._polling_of(session)
+        limit = polling and polling.of_get(asyncio.get_running_loop().time())
         await request.body()
         gone = asyncio.create_task(request.gone())
         try:
-            await self._stream(respond, stream, gone, {})
+            await self._stream(respond, stream, gone, {}, limit)
         finally:
             gone.cancel()
+            session.last_used = time.monotonic()
+
+    def _polling_of(self, session: StdioSession) -> Polling | None:
+        return self._polling if session.id and session.revision in _PRIMED else None
 
     async def _stream(
         self,
@@ -255,9 +274,10 @@ class HttpApp:
         stream: ResumableStream,
         gone: "asyncio.Task[None]",
         fields: dict[str, str],
+        limit: ConnectionLimit | None,
     ) -> None:
-        """Send a stream until it is over or the client has gone."""
-        sending = asyncio.create_task(respond.stream(stream.read(), fields))
+        """Send a stream until it is over, its connection has to end, or the client has gone."""
+        sending = asyncio.create_task(respond.stream(stream.read(limit), fields))
         await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)

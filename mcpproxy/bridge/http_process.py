@@ -10,6 +10,7 @@ from typing import Final
 from mcpproxy.bridge.copied_server import CopiedServer
 from mcpproxy.bridge.http_app import HttpApp
 from mcpproxy.bridge.leg import Leg, StderrLines
+from mcpproxy.bridge.resumable_streams import Polling
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.session_recordings import Begin, SessionRecordings
 from mcpproxy.bridge.session_table import HttpSessions
@@ -21,7 +22,9 @@ _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.S
 
 @dataclass(frozen=True)
 class BridgeSettings:
-    """What the server does. ``host`` is the name or address to listen on; ``streams`` as in ``HttpApp``."""
+    """What the server does. ``host`` is the name or address to listen on; ``streams`` and ``polling``
+    as in ``HttpApp``.
+    """
 
     command: Sequence[str]
     host: str
@@ -29,6 +32,7 @@ class BridgeSettings:
     origins: Sequence[str]
     token: str
     streams: bool
+    polling: Polling | None
     limit: int
     idle_s: float
     grace_s: float
@@ -65,7 +69,15 @@ async def _serve(
     sessions = HttpSessions(make_process, stderr.say, settings.limit, settings.idle_s)
     guard = Guard(is_loopback(settings.host), [settings.host], settings.origins)
     origins = {origin.lower().rstrip("/") for origin in settings.origins}
-    app = HttpApp(sessions, settings.endpoint, guard, origins, settings.token, streams=settings.streams)
+    app = HttpApp(
+        sessions,
+        settings.endpoint,
+        guard,
+        origins,
+        settings.token,
+        streams=settings.streams,
+        polling=settings.polling,
+    )
     server = CopiedServer(app, leg)
 
     def stop(number: int) -> None:

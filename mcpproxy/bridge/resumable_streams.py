@@ -6,7 +6,10 @@ sessions are secrets.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
@@ -14,24 +17,77 @@ from mcpproxy.errors import McpProxyError
 KEPT_BYTES: Final = 4 << 20
 """How many bytes of events a stream keeps for a client that comes back."""
 
+_BEHIND_BYTES: Final = 1 << 20
+"""A client that has not taken as many bytes is behind, until it has taken half of them."""
+
+
+_POLL_S: Final = 5.0
+"""How long the connection of a GET is kept if that of a POST is closed at once."""
+
+_AWAITED_S: Final = 10.0
+"""How long, beyond ``retry``, a client may take to come back. Then its stream has no client any more."""
+
 
 class GoneEventsError(McpProxyError):
     """The events after the ``Last-Event-ID`` are not kept any more, or never existed."""
+
+
+@dataclass(frozen=True)
+class ConnectionLimit:
+    """When a connection of a stream ends, in the time of the event loop, and ``retry`` in seconds."""
+
+    ends_at: float
+    retry_s: float
+
+
+@dataclass(frozen=True)
+class Polling:
+    """The bridge closes connections of streams after ``after_s``, and clients come back after ``retry_s``.
+
+    Source: revision 2025-11-25, basic/transports, Sending Messages to the Server, 6, and Listening for
+    Messages from the Server, 4: after an event with an id the server may close the connection without ending
+    the stream, and sends ``retry`` before. Before that revision a server should not close a stream without
+    the response, and from 2026-07-28 on a closed stream is a cancelled request.
+    """
+
+    after_s: float
+    retry_s: float
+
+    def of_post(self, began_at: float) -> ConnectionLimit:
+        """Return the limit of a POST that came at this time."""
+        return ConnectionLimit(began_at + self.after_s, self.retry_s)
+
+    def of_get(self, began_at: float) -> ConnectionLimit:
+        """Return the limit of a GET. One that ended at once would have the client ask without end."""
+        return ConnectionLimit(began_at + (self.after_s or _POLL_S), self.retry_s)
 
 
 class ResumableStream:
     """One stream of a session, read by one connection at a time.
 
     ``has_ids`` says whether its events have ids; without them, an event is kept only until it is sent.
+    ``on_pace`` is called when ``is_behind`` changes, and ``on_drop`` when an event is dropped that no
+    connection has taken, which happens only without a client.
     """
 
-    def __init__(self, number: int, *, has_ids: bool) -> None:
+    def __init__(
+        self,
+        number: int,
+        on_pace: "Callable[[ResumableStream], None]",
+        on_drop: Callable[[], None],
+        *,
+        has_ids: bool,
+    ) -> None:
         self.number: Final = number
         self.has_ids: Final = has_ids
         self.is_over = False
         self.is_connected = False
-        self.dropped = 0
-        """How many events were dropped before any connection could take them."""
+        self.is_behind = False
+        """Whether there is a client, and it does not keep up."""
+        self._on_pace: Final = on_pace
+        self._on_drop: Final = on_drop
+        self._unsent_bytes = 0
+        self._awaited_until = 0.0  # in the time of the event loop
         self._events: Final[deque[bytes]] = deque()
         self._first = 1  # the number of the first event that is kept
         self._next = 1  # the number of the next event to send
@@ -49,6 +105,22 @@ class ResumableStream:
         """Whether there are events that no connection has taken."""
         return self._next < self._first + len(self._events)
 
+    @property
+    def has_client(self) -> bool:
+        """Whether a client is connected, or was told to come back and has time left for it."""
+        return self.is_connected or asyncio.get_running_loop().time() < self._awaited_until
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all events were given to a connection, and no more will come."""
+        return self.is_over and not self.has_unsent
+
+    def await_client(self, seconds: float = _AWAITED_S) -> None:
+        """Count as a stream with a client for this time, although none is connected."""
+        loop = asyncio.get_running_loop()
+        self._awaited_until = loop.time() + seconds
+        loop.call_at(self._awaited_until, self._check_pace)
+
     def put(self, line: bytes) -> None:
         """Add a message."""
         self._add(b"event: message\n%bdata: %b\n\n", line)
@@ -63,20 +135,35 @@ class ResumableStream:
         event = form % (id, line)
         self._events.append(event)
         self._bytes += len(event)
+        self._unsent_bytes += len(event)
         self._drop_old()
+        self._check_pace()
         self._notify()
 
     def _drop_old(self) -> None:
-        """Drop the oldest events beyond the limit; without ids, those that are sent."""
-        while self._events and (
-            (self._bytes > KEPT_BYTES and len(self._events) > 1)
-            or (not self.has_ids and self._first < self._next)
-        ):
-            self._bytes -= len(self._events.popleft())
+        """Drop the oldest events beyond the limit, unless a client has yet to take them.
+
+        Without ids, drop those that are sent.
+        """
+        while self._events:
+            is_sent = self._first < self._next
+            is_beyond = self._bytes > KEPT_BYTES and len(self._events) > 1
+            if not (is_sent and not self.has_ids) and not (is_beyond and (is_sent or not self.has_client)):
+                return
+            size = len(self._events.popleft())
+            self._bytes -= size
             self._first += 1
-            if self._next < self._first:
+            if not is_sent:
+                self._unsent_bytes -= size
                 self._next = self._first
-                self.dropped += 1
+                self._on_drop()
+
+    def _check_pace(self) -> None:
+        most = _BEHIND_BYTES // 2 if self.is_behind else _BEHIND_BYTES
+        is_behind = self._unsent_bytes > most and self.has_client
+        if is_behind != self.is_behind:
+            self.is_behind = is_behind
+            self._on_pace(self)
 
     def end(self) -> None:
         """End the stream: no more events will come."""
@@ -92,32 +179,48 @@ class ResumableStream:
         if not self._first - 1 <= number < self._first + len(self._events):
             raise GoneEventsError(f"the events after {self.number}-{number} are not kept")
         self._next = number + 1
+        self._unsent_bytes = sum(map(len, islice(self._events, self._next - self._first, None)))
 
-    async def read(self) -> AsyncIterator[bytes]:
-        """Yield the events for a new connection, and end the older connection."""
+    async def read(self, limit: ConnectionLimit | None = None) -> AsyncIterator[bytes]:
+        """Yield the events for a new connection, and end the older connection.
+
+        With a ``limit``, the connection ends at that time although the stream is not over, and its first
+        event has ``retry``. Such an event is sent at once, so that the client has an id to come back with:
+        some clients do not remember that of an earlier connection.
+        """
+        loop = asyncio.get_running_loop()
         self._readers += 1
         reader = self._readers
+        if limit is not None and not self.has_unsent and not self.is_over:
+            self.prime()
         self._notify()
         self.is_connected = True
+        self._awaited_until = 0.0
+        self._check_pace()
+        prefix = b"" if limit is None else b"retry: %d\n" % round(limit.retry_s * 1000)
         try:
             while reader == self._readers:
+                if limit is not None and not (prefix or self.is_over) and loop.time() >= limit.ends_at:
+                    self.await_client(limit.retry_s + _AWAITED_S)
+                    return
                 if self.has_unsent:
                     event = self._events[self._next - self._first]
                     self._next += 1
+                    self._unsent_bytes -= len(event)
                     self._drop_old()
-                    yield event
+                    self._check_pace()
+                    yield prefix + event
+                    prefix = b""
                 elif self.is_over:
                     return
                 else:
-                    await self._changed.wait()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout_at(limit and limit.ends_at):
+                            await self._changed.wait()
         finally:
             if reader == self._readers:
                 self.is_connected = False
-
-    async def wait(self) -> None:
-        """Wait until there is an event that was not sent, or the stream is over."""
-        while not (self.has_unsent or self.is_over):
-            await self._changed.wait()
+                self._check_pace()
 
     def _notify(self) -> None:
         """Wake the waiting readers; the next wait needs an event that is not set."""

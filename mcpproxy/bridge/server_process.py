@@ -63,6 +63,7 @@ class ServerProcess:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._is_stdin_open = True
+        self._is_held = False
         self._open_outputs = {process.stdout.fileno(), process.stderr.fileno()}
         self._ended: Final = asyncio.Event()
         self._kill_timer: asyncio.TimerHandle | None = None
@@ -102,11 +103,25 @@ class ServerProcess:
             await self._has_room.wait()
         return True
 
+    def hold(self, *, is_held: bool) -> None:
+        """Read no further from stdout, or go on."""
+        if is_held == self._is_held or self._stdout not in self._open_outputs:
+            return
+        if is_held and self._kill_timer is not None:
+            return  # nothing may keep the server from its end
+        self._is_held = is_held
+        if is_held:
+            self._loop.remove_reader(self._stdout)
+        else:
+            self._loop.add_reader(self._stdout, self._read_stdout)
+            self._finish_if_over()
+
     def stop(self) -> None:
         """End the server: close its stdin, later send SIGTERM, at last SIGKILL."""
         self._close_stdin()
         if self._kill_timer is None and not self._ended.is_set():
             self._kill_timer = self._loop.call_later(self._grace_s, self._signal, signal.SIGTERM)
+            self.hold(is_held=False)
 
     async def wait(self) -> None:
         """Wait until the server has ended and its recording is complete."""
@@ -199,7 +214,7 @@ class ServerProcess:
         if self._process.returncode is None or self._ended.is_set():
             return
         if self._open_outputs:
-            if self._linger is None:
+            if self._linger is None and not self._is_held:
                 self._linger = self._loop.call_later(_LINGER_S, self._give_up_outputs)
             return
         for timer in (self._kill_timer, self._linger):
@@ -216,6 +231,9 @@ class ServerProcess:
         self._on_exit(self._process.returncode)
 
     def _give_up_outputs(self) -> None:
+        self._linger = None
+        if self._is_held:
+            return  # the rest is read when the clients have caught up
         for fd in tuple(self._open_outputs):
             self._close_output(fd)
 

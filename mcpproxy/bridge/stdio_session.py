@@ -32,6 +32,9 @@ from mcpproxy.relay import journal as journals
 _MOST_STREAMS: Final = 32
 """How many streams of POSTs are kept for a client that comes back."""
 
+_MOST_UNREAD: Final = 1024
+"""How many of them may be over, with events that the client has not fetched. Their clients may have gone."""
+
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 
@@ -76,6 +79,7 @@ class PostAnswer:
     def begin_stream(self, *, primes: bool) -> None:
         """Send the messages as events from now on."""
         self.is_streaming = True
+        self.stream.await_client()
         if primes:
             self.stream.prime()
         for line in self.lines:
@@ -112,7 +116,8 @@ class StdioSession:
         self.revision = ""
         self.is_gone = False
         self.last_used = time.monotonic()
-        self.get_stream: Final = ResumableStream(0, has_ids=bool(id))
+        self._behind: Final[set[int]] = set()  # the numbers of streams whose clients do not keep up
+        self.get_stream: Final = self._make_stream(0)
         self._say: Final = say
         self._on_gone: Final = on_gone
         self._answers: Final[dict[Key, PostAnswer]] = {}
@@ -131,7 +136,9 @@ class StdioSession:
         return not self._answers and not self.get_stream.is_connected
 
     def is_free_for(self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool) -> bool:
-        """Whether stateless requests can be told from those that the process works on."""
+        """Whether stateless requests can be told from those that the process works on, and go on at once."""
+        if self._behind:
+            return False
         if any(key in self._answers or key in self._given_up for key in requests):
             return False
         if any(token in self._tokens for token in tokens):
@@ -149,7 +156,7 @@ class StdioSession:
         """Write a message with these requests to the server, and return what will be its answer."""
         self.last_used = time.monotonic()
         self._last_stream += 1
-        stream = ResumableStream(self._last_stream, has_ids=bool(self.id))
+        stream = self._make_stream(self._last_stream)
         answer = PostAnswer(requests, message, stream)
         if isinstance(message, Request) and message.method == "initialize":
             self._initialize = key_of(message)
@@ -164,10 +171,13 @@ class StdioSession:
         if stream.has_ids:
             self._streams[stream.number] = stream
             while len(self._streams) > _MOST_STREAMS:
-                over = next((one for one in self._streams.values() if one.is_over), None)
-                if over is None:
-                    return  # all have open requests
-                del self._streams[over.number]
+                over = [one for one in self._streams.values() if one.is_over]
+                dispensable = next((one for one in over if one.is_done), None)
+                if dispensable is None:
+                    if len(over) <= _MOST_UNREAD:
+                        return  # all have open requests, or answers that the client has yet to fetch
+                    dispensable = over[0]
+                del self._streams[dispensable.number]
 
     def resumed(self, last_event_id: str) -> ResumableStream:
         """Return the stream of an event, ready to go on after that event.
@@ -195,6 +205,20 @@ class StdioSession:
     def stop(self) -> None:
         """End the process."""
         self.process.stop()
+
+    def _make_stream(self, number: int) -> ResumableStream:
+        return ResumableStream(number, self._on_pace, self._on_drop, has_ids=bool(self.id))
+
+    def _on_pace(self, stream: ResumableStream) -> None:
+        """Read on from the server only while all clients keep up, as if a pipe were between them."""
+        if stream.is_behind:
+            self._behind.add(stream.number)
+        else:
+            self._behind.discard(stream.number)
+        self.process.hold(is_held=bool(self._behind))
+
+    def _on_drop(self) -> None:
+        self._say_once("the client does not read one of its streams; old messages of it are dropped")
 
     # What the server sends
 
@@ -224,6 +248,7 @@ class StdioSession:
             return
         answer = next(iter(answers.values()), None)
         if self._initialize in keys and isinstance(message, Response):
+            self._initialize = None  # a later request may have this id, too
             version = message.result.get("protocolVersion") if isinstance(message.result, dict) else None
             self.revision = version if isinstance(version, str) else ""
         for key in keys:
@@ -243,10 +268,7 @@ class StdioSession:
         if answer is not None:
             answer.give(text)
         elif self.id:
-            dropped = self.get_stream.dropped
             self.get_stream.put(text)
-            if self.get_stream.dropped > dropped:
-                self._say_once("the client does not read the stream of the GET; old messages are dropped")
         else:
             self._say_once(
                 "the server sent a message that belongs to no stateless request; it is not passed on"
@@ -268,7 +290,7 @@ class StdioSession:
         answers = {id(answer): answer for answer in self._answers.values()}
         if len(answers) == 1:
             return next(iter(answers.values()))
-        if not self.id or self.get_stream.is_connected or not answers:
+        if not self.id or self.get_stream.has_client or not answers:
             return None
         return list(answers.values())[-1]  # better than a stream that nobody reads
 

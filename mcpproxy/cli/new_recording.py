@@ -16,7 +16,7 @@ from mcpproxy.relay.journal import Journal, now_ns, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import NoReturn
 
     from mcpproxy.intercept.addons.addon_calls import MakeAddons
@@ -176,6 +176,25 @@ class RecordingOptions:
         if self.trace and self.trace_dir:
             refuse(self.where, "--trace and --trace-dir both say where to record", "leave one of them out")
 
+    def take(self, args: object, options: Sequence[tuple[str, str, str]]) -> None:
+        """Set those of ``options`` that were given; ``args`` has each as ``argparse`` reads it.
+
+        An option with a value is a list, as it may be repeated.
+
+        Raises:
+            UsageError: a value cannot be used.
+        """
+        for name, metavar, _ in options:
+            given = getattr(args, name[2:].replace("-", "_"))
+            if metavar.startswith("["):
+                if given is not None:
+                    self.set(name, given)
+            elif metavar:
+                for value in given:
+                    self.set(name, value)
+            elif given:
+                self.set(name, "")
+
     def of_part(self, name: str) -> RecordingOptions:
         """Return the options for one of several recordings: ``name`` is added to the file of ``--trace``."""
         import copy
@@ -210,13 +229,12 @@ class RecordingOptions:
             from mcpproxy.intercept import fault_options
 
             files, specs, enforced = (self.lists[name] for name in ("--faults", "--fault", "--enforce"))
-            breaks = fault_options.breakpoint_specs(
+            breaks = fault_options.breakpoint_rules(
                 self.lists["--break"], self.break_timeout, self.break_then
             )
-            specs = [*breaks, *specs]
             addons = self.lists["--addon"]
             self.fault_rules = fault_options.fault_rules(
-                self.where, files, specs, addons, self.fault_seed, is_enforcing=bool(enforced)
+                self.where, files, specs, addons, self.fault_seed, breaks, is_enforcing=bool(enforced)
             )
             self.make_addons = fault_options.addons_factory(self.where, addons)
             self.rule_options = fault_options.with_faults(self.rule_options)

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mcpproxy.fuzz.material import Material
+from mcpproxy.fuzz.patience import MOST_TIMES, Patience
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import GONE, Symptom, ended, hung, place_of
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # imports the HTTP library, which stdio does not need
 
 _BETWEEN_PIECES_S: Final = 0.005
 """How long to wait between the pieces of a message, so that the server reads them one by one."""
+_READING_S: Final = 10.0
+"""How long a server may take at least to read what it is sent."""
 _KEPT_LINES: Final = 60
 """How many lines of stderr are kept to tell how a process ended."""
 
@@ -82,6 +85,7 @@ class StdioPeer:
         self._ping_method: Final = "server/discover" if material.is_stateless else "ping"
         self._stderr: Final[list[bytes]] = []
         self._pings = 0
+        self._patience: Final = Patience(recording)
         recording.add_listener(self._on_record)
 
     @property
@@ -109,8 +113,7 @@ class StdioPeer:
         self.is_silent = False
         before = len(self._client.unsolicited)
         try:
-            async with asyncio.timeout(max(answer_s, 10)):
-                await self._write(step)
+            await self._patience.wait(self._write(step), max(answer_s, _READING_S))
         except TimeoutError:
             return hung("it does not read its stdin", step, index)
         except GoneError:
@@ -123,8 +126,8 @@ class StdioPeer:
         """Send a ping and wait for the answer."""
         self._pings += 1
         try:
-            await self._client.request(self._ping_method, id=f"ping-{self._pings}", timeout_s=timeout_s)
-        except TimedOutError:
+            await _ping(self._client, self._ping_method, self._pings, timeout_s, self._patience)
+        except (TimeoutError, TimedOutError):
             return hung(f"it does not answer a ping within {timeout_s:g} s", step, index)
         except GoneError:
             return self._ended(step, index)
@@ -185,6 +188,19 @@ class StdioPeer:
             del self._stderr[:-_KEPT_LINES]
 
 
+async def _ping(
+    client: RpcConnection, method: str, number: int, timeout_s: float, patience: Patience
+) -> None:
+    """Send a ping and wait for the answer.
+
+    Raises:
+        TimeoutError: there was none in time.
+        ValidateError: the server is gone, or it answered with something else.
+    """
+    asking = client.request(method, id=f"ping-{number}", timeout_s=MOST_TIMES * timeout_s)
+    await patience.wait(asking, timeout_s)
+
+
 async def _all_of(pending: list[Pending]) -> None:
     for one in pending:
         await one.events.get()
@@ -204,6 +220,7 @@ class HttpPeer:
         self._wires: Final[dict[int, HttpWire]] = {}
         self._clients: Final[dict[int, RpcConnection]] = {}
         self._pings = 0
+        self._patience: Final = Patience(recording)
 
     async def open(self) -> None:
         """Do nothing: connections are made when they are needed."""
@@ -234,8 +251,8 @@ class HttpPeer:
         pending = [client.expect(id, step.method) for id in step.ids]
         self.is_silent = False
         try:
-            async with asyncio.timeout(max(answer_s, 10)):
-                exchange = await wire.post(step.raw, list(headers.items()))
+            posting = wire.post(step.raw, list(headers.items()))
+            exchange = await self._patience.wait(posting, max(answer_s, _READING_S))
         except TimeoutError:
             return hung("it does not read the request", step, index)
         except GoneError as fault:
@@ -262,8 +279,8 @@ class HttpPeer:
         method = "server/discover" if self._material.is_stateless else "ping"
         self._pings += 1
         try:
-            await self.client(step.session).request(method, id=f"ping-{self._pings}", timeout_s=timeout_s)
-        except TimedOutError:
+            await _ping(self.client(step.session), method, self._pings, timeout_s, self._patience)
+        except (TimeoutError, TimedOutError):
             return hung(f"it does not answer a ping within {timeout_s:g} s", step, index)
         except HttpStatusError:
             return None

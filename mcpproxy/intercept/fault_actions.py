@@ -46,9 +46,9 @@ _PARAMETERS: Final[Mapping[str, tuple[Verb, ...]]] = {
 }
 """Parameter -> the verbs that take it."""
 
-_DURATION: Final = pattern(r"(\d+(?:\.\d+)?)(ms|s|m|min)")
+_DURATION: Final = pattern(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)")
 _SIZE: Final = pattern(r"(\d+)([kmg]?)(?:i?b)?", 2)  # case does not matter
-_NS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9}
+_NS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_BYTES: Final = 1 << 30
 _ENDINGS: Final = ("eof", "half-close", "reset")
@@ -316,7 +316,9 @@ _READERS: Final[Mapping[Verb, Callable[[Verb, object], _Found]]] = {
 def _duration(name: str, value: object) -> int:
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise FaultRuleError(f"{name} = {_shown(value)} is not a duration", 'write "500ms", "2s" or "1m"')
+        raise FaultRuleError(
+            f"{name} = {_shown(value)} is not a duration", 'write "500ms", "2s", "1m" or "1h"'
+        )
     return round(float(match[1]) * _NS[match[2]])
 
 

@@ -10,47 +10,21 @@ If the rules fail because of a bug in mcpproxy, every later line passes, and std
 A line that is too long to hold passes in pieces, and no rule acts on it. Nothing else enters its lane before
 it has ended."""
 
-import heapq
-from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol
 
-from mcpproxy.base.slotted import field, slotted
-from mcpproxy.framing.lines import Line, LineFramer
+from mcpproxy.framing.lines import Line
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, Ask, addon_kind, outcome_of
 from mcpproxy.intercept.fault_actions import FOREVER_NS
 from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
+from mcpproxy.intercept.fault_lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Queued, Run
 from mcpproxy.intercept.fault_rules import FaultRules
 from mcpproxy.intercept.held_messages import HeldMessage, Release, released
 from mcpproxy.intercept.message_facts import OpenRequests
 from mcpproxy.protocol.jsonrpc import Message, parse
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Finding, Sender, other
-
-LIMIT_BYTES: Final = 16 << 20
-"""The longest line that is held; and how many bytes may wait in a lane before nothing more is read for it."""
-
-WITHIN_NS: Final = 1_000_000_000
-"""How long ``reorder`` and ``join`` wait for further messages, unless ``within`` says otherwise."""
-
-StepKind: TypeAlias = Literal["pass", "withhold", "give", "end"]
-
-
-@slotted(frozen=True)
-class LaneStep:
-    """What the relay has to do next.
-
-    ``pass``: forward ``data`` as it is. ``withhold``: only record ``data``, which ``sender`` sent. ``give``:
-    write ``data`` to the receiver of what ``sender`` sends. ``end``: do what ``ending`` says: ``eof``,
-    ``half-close``, or the name of a signal for the server. All but ``pass`` have a ``fault``.
-    """
-
-    kind: StepKind
-    sender: Sender
-    data: bytes = b""
-    fault: FaultMark | None = None
-    ending: str = ""
 
 
 class JudgesLines(Protocol):
@@ -70,59 +44,6 @@ class JudgesLines(Protocol):
         ...
 
 
-_Pieces: TypeAlias = tuple[tuple[int, bytes], ...]
-
-_Due: TypeAlias = tuple[int, int, LaneStep, bool, _Pieces]
-"""When, a number that keeps equal times in order, what, whether it keeps the order, and the further pieces of
-the line, each with the time after the one before it."""
-
-_Held: TypeAlias = tuple[FaultMark, bytes, float]
-"""A line that waits for others: its fault, its bytes, and a number by which ``reorder`` sorts."""
-
-
-@slotted()
-class _Lane:
-    framer: LineFramer = field(default_factory=lambda: LineFramer(LIMIT_BYTES))
-    waiting: list[_Due] = field(default_factory=list[_Due])
-    begun: _Due | None = None
-    """The next piece of a line of which the receiver has a part, so that nothing else may be written."""
-    last_due_ns: int = 0
-    """When the last thing is due that keeps the order."""
-    ordered: int = 0
-    """How many of those wait."""
-    blocker: FaultMark | None = None
-    held_bytes: int = 0
-    in_pieces: bool = False
-    """Whether the next line of the framer continues a long line."""
-    in_long_line: bool = False
-    """Whether the receiver has got a part of a long line, so that nothing else may be written."""
-    reordered: dict[str, list[_Held]] = field(default_factory=dict[str, list[_Held]])
-    joined: _Held | None = None
-    asked: "deque[_Queued]" = field(default_factory=lambda: deque[_Queued]())
-    """Lines about which addons are asked, and those behind them, which keep the order."""
-    paused: dict[int, HeldMessage] = field(default_factory=dict[int, HeldMessage])
-    """Number of the fault -> the line."""
-    flush_ns: dict[str, int] = field(default_factory=dict[str, int])
-    """Rule -> when the lines that it holds for ``reorder`` or ``join`` are given, whatever comes."""
-
-    @property
-    def next(self) -> _Due | None:
-        """What is given next; ``None`` if nothing waits."""
-        return self.begun or (self.waiting[0] if self.waiting else None)
-
-
-_Run: TypeAlias = Callable[[int], Iterator[LaneStep]]
-"""Yields what to do with a line at a time."""
-
-
-@slotted()
-class _Queued:
-    """A line about which addons are asked, or one behind it; ``run`` is known when it may go."""
-
-    size: int
-    run: _Run | None = None
-
-
 class FaultLanes:
     """Both lanes of a session. ``say`` writes a line to stderr. Times are of one monotonic clock, in ns.
 
@@ -136,10 +57,9 @@ class FaultLanes:
         """Set if a breakpoint asks for findings."""
         self._decider = FaultDecider(rules)
         self._requests = OpenRequests()
-        self._lanes: Final[dict[Sender, _Lane]] = {CLIENT: _Lane(), SERVER: _Lane()}
+        self._lanes: Final[dict[Sender, Lane]] = {CLIENT: Lane(CLIENT), SERVER: Lane(SERVER)}
         self._say = say
         self._number = 0
-        self._order = 0
         self._said: set[str] = set()
         self._is_broken = False
 
@@ -180,19 +100,19 @@ class FaultLanes:
         yield from self._lines(sender, lane.framer.end(), now_ns)
         lane.in_long_line = False
         for rule in list(lane.flush_ns):
-            self._flush(sender, rule, now_ns)
-        yield from self._due_in(lane, now_ns)
+            lane.flush(rule, now_ns)
+        yield from lane.due(now_ns)
 
     def due(self, now_ns: int) -> Iterator[LaneStep]:
         """Yield what is due by now."""
-        for sender, lane in self._lanes.items():
+        for lane in self._lanes.values():
             for rule, at_ns in list(lane.flush_ns.items()):
                 if at_ns <= now_ns:
-                    self._flush(sender, rule, now_ns)
+                    lane.flush(rule, now_ns)
             for paused in list(lane.paused.values()):
                 if paused.until_ns <= now_ns:
                     yield from self.release(Release(paused.mark.number, paused.then), now_ns)
-            yield from self._due_in(lane, now_ns)
+            yield from lane.due(now_ns)
 
     @property
     def paused(self) -> list[HeldMessage]:
@@ -219,22 +139,7 @@ class FaultLanes:
             answer = LaneStep("give", other(paused.sender), outcome.answer + b"\n", paused.mark)
             self._schedule(answer, now_ns, keeps_order=False)
         for each in self._lanes.values():
-            yield from self._due_in(each, now_ns)
-
-    def _due_in(self, lane: _Lane, now_ns: int) -> Iterator[LaneStep]:
-        while (due := lane.next) is not None and due[0] <= now_ns and not lane.in_long_line:
-            at_ns, order, step, is_ordered, pieces = due
-            if lane.begun is None:
-                heapq.heappop(lane.waiting)
-            lane.begun = None
-            lane.held_bytes -= len(step.data)
-            if pieces:
-                after_ns, data = pieces[0]
-                piece = LaneStep("give", step.sender, data, step.fault)
-                lane.begun = at_ns + after_ns, order, piece, is_ordered, pieces[1:]
-            else:
-                lane.ordered -= is_ordered
-            yield step
+            yield from each.due(now_ns)
 
     def _lines(self, sender: Sender, lines: list[Line], now_ns: int) -> Iterator[LaneStep]:
         lane = self._lanes[sender]
@@ -248,7 +153,7 @@ class FaultLanes:
                     self._say_once(
                         f"a line over {LIMIT_BYTES >> 20} MiB passes, whatever the fault rules say"
                     )
-                run: _Run | None = partial(self._piece, sender, line, continues)
+                run: Run | None = partial(self._piece, sender, line, continues)
             else:
                 run = self._line(sender, raw, line, at_ns)
             if run is not None and not lane.asked:
@@ -256,9 +161,9 @@ class FaultLanes:
             else:
                 lane.held_bytes += len(line)
                 if run is not None:
-                    lane.asked.append(_Queued(len(line), run))
-            yield from self._due_in(lane, now_ns)
-            yield from self._due_in(self._lanes[other(sender)], now_ns)
+                    lane.asked.append(Queued(len(line), run))
+            yield from lane.due(now_ns)
+            yield from self._lanes[other(sender)].due(now_ns)
 
     def _piece(self, sender: Sender, line: bytes, continues: bool, now_ns: int) -> Iterator[LaneStep]:
         """Let a piece of a long line pass."""
@@ -272,7 +177,7 @@ class FaultLanes:
         kind = addon_kind(message)
         if self._ask is None or kind is None:
             return False
-        queued = _Queued(len(line))
+        queued = Queued(len(line))
 
         def go_on(outcome: AddonOutcome) -> None:
             queued.run = partial(self._answered, sender, raw, line, message, outcome)
@@ -310,9 +215,9 @@ class FaultLanes:
                 lane.held_bytes -= lane.asked.popleft().size
                 yield from run(now_ns)
         for lane in self._lanes.values():
-            yield from self._due_in(lane, now_ns)
+            yield from lane.due(now_ns)
 
-    def _line(self, sender: Sender, raw: bytes, line: bytes, at_ns: int) -> _Run | None:
+    def _line(self, sender: Sender, raw: bytes, line: bytes, at_ns: int) -> Run | None:
         """Decide about a line; return what to do with it, ``None`` if addons are asked about it."""
         decision = effect = message = None
         if not self._is_broken:
@@ -349,7 +254,7 @@ class FaultLanes:
         lane, action = self._lanes[sender], decision.rule.action
         mark = self._mark(decision.rule.name, action.verb)
         if lane.joined is not None:
-            self._flush(sender, lane.joined[0].rule, now_ns)
+            lane.flush(lane.joined[0].rule, now_ns)
         yield LaneStep("withhold", sender, line, mark)
         if action.verb == "pause":
             until_ns = now_ns + action.gap_ns
@@ -360,7 +265,8 @@ class FaultLanes:
             lane.held_bytes += len(line)
             return
         if action.verb in ("reorder", "join"):
-            self._hold(sender, decision, mark, line, now_ns)
+            place = decision.draw("place") if action.verb == "reorder" else 0.0
+            lane.hold(mark, line, action, place, now_ns)
             return
         delay_ns = delay_of(decision, len(line))
         earliest_ns = lane.last_due_ns if action.keeps_order and lane.ordered else 0
@@ -386,7 +292,7 @@ class FaultLanes:
         if lane.joined is not None:
             mark, first, _ = lane.joined
             yield LaneStep("withhold", sender, line, FaultMark(mark.rule, mark.action, mark.number))
-            self._release_joined(lane)
+            lane.release_joined()
             self._schedule(LaneStep("give", sender, first + line, mark), max(now_ns, lane.last_due_ns))
         elif (blocker := lane.begun[2].fault if lane.begun else lane.blocker) and (
             lane.ordered or lane.begun
@@ -397,50 +303,8 @@ class FaultLanes:
         else:
             yield LaneStep("pass", sender, line)
 
-    def _hold(
-        self, sender: Sender, decision: FaultDecision, mark: FaultMark, line: bytes, now_ns: int
-    ) -> None:
-        """Hold a line until the others have come that ``reorder`` or ``join`` puts it together with."""
-        lane, rule = self._lanes[sender], decision.rule
-        within_ns = rule.action.gap_ns or WITHIN_NS
-        lane.held_bytes += len(line)
-        lane.flush_ns.setdefault(rule.name, now_ns + within_ns)
-        if rule.action.verb == "join":
-            lane.joined = mark, line, 0.0
-            return
-        held = lane.reordered.setdefault(rule.name, [])
-        held.append((mark, line, decision.draw("place")))
-        if len(held) >= rule.action.count:
-            self._flush(sender, rule.name, now_ns)
-
-    def _flush(self, sender: Sender, rule: str, now_ns: int) -> None:
-        """Give the lines that ``rule`` holds."""
-        lane = self._lanes[sender]
-        due_ns = max(now_ns, lane.last_due_ns) if lane.ordered else now_ns
-        if lane.joined is not None and lane.joined[0].rule == rule:
-            mark, line, _ = self._release_joined(lane)
-            self._schedule(LaneStep("give", sender, line, mark), due_ns)
-        for mark, line, _ in sorted(lane.reordered.pop(rule, []), key=lambda held: held[2]):
-            lane.held_bytes -= len(line)
-            self._schedule(LaneStep("give", sender, line, mark), due_ns)
-        lane.flush_ns.pop(rule, None)
-
-    def _release_joined(self, lane: _Lane) -> _Held:
-        assert lane.joined is not None
-        held, lane.joined = lane.joined, None
-        lane.held_bytes -= len(held[1])
-        lane.flush_ns.pop(held[0].rule, None)
-        return held
-
-    def _schedule(self, step: LaneStep, due_ns: int, keeps_order: bool = True, pieces: _Pieces = ()) -> None:
-        lane = self._lanes[step.sender]
-        self._order += 1
-        heapq.heappush(lane.waiting, (due_ns, self._order, step, keeps_order, pieces))
-        lane.held_bytes += len(step.data) + sum(len(data) for _, data in pieces)
-        lane.ordered += keeps_order
-        due_ns += sum(after_ns for after_ns, _ in pieces)
-        if keeps_order:
-            lane.last_due_ns, lane.blocker = max(due_ns, lane.last_due_ns), step.fault
+    def _schedule(self, step: LaneStep, due_ns: int, keeps_order: bool = True, pieces: Pieces = ()) -> None:
+        self._lanes[step.sender].schedule(step, due_ns, keeps_order=keeps_order, pieces=pieces)
 
     def _mark(self, rule: str, action: str) -> FaultMark:
         self._number += 1
@@ -452,7 +316,7 @@ class FaultLanes:
             self._say(text)
 
 
-def _with_ends(effect: FaultEffect, end: bytes) -> list[_Pieces]:
+def _with_ends(effect: FaultEffect, end: bytes) -> list[Pieces]:
     """Return the lines that a receiver is given, each in its pieces; ``end`` ends the last line."""
     if not effect.given:
         return []

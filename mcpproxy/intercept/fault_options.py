@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcpproxy.errors import UsageError
-from mcpproxy.intercept.fault_rules import FaultRules, read_faults
+from mcpproxy.intercept.fault_actions import FaultRuleError, read_action
+from mcpproxy.intercept.fault_rules import FaultRule, FaultRules, read_faults, rule_of
 from mcpproxy.ruleset.rule_options import RuleOptions
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ def fault_rules(
     specs: Sequence[str],
     addons: Sequence[str],
     seed: int | None,
+    breakpoints: Sequence[FaultRule],
     *,
     is_enforcing: bool,
 ) -> FaultRules:
-    """Return the rules in ``files`` and ``specs``, for the command ``where``.
+    """Return the rules in ``files`` and ``specs``, and ``breakpoints``, for the command ``where``.
 
     Raises:
         FaultRuleError: they cannot be used.
@@ -44,7 +46,7 @@ def fault_rules(
         raise UsageError(where, "there are no faults on Windows", "leave --fault and --faults out")
     if is_enforcing:
         raise UsageError(where, "--enforce and --fault cannot be combined", "leave one of them out")
-    return read_faults(files, specs, "http" if where == "http" else "stdio", seed, addons)
+    return read_faults(files, specs, "http" if where == "http" else "stdio", seed, addons, breakpoints)
 
 
 def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
@@ -112,12 +114,25 @@ def with_faults(rule_options: RuleOptions | None) -> RuleOptions:
     return replace(rule_options or RuleOptions(), has_faults=True).sealed()
 
 
-def breakpoint_specs(filters: Sequence[str], timeout: str, then: str) -> list[str]:
-    """Return the rules of ``--break FILTER``, as for ``--fault``."""
-    return [
-        f"{wanted} => pause, within {timeout}, then {then}, name break {number}"
-        for number, wanted in enumerate(filters, 1)
-    ]
+def breakpoint_rules(filters: Sequence[str], timeout: str, then: str) -> list[FaultRule]:
+    """Return the rules of ``--break FILTER``, with ``--break-timeout`` and ``--break-then``.
+
+    Raises:
+        FaultRuleError: one of the options has a value that cannot be read.
+    """
+    for option, name, value in (("--break-timeout", "within", timeout), ("--break-then", "then", then)):
+        try:
+            read_action({"pause": True, name: value})
+        except FaultRuleError as fault:
+            raise FaultRuleError(fault.fact.removeprefix(f"{name} = "), fault.next_step, option) from None
+    do = {"pause": True, "within": timeout, "then": then}
+    rules: list[FaultRule] = []
+    for number, wanted in enumerate(filters, 1):
+        try:
+            rules.append(rule_of({"name": f"break {number}", "match": wanted, "do": do}, number))
+        except FaultRuleError as fault:
+            raise FaultRuleError(fault.fact, fault.next_step, "--break") from None
+    return rules
 
 
 def fault_relay_factory(

@@ -110,11 +110,12 @@ def read_faults(
     transport: str,
     seed: int | None = None,
     addons: Sequence[str] = (),
+    breakpoints: Iterable[FaultRule] = (),
 ) -> FaultRules:
     """Read the rules of ``--faults FILE`` and ``--fault SPEC``; with ``addons`` there may be none.
 
     ``seed`` is used if no file names one; without it the seed is random. ``transport`` is ``stdio`` or
-    ``http``.
+    ``http``. ``breakpoints`` are rules that are read already; they come before those of ``specs``.
 
     Raises:
         FaultRuleError: a file cannot be read, or a rule cannot be used on this transport.
@@ -132,6 +133,9 @@ def read_faults(
         found, named_seed = _rules_in(path, content, len(rules))
         rules += found
         file_seed = named_seed if named_seed is not None else file_seed
+    for rule in breakpoints:
+        digest.update(f"break {rule.name} {rule.match.text} {rule.action}\n".encode())
+        rules.append(rule)
     for text in specs:
         digest.update(b"spec %d\n" % len(text.encode()) + text.encode())
         rules.append(_rule_of_spec(text, len(rules) + 1))
@@ -204,7 +208,7 @@ def _rules_in(path: str, content: bytes, count: int) -> tuple[list[FaultRule], i
         try:
             if not isinstance(table, dict):
                 raise FaultRuleError("a rule that is not a table", "begin each with [[rule]]")
-            rules.append(_rule(cast("dict[str, object]", table), count + index + 1))
+            rules.append(rule_of(cast("dict[str, object]", table), count + index + 1))
         except FaultRuleError as fault:
             name = cast("dict[str, object]", table).get("name") if isinstance(table, dict) else None
             fact = f"rule {name}: {fault.fact}" if isinstance(name, str) else fault.fact
@@ -235,7 +239,7 @@ def _rule_of_spec(text: str, number: int) -> FaultRule:
             if name in members:
                 raise FaultRuleError(f"{name} twice", "leave one out")
             members[name] = _value(name, value)
-        return _rule({**rule, "do": do}, number)
+        return rule_of({**rule, "do": do}, number)
     except FaultRuleError as fault:
         raise FaultRuleError(fault.fact, fault.next_step, "--fault") from None
 
@@ -274,8 +278,12 @@ def _value(name: str, text: str) -> object:
     return value
 
 
-def _rule(members: Mapping[str, object], number: int) -> FaultRule:
-    """Return the rule that ``members`` describe; the ``number`` names it if it has no name."""
+def rule_of(members: Mapping[str, object], number: int) -> FaultRule:
+    """Return the rule that ``members`` describe; the ``number`` names it if it has no name.
+
+    Raises:
+        FaultRuleError: they describe none. The error names no place.
+    """
     for name in members:
         if name not in _MEMBERS:
             guess = nearest(name, _MEMBERS)

@@ -13,8 +13,6 @@ from mcpproxy.intercept.http_answer_faults import AnswerFaults
 from mcpproxy.intercept.http_answers import AnswerReader
 from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.http.loop import READ
-from mcpproxy.relay.http.tunnel import CHUNK_BYTES
 from mcpproxy.session.frame import SERVER
 
 if TYPE_CHECKING:
@@ -95,26 +93,19 @@ class AnsweringTunnel(EnforcingTunnel):
         self._fault_proxy.held.hold(held, released)
 
     def _on_upstream(self, events: int) -> None:
-        upstream = self._upstream
         if self._upgrade is not None:
             self._answers.is_done = True  # the requests after it pass as well
         if self._answers.is_done:
             self._fault_proxy.stop_judging_answers(self._records.number)
             super()._on_upstream(events)
             return
-        if upstream is None or (events != READ and not self._handle_other_events(upstream, events)):
-            return
-        try:
-            data = upstream.recv(CHUNK_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._on_reset(upstream)
+        data = self._read_upstream(events)
+        if data is None:
             return
         now = time.monotonic_ns()
         if not data:
             self._steps += self._answers.end()
-            self._ended_upstream = upstream
+            self._ended_upstream = self._upstream
         else:
             self._requests.upstream_reads += 1
             self._fault_proxy.judge_answer(data, now, self._records.number)

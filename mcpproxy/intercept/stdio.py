@@ -19,7 +19,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.intercept.fault_lanes import FaultLanes, LaneStep
+from mcpproxy.intercept.fault_lane import LaneStep
+from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.observer.two_views import CUT, KILLED
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, Relay

@@ -350,13 +350,13 @@ class Bridge:
         self._replies.append(Reply(connection, connection.getresponse()))
         return self._replies[-1]
 
-    def begin(self) -> str:
-        """Begin a session, and return its id."""
-        reply = self.ask(INITIALIZE)
+    def begin(self, revision: str = "2025-11-25") -> str:
+        """Begin a session of a revision, and return its id."""
+        reply = self.ask(INITIALIZE.replace(b"2025-11-25", revision.encode()))
         assert reply.status == 200
         session = reply.headers["mcp-session-id"]
-        assert reply.body() == WELCOME
-        assert self.ask(INITIALIZED, session).body() == b""
+        assert WELCOME.replace(b"2025-11-25", revision.encode()) in reply.body()
+        assert self.ask(INITIALIZED, session, MCP_Protocol_Version=revision).body() == b""
         return session
 
 

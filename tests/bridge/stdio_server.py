@@ -2,7 +2,8 @@
 
 It answers ``initialize``. For every other request it does each of ``params.says`` in order: ``exit N``,
 ``pid`` (answers with its process id), ``log`` (answers with all lines that it has read), ``stay`` (ignores
-the end of stdin), or any other text, which it writes as a line.
+the end of stdin), ``flood N`` (writes N log messages of 64 KiB, numbered from 0), or any other text, which it
+writes as a line.
 """
 
 import json
@@ -15,10 +16,13 @@ WELCOME = (
     '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"%s","capabilities":{"tools":{}},'
     '"serverInfo":{"name":"test","version":"1"}}}'
 )
+FLOOD = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%d %s"}}'
 
 
 def write(text: str) -> None:
-    os.write(1, text.encode() + b"\n")
+    data = text.encode() + b"\n"
+    while data:
+        data = data[os.write(1, data) :]
 
 
 def main() -> None:
@@ -42,6 +46,9 @@ def main() -> None:
                 write(f'{{"jsonrpc":"2.0","id":{id},"result":{{"pid":{os.getpid()}}}}}')
             elif say == "log":
                 write(f'{{"jsonrpc":"2.0","id":{id},"result":{{"lines":{json.dumps(lines)}}}}}')
+            elif say.startswith("flood "):
+                for number in range(int(say.split()[1])):
+                    write(FLOOD % (number, "x" * (64 << 10)))
             elif say == "stay":
                 stays = True
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -84,15 +84,14 @@ def test_what_holds_of_a_server_over_http_holds_of_it_behind_a_bridge(
     command = example_server(suite.python)
     with (
         server(command) as origin,
-        Bridge(tmp_path, "--event-streams", command=[*command, "stdio"]) as before,
+        Bridge(tmp_path, "--poll-after", "0", command=[*command, "stdio"]) as before,
     ):
         direct = suite.of_server(f"{origin}/mcp", revision, scenarios)
         through = suite.of_server(before.url, revision, scenarios)
         before.stop()
 
     assert [scenario for scenario in scenarios if not direct.passed(scenario)] == []
-    # In this scenario the server closes the stream in the middle of a call, and on stdio it has none.
-    assert [check for check in direct.lost(through) if check[0] != "server-sse-polling"] == []
+    assert direct.lost(through) == []
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -366,6 +366,8 @@ def test_the_address_of_the_page_is_said_once(server: Server, tmp_path: Path) ->
         (["--enforce", "RPC-005", "--stdio", "--", "cat"], "--enforce is not for --stdio"),
         (["http://host/", "--", "cat"], "a command needs --stdio"),
         (["--stdio"], "--stdio needs a command"),
+        (["--stdio", "--poll-retry", "1", "--", "cat"], "--poll-retry needs --poll-after"),
+        (["--stdio", "--poll-after", "-1", "--", "cat"], "'-1' is not a number of seconds"),
         (["--stdio", "--", "no-such-command-anywhere"], "no-such-command-anywhere: no such command"),
         (["--stdio", "--listen", "0.0.0.0:0", "--", "cat"], "--listen 0.0.0.0 is more than this machine"),
     ],

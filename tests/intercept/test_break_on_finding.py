@@ -10,7 +10,8 @@ import pytest
 
 from mcpproxy.api import check
 from mcpproxy.intercept.control import Command, ask
-from mcpproxy.intercept.fault_lanes import FaultLanes, LaneStep
+from mcpproxy.intercept.fault_lane import LaneStep
+from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.intercept.fault_rules import FaultRuleError, read_faults
 from mcpproxy.intercept.live.live_judge import LiveJudge, LiveLines
 from mcpproxy.observer import Observer

@@ -375,10 +375,13 @@ def test_what_cannot_be_answered(mcpproxy: Mcpproxy, tmp_path: Path, argv: list[
 @pytest.mark.parametrize(
     ("options", "fact"),
     [
-        (["--break", "from:clent"], "--fault: match, column 6"),
-        (["--break", "=> drop"], "--fault"),
-        (["--break", "tool:x", "--break-timeout", "5"], "--fault: within = 5 is not a duration"),
-        (["--break", "tool:x", "--break-then", "stop"], '--fault: then = "stop" is not known'),
+        (["--break", "from:clent"], "--break: match, column 6"),
+        (["--break", "sort:time"], "--break: match"),
+        (
+            ["--break", "tool:x", "--break-timeout", "5"],
+            '--break-timeout: "5" is not a duration; write "500ms"',
+        ),
+        (["--break", "tool:x", "--break-then", "stop"], '--break-then: "stop" is not known; write pass'),
     ],
 )
 def test_a_breakpoint_that_cannot_be_set(mcpproxy: Mcpproxy, options: list[str], fact: str) -> None:

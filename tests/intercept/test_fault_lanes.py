@@ -4,7 +4,8 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.intercept.fault_lanes import LIMIT_BYTES, FaultLanes, LaneStep
+from mcpproxy.intercept.fault_lane import LIMIT_BYTES, LaneStep
+from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.intercept.fault_rules import read_faults
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 

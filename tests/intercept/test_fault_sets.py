@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.intercept import fault_sets
-from mcpproxy.intercept.fault_lanes import FaultLanes, LaneStep
+from mcpproxy.intercept.fault_lane import LaneStep
+from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.intercept.fault_rules import about, read_faults, transports_of
 from mcpproxy.observer import Observer
 from mcpproxy.observer.two_views import CUT, TwoViews

@@ -13,7 +13,8 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.intercept.fault_lanes import FaultLanes, LaneStep
+from mcpproxy.intercept.fault_lane import LaneStep
+from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.intercept.fault_rules import read_faults
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from tests.intercept.test_fault_relay import INITIALIZE, OPENED, PEER, call

@@ -4,6 +4,10 @@
 server under test gets a reverse proxy before it. A client under test is wrapped: the suite starts ``python -m
 tests.peers.conformance through MODE FOLDER CLIENT... URL``, which puts a proxy between the two, reverse or,
 for ``auth/*``, forward: OAuth clients check the name of the server they use.
+
+``python -m tests.peers.conformance bridge`` does the same with ``mcpproxy bridge``: a server under test
+speaks stdio behind it, and a client under test speaks stdio before it. ``auth/*`` is left out: OAuth is not
+the bridge's.
 """
 
 import argparse
@@ -13,17 +17,21 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, Literal, TypeVar, cast
 
+from tests.bridge.ends import Bridge, bridge
 from tests.peers import install
 from tests.peers.fixtures import HERE
 from tests.peers.processes import DEADLINE_S, Proxy, run, server
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
+
+T = TypeVar("T")
 
 Side = Literal["server", "client"]
 
@@ -133,29 +141,37 @@ def through(mode: str, folder: Path, command: list[str]) -> int:
     return code
 
 
-def table(suite: Suite, side: Side, revision: str, peer: str) -> Iterator[str]:
+def table(suite: Suite, side: Side, revision: str, peer: str, *, through_bridge: bool) -> Iterator[str]:
     """Run every scenario both ways; yield the lines of a section with a Markdown table."""
     scenarios = suite.scenarios(side, revision)
-    with tempfile.TemporaryDirectory(prefix="traces-") as traces, ThreadPoolExecutor(2) as pool:
+    if through_bridge and side == "client":
+        scenarios = [scenario for scenario in scenarios if not scenario.startswith("auth/")]
+    with tempfile.TemporaryDirectory(prefix="traces-") as folder:
+        traces = Path(folder)
         if side == "server":
-            env = {"PORT": "0"}
-            command = everything() if peer == "server-everything" else example_server(suite.python)
-            with server(command, env) as origin, Proxy(Path(traces), f"{origin}/mcp") as proxy:
-                urls = f"{origin}/mcp", proxy.address
-                both = [pool.submit(suite.of_server, url, revision, scenarios) for url in urls]
-                direct, proxied = (way.result() for way in both)
-                proxy.stop()
+            command = everything("streamableHttp")
+            on_stdio = everything("stdio")
+            if peer != "server-everything":
+                command = example_server(suite.python)
+                on_stdio = [*command, "stdio"]
+            with server(command, {"PORT": "0"}) as origin:
+                before = _bridge(traces, on_stdio) if through_bridge else _proxy(traces, f"{origin}/mcp")
+                with before as url:
+                    urls = f"{origin}/mcp", url
+                    direct, proxied = _both(lambda url: suite.of_server(url, revision, scenarios), urls)
+        elif through_bridge:
+            bridges = (), tuple(bridge(traces))
+            direct, proxied = _both(lambda one: suite.of_client(None, revision, scenarios, one), bridges)
         else:
-            folders = None, Path(traces)
-            both = [pool.submit(suite.of_client, folder, revision, scenarios) for folder in folders]
-            direct, proxied = (way.result() for way in both)
+            direct, proxied = _both(lambda one: suite.of_client(one, revision, scenarios), (None, traces))
     lost = direct.lost(proxied)
     held = sum(direct.held.values())
+    how = "bridge" if through_bridge else "proxy"
     yield f"### {side}, {revision}: {peer}"
     yield ""
-    yield f"{held} checks pass direct, {held - len(lost)} of them through the proxy."
+    yield f"{held} checks pass direct, {held - len(lost)} of them through the {how}."
     yield ""
-    yield "| scenario | direct | proxied | lost |"
+    yield f"| scenario | direct | {how} | lost |"
     yield "| --- | --- | --- | --- |"
     for scenario in scenarios:
         counts = [f"{way.passed(scenario)} of {way.total(scenario)}" for way in (direct, proxied)]
@@ -164,10 +180,32 @@ def table(suite: Suite, side: Side, revision: str, peer: str) -> Iterator[str]:
     yield ""
 
 
-def everything() -> list[str]:
-    """Return the command of the reference server, which prints its port."""
+def _both(test: Callable[[T], Result], ways: tuple[T, T]) -> tuple[Result, Result]:
+    """Test directly and through something, at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        direct, proxied = pool.map(test, ways)
+    return direct, proxied
+
+
+@contextmanager
+def _proxy(traces: Path, url: str) -> Generator[str]:
+    with Proxy(traces, url) as proxy:
+        yield proxy.address
+        proxy.stop()
+
+
+@contextmanager
+def _bridge(traces: Path, on_stdio: list[str]) -> Generator[str]:
+    """A bridge before the stdio form of a server, which closes streams as its form over HTTP does."""
+    with Bridge(traces, "--poll-after", "0", command=on_stdio) as before:
+        yield before.url
+        before.stop()
+
+
+def everything(mode: str) -> list[str]:
+    """Return the command of the reference server, which prints its port if it has one."""
     script = install.node_modules() / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
-    return ["node", "--import", str(HERE / "say_port.mjs"), str(script), "streamableHttp"]
+    return ["node", "--import", str(HERE / "say_port.mjs"), str(script), mode]
 
 
 def main(argv: list[str]) -> int:
@@ -176,7 +214,8 @@ def main(argv: list[str]) -> int:
         _, mode, folder, *command = argv
         return through(mode, Path(folder), command)
     parser = argparse.ArgumentParser(prog="python -m tests.peers.conformance", description=__doc__)
-    parser.parse_args(argv)
+    parser.add_argument("what", nargs="?", choices=("proxy", "bridge"), default="proxy")
+    through_bridge = parser.parse_args(argv).what == "bridge"
     suite = Suite(install.conformance_suite(), str(install.python_with_sdk(2)))
     runs: list[tuple[Side, str, str]] = [
         ("server", "2025-11-25", "server-everything"),
@@ -184,7 +223,7 @@ def main(argv: list[str]) -> int:
         *(("client", revision, "Python SDK 2.x") for revision in REVISIONS),
     ]
     for side, revision, peer in runs:
-        for line in table(suite, side, revision, peer):
+        for line in table(suite, side, revision, peer, through_bridge=through_bridge):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
     return 0

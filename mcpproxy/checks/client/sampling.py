@@ -44,7 +44,8 @@ def _fractional_limit(ask: Ask, context: MessageContext, history: History) -> It
     limit = member(ask.params, "maxTokens")
     if isinstance(limit, float) and not limit.is_integer():
         problem = f"server asked for at most {shown(limit)} tokens, which is not a whole number"
-        # The type is integer in schema.json, but number in schema.ts.
+        # schema.ts says number. schema.json, in all revisions, says integer, and number only where schema.ts
+        # adds that a fraction is meant (@TJS-type), as for temperature.
         yield Violation("SAMP-001", "R-174", problem, pointer=ask.at + "/params/maxTokens", at_most="warning")
 
 

@@ -10,11 +10,9 @@ import argparse
 import errno
 import socket
 import sys
-from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
-from mcpproxy.base.patterns import pattern
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser, UsageError, endpoint, split_listen, split_url
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.http import proxy
 from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
@@ -41,9 +39,6 @@ On a terminal each call is printed as a line, unless --quiet or --live says othe
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is
 taken, or if the file or folder that they name cannot be written."""
 
-_PLAIN: Final = pattern(r"[\x21-\x7e]*")
-"""Matches text of visible ASCII characters, the only ones that a URL may have."""
-
 
 class HttpOptions:
     """The values of the arguments ``args``. ``host``, ``port`` and ``endpoint`` belong to the proxy itself.
@@ -62,8 +57,8 @@ class HttpOptions:
         self.recording = recording
         self.upstream = upstream
         self.label = paths.safe(recording.label) or paths.safe(host) or "server"
-        self.host, self.port = split_listen(args.listen)
-        self.endpoint = _endpoint(args.endpoint)
+        self.host, self.port = split_listen("http", args.listen)
+        self.endpoint = endpoint("http", args.endpoint)
         self.allow_origins: Sequence[str] = args.allow_origin
         self.allow_hosts: Sequence[str] = args.allow_host
         self.is_insecure: bool = args.insecure
@@ -173,42 +168,17 @@ def parse(argv: list[str]) -> HttpOptions:
     if args.rewrite_origin and args.forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
     if args.admin:
-        _check_admin(*split_listen(args.admin, "--admin"))
+        _check_admin(*split_listen("http", args.admin, "--admin"))
     return HttpOptions(args, recording, _upstream(url) if url else None)
 
 
 def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("http")
-    for name, metavar, _ in OPTIONS:
-        given = getattr(args, name[2:].replace("-", "_"))
-        if metavar.startswith("["):
-            if given is not None:
-                recording.set(name, given)
-        elif metavar:  # an option with a value: a list, as it may be repeated
-            for value in given:
-                recording.set(name, value)
-        elif given:
-            recording.set(name, "")
+    recording.take(args, OPTIONS)
     recording.resolve_rules()
     recording.resolve_faults()
     recording.check_companions()
     return recording
-
-
-def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
-    """Return the host, without brackets, and the port of ``HOST:PORT``.
-
-    Raises:
-        UsageError: ``text`` does not have that form.
-    """
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not (colon and host and port.isdecimal() and port.isascii() and int(port) < 65536):
-        _refuse(f"{option} {text} is not HOST:PORT", "for example 127.0.0.1:8765 or [::1]:8765")
-    return host, int(port)
 
 
 def _check_admin(host: str, port: int) -> None:
@@ -287,28 +257,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _upstream(url: str) -> Upstream:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        _refuse(f"{url} is not a URL ({error})", "for example http://127.0.0.1:3001/mcp")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        _refuse(f"{url} is not an http:// or https:// URL", f"perhaps http://{url.lstrip('/')}")
-    if parts.username is not None or parts.fragment:
-        _refuse("the URL holds a user or a fragment", "leave it out: clients send their own credentials")
-    if not _PLAIN.fullmatch(parts.path + parts.query + parts.netloc):
-        _refuse(f"{url} holds characters that are not allowed in a URL", "write them as %XX")
+    credentials = ": clients send their own credentials"
+    parts = split_url("http", url, "http://127.0.0.1:3001/mcp", credentials)
+    assert parts.hostname is not None
     is_tls = parts.scheme == "https"
     path = parts.path or "/"
     if path == "/" and not parts.query:
         path = ""  # the same path as that of the proxy's endpoint
-    return Upstream(parts.hostname, port or (443 if is_tls else 80), is_tls, path, parts.query)
-
-
-def _endpoint(path: str) -> str:
-    if not path.startswith("/") or "?" in path or "#" in path or not _PLAIN.fullmatch(path):
-        _refuse(f"--endpoint {path} is not a path", "for example /mcp")
-    return path
+    return Upstream(parts.hostname, parts.port or (443 if is_tls else 80), is_tls, path, parts.query)
 
 
 def _tls(options: HttpOptions) -> tuple[TlsClient | None, TlsServer | None]:
@@ -378,7 +334,7 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
         )
     elif "*" in options.allow_origins:
         warnings.append("warning: --allow-origin *: any page in a browser here may use the server through us")
-    if options.admin and not is_loopback(admin := split_listen(options.admin, "--admin")[0]):
+    if options.admin and not is_loopback(admin := split_listen("http", options.admin, "--admin")[0]):
         warnings.append(
             f"warning: --admin {admin}: whoever reaches it reads the metrics; Host is not checked there"
         )

@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import Final
 
 from mcpproxy.cli import find_traces, http_sessions
-from mcpproxy.cli.arguments import Parser, UsageError, nearest, split_command
+from mcpproxy.cli.arguments import Parser, UsageError, nearest, split_command, split_listen
 from mcpproxy.cli.calls.part_of_recording import load_calls
-from mcpproxy.cli.commands.http import split_listen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.recording import LoadedTrace
@@ -126,7 +125,7 @@ def ended(engines: Sequence[ReplayEngine], passed: int) -> int:
 def _over_http(
     where: str, source: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]
 ) -> int:
-    host, port = split_listen(where, "--http")
+    host, port = split_listen("replay server", where, "--http")
     from mcpproxy.replay.server.http_server import (
         HttpReplayServer,  # a web server, which stdio does not need
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from mcpproxy.intercept.fault_lanes import LaneStep
+from mcpproxy.intercept.fault_lane import LaneStep
 from mcpproxy.observer.two_views import CUT, KILLED, TwoViews
 from mcpproxy.protocol.jsonrpc import Message
 from mcpproxy.ruleset.rule_options import RuleOptions

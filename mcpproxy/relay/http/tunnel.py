@@ -166,19 +166,14 @@ class Tunnel(Pair):
     # From upstream.
 
     def _on_upstream(self, events: int) -> None:
-        upstream, client = self._upstream, self._client
-        if upstream is None or (events != READ and not self._handle_other_events(upstream, events)):
-            return
-        try:
-            data = upstream.recv(CHUNK_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._on_reset(upstream)
+        client = self._client
+        data = self._read_upstream(events)
+        if data is None:
             return
         now = journals.now_ns()
         if not data:
-            self._on_upstream_end(upstream, now)
+            assert self._upstream is not None
+            self._on_upstream_end(self._upstream, now)
             return
         self._requests.upstream_reads += 1
         self._proxy.keep_until_journaled(journals.SERVER, now, data, self._records.number)
@@ -197,6 +192,19 @@ class Tunnel(Pair):
         if taken < len(data):
             client.rest = memoryview(data)[taken:]
             self._watch()
+
+    def _read_upstream(self, events: int) -> bytes | None:
+        """Return what upstream has sent, which is empty at its end; `None` if there is nothing to forward."""
+        upstream = self._upstream
+        if upstream is None or (events != READ and not self._handle_other_events(upstream, events)):
+            return None
+        try:
+            return upstream.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError:
+            self._on_reset(upstream)
+            return None
 
     def _forward_read(self, data: bytes, now: int) -> None:
         """Forward bytes of upstream that the rewriter or the `UpgradeResponse` has to read."""

@@ -151,6 +151,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
         f"listening on http://{address}{options.endpoint} -> {options.command[0]}, one process a session"
     )
     from mcpproxy.bridge import http_process  # after the recorder was forked, which does not need it
+    from mcpproxy.bridge.resumable_streams import Polling
 
     settings = http_process.BridgeSettings(
         command=options.command,
@@ -160,6 +161,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
         token=options.token,
         limit=options.limit,
         streams=options.streams,
+        polling=None if options.poll_after_s is None else Polling(options.poll_after_s, options.poll_retry_s),
         idle_s=options.idle_s,
         grace_s=options.grace_s,
     )

@@ -9,8 +9,18 @@ from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
-from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, split_command
-from mcpproxy.cli.commands.http import split_listen
+from mcpproxy.cli.arguments import (
+    Parser,
+    UsageError,
+    endpoint,
+    header,
+    positive,
+    seconds,
+    seconds_or_none,
+    split_command,
+    split_listen,
+    split_url,
+)
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.exit_status import GRACE_S
 from mcpproxy.relay.http.guard import is_loopback
@@ -40,6 +50,9 @@ _HELP: Final = {
 }
 """The help of options that mean something else here than in ``run`` and ``http``."""
 
+_POLL_RETRY_S: Final = 0.1
+"""Messages that come in the meantime are that much later."""
+
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -48,8 +61,6 @@ _OWN_FIELDS: Final = (
     "last-event-id",
 )  # fmt: skip
 """Header fields that the bridge sends itself."""
-
-_PLAIN: Final = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,9 @@ class BridgeOptions:
     origins: Sequence[str]
     token: str
     streams: bool
+    poll_after_s: float | None
+    """After how long the connection of an event stream is closed; ``None`` for never."""
+    poll_retry_s: float
     limit: int
     idle_s: float
     grace_s: float
@@ -96,14 +110,14 @@ def parse(argv: list[str]) -> BridgeOptions:
         _refuse("a command needs --stdio", "mcpproxy bridge --stdio -- COMMAND [ARG...]")
     if not args.stdio and not args.url:
         _refuse("one of URL and --stdio is needed", "mcpproxy bridge https://example.com/mcp")
+    if args.poll_retry is not None and args.poll_after is None:
+        _refuse("--poll-retry needs --poll-after", "say after how long a connection is closed")
     if args.url:
-        _check_url(args.url)
-    host, port = split_listen(args.listen)
+        split_url("bridge", args.url, "https://example.com/mcp", "; give credentials with --header")
+    host, port = split_listen("bridge", args.listen)
     if not is_loopback(host) and not args.token:
         why = f"--listen {host} is more than this machine, and whoever reaches it could start the server"
         _refuse(why, "give --token '${NAME}', which clients then have to send")
-    if not args.endpoint.startswith("/") or "?" in args.endpoint or not _PLAIN.fullmatch(args.endpoint):
-        _refuse(f"--endpoint {args.endpoint} is not a path", "for example /mcp")
     recording = _recording(args)
     url: str = args.url
     default = urlsplit(url).hostname or "" if url else paths.label_for(command)
@@ -116,10 +130,12 @@ def parse(argv: list[str]) -> BridgeOptions:
         is_insecure=args.insecure,
         host=host,
         port=port,
-        endpoint=args.endpoint,
+        endpoint=endpoint("bridge", args.endpoint),
         origins=args.allow_origin,
         token=_with_variables("--token", args.token),
         streams=args.event_streams,
+        poll_after_s=args.poll_after,
+        poll_retry_s=args.poll_retry or _POLL_RETRY_S,
         limit=args.max_sessions,
         idle_s=args.session_timeout,
         grace_s=args.grace,
@@ -180,6 +196,19 @@ def _parser() -> argparse.ArgumentParser:
         "otherwise only those whose answer takes a second or comes after other messages",
     )
     add(
+        "--poll-after",
+        metavar="SECONDS",
+        type=seconds_or_none,
+        help="close the connection of an event stream after this time, and have the client come back for the "
+        "rest (from 2025-11-25 on), for proxies with a time limit; 0 closes each response at once",
+    )
+    add(
+        "--poll-retry",
+        metavar="SECONDS",
+        type=seconds,
+        help=f"how long such a client waits before it comes back; default: {_POLL_RETRY_S:g}",
+    )
+    add(
         "--max-sessions",
         metavar="N",
         type=positive,
@@ -205,36 +234,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _recording(args: argparse.Namespace) -> RecordingOptions:
     recording = RecordingOptions("bridge")
-    for name, metavar, _ in _OPTIONS:
-        given = getattr(args, name[2:].replace("-", "_"))
-        if metavar.startswith("["):
-            if given is not None:
-                recording.set(name, given)
-        elif metavar:
-            for value in given:
-                recording.set(name, value)
-        elif given:
-            recording.set(name, "")
+    recording.take(args, _OPTIONS)
     if args.stdio and recording.lists["--enforce"]:
         _refuse("--enforce is not for --stdio", "put mcpproxy http --enforce RULE,... URL before the bridge")
     recording.resolve_rules()
     if not args.inside:  # the page and the spans are the outer process's
         recording.check_companions()
     return recording
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 # raises if the port is not a number
-    except ValueError as error:
-        _refuse(f"{url} is not a URL ({error})", "for example https://example.com/mcp")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        _refuse(f"{url} is not an http:// or https:// URL", f"perhaps https://{url.lstrip('/')}")
-    if parts.username is not None or parts.fragment:
-        _refuse("the URL holds a user or a fragment", "leave it out; give credentials with --header")
-    if not _PLAIN.fullmatch(url):
-        _refuse("the URL holds characters that are not allowed in a URL", "write them as %XX")
 
 
 def _expanded(name: str, value: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser, UsageError, split_listen
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
@@ -128,13 +128,8 @@ def _options(argv: list[str]) -> argparse.Namespace:
         raise UsageError("wrap", fact, "name a server, or say --all; mcpproxy hosts lists them")
     if options.listen and (not options.http or len(options.server) != 1):
         raise UsageError("wrap", "--listen is for one server", "use it with --http and the name of a server")
-    if options.listen:
-        from mcpproxy.cli.commands.http import split_listen  # imports the proxy, which only this needs
-
-        if split_listen(options.listen)[1] == 0:
-            raise UsageError(
-                "wrap", "--listen needs a port that stays", f"for example 127.0.0.1:{FIRST_PORT}"
-            )
+    if options.listen and split_listen("wrap", options.listen)[1] == 0:
+        raise UsageError("wrap", "--listen needs a port that stays", f"for example 127.0.0.1:{FIRST_PORT}")
     return options
 
 
