@@ -185,6 +185,7 @@ class RecordingPipeline:
 
     def _rotate(self, rotation: Rotation) -> None:
         """Continue in a new file if the current one is long enough."""
+        self._sink.settle()
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
@@ -377,6 +378,7 @@ class RecordingPipeline:
 
     def _flush(self) -> bool:
         """Write pending records to the disk. Return false, and say so on stderr, if that fails."""
+        self._sink.settle()
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
         if not is_written and not was_stuck:
