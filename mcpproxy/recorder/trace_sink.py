@@ -158,14 +158,14 @@ class TraceSink:
         records = [_http_record(event, names.track(event)) for event in waiting]
         state.at_ns = waiting[-1].observed_at_ns
         for event, record in zip(waiting, records, strict=True):
-            if type(record) is bytes:
-                self._writer.write(record)
-            else:
+            if isinstance(record, tuple):
                 self._writer.write_large(record)
-            if type(event) is Frame:
-                tally[event.sender] += 1
-            elif type(event) is Encoded:
+            else:
+                self._writer.write(record)
+            if isinstance(event, Encoded):
                 continue
+            if isinstance(event, Frame):
+                tally[event.sender] += 1
             if findings := judge.observe(event):
                 self._record_findings(findings)
             if self._watcher is not None:
