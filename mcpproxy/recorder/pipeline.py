@@ -29,14 +29,7 @@ from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
 from mcpproxy.recorder.trace_state import SENDERS, TraceState, lost_in, restore
 from mcpproxy.relay import journal
-from mcpproxy.session.frame import (
-    Close,
-    Eof,
-    Frame,
-    Gap,
-    Note,
-    Signal,
-)
+from mcpproxy.session.frame import Close, Eof, Frame, Gap, Note, Signal
 from mcpproxy.trace import chain
 from mcpproxy.trace.encode import encode_continued, encode_header
 from mcpproxy.trace.members import NotARecordError

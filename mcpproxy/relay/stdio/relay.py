@@ -259,28 +259,21 @@ class Relay(ServerLife):
         if sink.rest is not None:  # another source has filled the sink in this round
             return
         try:
-            if self.crash_buffer is not None and self.reads_in_place:
-                data = self.crash_buffer.read(source.fd)
-            else:
-                data = os.read(source.fd, CHUNK_BYTES)
+            buffer = self.crash_buffer if self.reads_in_place else None
+            data = os.read(source.fd, CHUNK_BYTES) if buffer is None else buffer.read(source.fd)
         except BlockingIOError:
             return
         except OSError:  # the socket was reset, or the terminal hung up
             data = b""
         now_ns = time.monotonic_ns()
         if len(data) >= _PIPE_BYTES and self.narrow_pipes:
-            self._widen_pipes()
+            for fd in self.narrow_pipes:
+                widen(fd, CHUNK_BYTES)
+            self.narrow_pipes = ()
         if not data:
             self._on_end(source, now_ns)
         elif not self._deliver(sink, source.kind, now_ns, data):
             self._pause(sink)
-
-    def _widen_pipes(self) -> None:
-        """Let the server's pipes hold a whole chunk each, for a session with large messages."""
-        pipes, self.narrow_pipes = self.narrow_pipes, ()
-        for fd in pipes:
-            if any(fd in (source.fd, source.sink.fd) for source in self.sources):  # it is open
-                widen(fd, CHUNK_BYTES)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         """Write the part that fits, journal it and keep the rest in ``sink``. Return false if a rest is left.
