@@ -215,16 +215,15 @@ def test_a_segment_stays_while_keeping_its_line_would_cost_more(
     writer.close()
 
 
-@pytest.mark.parametrize("make", [Accuser, Fragile])
 def test_http_is_recorded_alike_however_many_events_are_settled_together(
-    make: type[Accuser], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces: list[bytes] = []
     for most in (1, 3, 1000):
         monkeypatch.setattr(trace_sink, "_MOST_WAITING", most)
         trace = tmp_path / f"{most}.jsonl"
         JournalFolder(trace, CONVERSATION)
-        record(trace, make)
+        record(trace)
         traces.append(trace.read_bytes())
-    assert traces[0].count(b"TEST-001") == (9 if make is Accuser else 1)
+    assert b'{"type":"finding","rule":"TEST-001"' in traces[0]
     assert traces[0] == traces[1] == traces[2]
