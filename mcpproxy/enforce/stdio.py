@@ -135,6 +135,8 @@ class EnforcingRelay(Relay):
     ``make_enforcer`` is called after the server's process was started.
     """
 
+    reads_in_place = False
+
     def __init__(
         self,
         journal: Journal | None,

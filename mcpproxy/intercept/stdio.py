@@ -49,6 +49,8 @@ _GIVEN: Final[dict[Sender, int]] = {CLIENT: journals.CLIENT_GIVEN, SERVER: journ
 class FaultRelay(Relay):
     """A relay that does to the messages of both peers what ``rules`` say."""
 
+    reads_in_place = False
+
     def __init__(
         self,
         journal: Journal | None,

@@ -6,7 +6,7 @@ rule is left out.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Event, Finding, Frame, Repeated
@@ -21,15 +21,6 @@ class Observing(Protocol):
     def observe(self, event: Event) -> list[Finding]: ...
 
 
-class CountingObserver(Protocol):
-    """An observer that lists the first findings of a cause and only counts the others."""
-
-    @property
-    def more(self) -> tuple[Repeated, ...]:
-        """How many findings were only counted, by cause."""
-        ...
-
-
 class SafeJudge:
     """Judges with the observer that ``make_observer`` makes. Never raises, even if ``make_observer`` does."""
 
@@ -42,28 +33,27 @@ class SafeJudge:
         self.is_our_fault = True
         """Whether a bug in mcpproxy stopped the judging. Meaningless while ``stopped`` is ``None``."""
         self._observer: Observing | None = None
-        self._counting_observer: CountingObserver | None = None
+        self._first_observer: Observing | None = None
+        """The observer, also after judging has stopped."""
         try:
-            self._observer = make_observer()
+            self._observer = self._first_observer = make_observer()
         except Exception as fault:
             self._stop(fault)
         else:
             self.left_out = getattr(self._observer, "left_out", ())
-            self._counting_observer = (
-                cast("CountingObserver", self._observer) if hasattr(self._observer, "more") else None
-            )
 
     @property
     def error(self) -> str | None:
         """What went wrong with the judging, for the trace; ``None`` if nothing did."""
         # A sentence that says from which frame on the observer forgot a session that was too large.
-        forgot: str = getattr(self._counting_observer, "forgot", "")
+        forgot: str = getattr(self._first_observer, "forgot", "")
         return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 
     @property
     def more(self) -> tuple[Repeated, ...]:
         """The findings that were only counted, up to the point where judging stopped."""
-        return self._counting_observer.more if self._counting_observer is not None else ()
+        more: tuple[Repeated, ...] = getattr(self._first_observer, "more", ())  # some observers count none
+        return more
 
     def observe(self, event: Event) -> list[Finding]:
         """Return the findings of ``event``; none once judging has stopped."""

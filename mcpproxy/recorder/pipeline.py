@@ -29,14 +29,7 @@ from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
 from mcpproxy.recorder.trace_state import SENDERS, TraceState, lost_in, restore
 from mcpproxy.relay import journal
-from mcpproxy.session.frame import (
-    Close,
-    Eof,
-    Frame,
-    Gap,
-    Note,
-    Signal,
-)
+from mcpproxy.session.frame import Close, Eof, Frame, Gap, Note, Signal
 from mcpproxy.trace import chain
 from mcpproxy.trace.encode import encode_continued, encode_header
 from mcpproxy.trace.members import NotARecordError
@@ -185,6 +178,7 @@ class RecordingPipeline:
 
     def _rotate(self, rotation: Rotation) -> None:
         """Continue in a new file if the current one is long enough."""
+        self._sink.settle()
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
@@ -377,6 +371,7 @@ class RecordingPipeline:
 
     def _flush(self) -> bool:
         """Write pending records to the disk. Return false, and say so on stderr, if that fails."""
+        self._sink.settle()
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
         if not is_written and not was_stuck:

@@ -57,7 +57,7 @@ class CrashBuffer:
         OSError: the file cannot be made, or the disk has no room for it.
     """
 
-    __slots__ = ("_journal", "_memory")
+    __slots__ = ("_chunk", "_journal", "_memory", "_room")
 
     def __init__(self, journal: Journal, chunk_bytes: int) -> None:
         self._journal = journal
@@ -71,13 +71,28 @@ class CrashBuffer:
             self._memory = mmap.mmap(fd, size)
         finally:
             os.close(fd)
+        self._room = memoryview(self._memory)[_BYTES_AT:]
+        self._chunk = self._room[:0]  # what ``read`` returned last
         journal.on_loss = self._store_losses
+
+    def read(self, fd: int) -> memoryview:
+        """Read a chunk from ``fd`` to the place where ``store`` keeps it. The next call overwrites it.
+
+        Until ``store`` is called for the chunk, the fields are those of the chunk before, which is journaled
+        or cleared by now, so a kill in between leaves no record.
+
+        Raises:
+            OSError: as from ``os.read``.
+        """
+        self._chunk = self._room[: os.readv(fd, (self._room,))]
+        return self._chunk
 
     def store(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
         """Keep ``chunk`` until it is journaled. No other record may be journaled before it."""
         memory = self._memory
         size = len(chunk)
-        memory[_BYTES_AT : _BYTES_AT + size] = chunk
+        if chunk is not self._chunk:  # what ``read`` returned is there already
+            memory[_BYTES_AT : _BYTES_AT + size] = chunk
         # The fields are stored in order, so the position comes last.
         _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, connection, at_ns, self._journal.position)
 

@@ -170,7 +170,7 @@ class Journal:
             _ignore_notice  # called once when loss begins, once when it ends
         )
         self.on_loss: Callable[[int, int, int], None] = (
-            _ignore_loss  # called with the lost bytes of each stream
+            ignore_loss  # called with the lost bytes of each stream
         )
         self._number = self._oldest = 1  # of the current segment, and of the oldest one that may exist
         self._size = 0  # bytes in the current segment
@@ -349,5 +349,5 @@ def _ignore_notice(text: str) -> None:
     del text
 
 
-def _ignore_loss(client: int, server: int, stderr: int) -> None:
+def ignore_loss(client: int, server: int, stderr: int) -> None:
     del client, server, stderr

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.recorder import pipeline
+from mcpproxy.recorder import pipeline, trace_sink
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Header
 from mcpproxy.trace.writer import BATCH_BYTES
+from tests.recorder.http_journals import CONVERSATION
 from tests.recorder.journals import (
     EXIT,
     SESSION,
@@ -212,3 +213,17 @@ def test_a_segment_stays_while_keeping_its_line_would_cost_more(
     session.drain()
     assert folder.names() == ["00000004", "checkpoint"]
     writer.close()
+
+
+def test_http_is_recorded_alike_however_many_events_are_settled_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces: list[bytes] = []
+    for most in (1, 3, 1000):
+        monkeypatch.setattr(trace_sink, "_MOST_WAITING", most)
+        trace = tmp_path / f"{most}.jsonl"
+        JournalFolder(trace, CONVERSATION)
+        record(trace)
+        traces.append(trace.read_bytes())
+    assert b'{"type":"finding","rule":"TEST-001"' in traces[0]
+    assert traces[0] == traces[1] == traces[2]

@@ -157,3 +157,36 @@ def test_a_kill_does_not_take_the_count_of_what_a_full_disk_lost(
     assert chunk == (journal.CLIENT, b"next", 5, 0)
     written.append(journal.CLIENT, 3_000_000_000, b"next")  # there is room again
     assert [kind for kind, *_ in left_by(written)] == [journal.GAP, journal.CLIENT]
+
+
+def test_a_chunk_that_was_read_to_its_place_is_kept_from_store_on(written: Journal) -> None:
+    source, end = os.pipe()
+    holding = CrashBuffer(written, 64)
+    for number, sent in enumerate((b"a longer question", b"answer"), start=1):
+        os.write(end, sent)
+        chunk = holding.read(source)
+        assert chunk == sent
+        assert len(left_by(written)) == number - 1  # the chunks before, which are journaled
+        holding.store(journal.CLIENT, number, chunk)
+        assert left_by(written)[-1] == (journal.CLIENT, sent, number, 0)
+        written.append(journal.CLIENT, number, chunk)
+    os.close(end)
+    assert not holding.read(source)
+    os.close(source)
+    assert left_by(written) == [
+        (journal.CLIENT, b"a longer question", 1, 0),
+        (journal.CLIENT, b"answer", 2, 0),
+    ]
+
+
+def test_a_rest_is_stored_after_another_chunk_was_read_over_it(written: Journal) -> None:
+    source, end = os.pipe()
+    holding = CrashBuffer(written, 64)
+    os.write(end, b"first half, second half")
+    rest = memoryview(bytes(holding.read(source)[12:]))
+    os.write(end, b"an answer that is longer than the rest")
+    holding.store(journal.SERVER, 3, holding.read(source))
+    holding.store(journal.CLIENT, 2, rest)
+    os.close(end)
+    os.close(source)
+    assert left_by(written) == [(journal.CLIENT, b"second half", 2, 0)]

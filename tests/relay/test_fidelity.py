@@ -1,11 +1,13 @@
 """Bytes in equal bytes out, in both directions, and the journal holds the same bytes."""
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.relay import journal
+from mcpproxy.relay.stdio.relay import CHUNK_BYTES
 from tests.relay.hosts import RELAYS, Host, behind, peer, read_journal, stream
 
 STREAMS: dict[str, bytes] = {
@@ -115,3 +117,27 @@ def test_the_hosts_descriptors_stay_blocking(over: str, kind: str) -> None:
     with Host(["sh", "-c", f"{wrapped} && {peer()[0]} -S -c '{script}'"], over) as host:
         host.end_input()
         assert host.rest() == b"True True True\n"
+
+
+PIPE_SIZE = """
+import fcntl, sys
+for line in sys.stdin:
+    print("%08d" % fcntl.fcntl(0, fcntl.F_GETPIPE_SZ), flush=True)
+"""
+"""A server that answers each line with the size of the pipe that is its stdin."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux makes pipes longer")
+def test_the_servers_pipes_are_made_longer_once_a_message_fills_them(tmp_path: Path) -> None:
+    command = behind("stdio", [sys.executable, "-c", PIPE_SIZE], str(tmp_path / "t.jsonl"))
+    sizes: list[int] = []
+    with Host(command, "sockets") as host:
+        for length in (10, 1 << 20, 10):
+            writer = host.write_aside(b"x" * length + b"\n", then_end=False)
+            sizes.append(int(host.read(9)))
+            writer.join()
+        host.end_input()
+        assert host.wait() == 0
+    before, *after = sizes
+    assert before < CHUNK_BYTES
+    assert after == [CHUNK_BYTES, CHUNK_BYTES]

@@ -101,7 +101,7 @@ class HttpAssembly:
             self._salt, keep=self._keep, learned=self._learned, secret_fields=self._secret_fields
         )
         self._heads = HeadReader(self._mask, self._endpoint, is_forward=self._is_forward)
-        self._contents = Contents(self._mask, self._budget, self._held)
+        self._contents = Contents(self._mask, self._budget, self._held, self._next_seq)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 for side, _ in exchange.sides:
@@ -118,20 +118,6 @@ class HttpAssembly:
                 for side in (exchange.client, exchange.server):
                     total += side.kept_bytes + (side.body.held_bytes if side.body else 0)
         return total
-
-    @property
-    def open_exchanges(self) -> int:
-        """How many exchanges have not ended yet."""
-        return sum(len(connection.exchanges) for connection in self._connections.values())
-
-    @property
-    def open_streams(self) -> int:
-        """How many open exchanges have an event stream as their response."""
-        return sum(
-            isinstance(exchange.server.body, EventBody)
-            for connection in self._connections.values()
-            for exchange in connection.exchanges.values()
-        )
 
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Return the events of one journal record, as an iterator that makes them when they are needed.
@@ -220,10 +206,7 @@ class HttpAssembly:
             if isinstance(holder, Connection):
                 yield from self._stop_following(holder, at_ns)
                 continue
-            for event in self._contents.spill(holder, at_ns):
-                if type(event) is Frame:
-                    event.seq = self.seq = self.seq + 1
-                yield event
+            yield from self._contents.spill(holder, at_ns)
 
     def _stop_following(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
         """Parse a connection no further: its exchanges are cut, and its later bytes are only counted."""
@@ -341,7 +324,6 @@ class HttpAssembly:
                     owner = ContentOwner(connection, exchange, side, of)
                     for event in self._contents.end(owner, at_ns, is_whole=False):
                         if type(event) is Frame:
-                            event.seq = self.seq = self.seq + 1
                             event.continues = True  # more was to follow, so it is not judged
                         yield event
 
@@ -355,10 +337,7 @@ class HttpAssembly:
                 exchange = connection.exchanges[piece.exchange]
                 side = exchange.client if piece.of == CLIENT else exchange.server
                 owner = ContentOwner(connection, exchange, side, piece.of)
-                for event in self._contents.feed(owner, piece.data, piece.at_ns):
-                    if type(event) is Frame:
-                        event.seq = self.seq = self.seq + 1
-                    yield event
+                yield from self._contents.feed(owner, piece.data, piece.at_ns)
             elif type(piece) is BodyEnd:
                 yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, "")
             elif type(piece) is RequestStart:
@@ -436,10 +415,7 @@ class HttpAssembly:
         side = exchange.client if of == CLIENT else exchange.server
         if side.body is not None:
             owner = ContentOwner(connection, exchange, side, of)
-            for event in self._contents.end(owner, at_ns, is_whole=not cut_by):
-                if type(event) is Frame:
-                    event.seq = self.seq = self.seq + 1
-                yield event
+            yield from self._contents.end(owner, at_ns, is_whole=not cut_by)
         side.is_over = True
         exchange.cut_by = exchange.cut_by or cut_by
         if exchange.client.is_over and exchange.server.is_over:

@@ -50,15 +50,18 @@ class ContentOwner(NamedTuple):
 
 
 class Contents:
-    """Turns the contents of all connections into frames. The caller numbers the frames.
+    """Turns the contents of all connections into frames.
 
-    ``mask`` masks credentials, ``budget`` limits the memory for judging, and ``held`` returns how many bytes
-    of incomplete bodies and events are held."""
+    ``mask`` masks credentials, ``budget`` limits the memory for judging, ``held`` returns how many bytes of
+    incomplete bodies and events are held, and ``next_seq`` the number of the next frame."""
 
-    def __init__(self, mask: Masker, budget: Budget, held: Callable[[], int]) -> None:
+    def __init__(
+        self, mask: Masker, budget: Budget, held: Callable[[], int], next_seq: Callable[[], int]
+    ) -> None:
         self._mask = mask
         self._budget = budget
         self._held = held
+        self._next_seq = next_seq
         self.grown = 0
         """How many bytes came or were decoded since the amount of held content was last checked."""
 
@@ -200,6 +203,7 @@ class Contents:
                 why = f"credentials in what the {owner.of} sent"
                 yield owner.note("masked", why, whole.observed_at_ns)
             for frame in self._affordable(owner, whole):
+                frame.seq = self._next_seq()
                 frame.exchange, frame.connection = exchange.number, connection.number
                 frame.by_proxy = by_proxy
                 yield frame

@@ -75,9 +75,7 @@ class Dial:
     def cancel(self) -> None:
         """Give up the attempt."""
         self._is_cancelled = True
-        self._release()
-        if self._pending is not None:
-            self._pending.close()
+        self._drop()
 
     def _on_addresses(self, answer: Answer) -> None:
         if self._is_cancelled:
@@ -120,9 +118,7 @@ class Dial:
             return
         try:
             if error := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                self._release()
-                self._pending = None
-                sock.close()
+                self._drop()
                 self._try_next_address(error)
                 return
             sock.getpeername()
@@ -142,8 +138,7 @@ class Dial:
         try:
             self._pending = tls.wrap(sock, self._upstream.host)
         except OSError as error:  # the server has closed the connection already
-            self._pending = None
-            sock.close()
+            self._drop()
             self._fail_handshake(error)
             return
         self._on_handshake(0)
@@ -156,9 +151,7 @@ class Dial:
         try:
             event = tls.handshake()
         except OSError as error:
-            self._release()
-            tls.close()
-            self._pending = None
+            self._drop()
             self._fail_handshake(error)
             return
         if not event:
@@ -184,12 +177,15 @@ class Dial:
             self._timer.stop()
             self._timer = None
 
-    def _on_timeout(self) -> None:
-        self._timer = None
+    def _drop(self) -> None:
+        """Give up the socket of the current attempt, if there is one."""
         self._release()
         if self._pending is not None:
             self._pending.close()
             self._pending = None
+
+    def _on_timeout(self) -> None:
+        self._drop()
         self._try_next_address(errno.ETIMEDOUT)
 
     def _succeed(self, sock: Sock) -> None:

@@ -140,19 +140,13 @@ class Pair:
 
     def _flush(self, end_socket: TunnelSocket) -> None:
         """Send the bytes that wait for ``end_socket``, as many as it accepts."""
-        unsent = end_socket.rest
-        assert unsent is not None
+        assert end_socket.rest is not None
         try:
-            taken = end_socket.send(unsent)
-        except BlockingIOError:
-            return
+            if not end_socket.put(end_socket.rest):
+                return
         except OSError:
             self._on_broken(end_socket)
             return
-        if taken < len(unsent):
-            end_socket.rest = unsent[taken:]
-            return
-        end_socket.rest = None
         if end_socket.finishing:
             end_socket.finish()
         self._watch()

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import socket
 import threading
 
 from mcpproxy.base.visible import visible
 from mcpproxy.relay.http.loop import SelectorLoop
-from mcpproxy.relay.http.proxy import ACCEPT_AGAIN_S, Proxy, Settings
+from mcpproxy.relay.http.proxy import ACCEPT_AGAIN_S, Proxy, Settings, catch_endings
 from mcpproxy.relay.http.stderr_log import StderrLog
+from mcpproxy.relay.journal import ignore_loss
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 from mcpproxy.relay.stdio.signals import ENDING
 
@@ -66,10 +66,7 @@ class PortableProxy(Proxy):
         self._wakeup_socket, self._wakeup_writer = socket.socketpair()
         for end in (self._wakeup_socket, self._wakeup_writer):
             end.setblocking(False)
-        signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
-        for number in ENDING:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, _do_nothing)
+        catch_endings(self._wakeup_writer.fileno())
         self._wakeup_r = self._wakeup_socket.fileno()
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
         self._spawned: SpawnedRecorder | None = None
@@ -129,7 +126,7 @@ class PortableProxy(Proxy):
     def _leave_recorder(self, unwritten: bytes) -> None:
         if self._journal is not None:
             # With this, nothing refers to the crash buffer any more. A file that is mapped cannot be deleted.
-            self._journal.on_loss = _ignore_loss
+            self._journal.on_loss = ignore_loss
         if self._spawned is not None:
             self._spawned.leave(unwritten)
             self._await_notes()
@@ -201,11 +198,3 @@ class ThreadedLog(StderrLog):
     def _announce_end(self, reader: threading.Thread) -> None:
         reader.join()  # so that ``deliver`` sees that it has ended
         self._wake()
-
-
-def _do_nothing(number: int, frame: object) -> None:
-    """The handler of every signal. It does nothing, because the number is in the sockets already."""
-
-
-def _ignore_loss(client: int, server: int, stderr: int) -> None:
-    del client, server, stderr

@@ -352,8 +352,6 @@ class Proxy:
         except BlockingIOError:
             return
         for number in numbers:
-            if number == _RESOLVED:
-                continue
             if number == signal.SIGCHLD:
                 self._reap()
             elif number in ENDING:
@@ -409,14 +407,19 @@ def _catch_signals() -> tuple[int, int]:
     wakeup_r, wakeup_w = os.pipe()
     os.set_blocking(wakeup_r, False)
     os.set_blocking(wakeup_w, False)
-    signal.set_wakeup_fd(wakeup_w, warn_on_full_buffer=False)
+    catch_endings(wakeup_w)
     signal.signal(signal.SIGCHLD, _do_nothing)
+    return wakeup_r, wakeup_w
+
+
+def catch_endings(wakeup: int) -> None:
+    """Have the signals to stop written to the descriptor ``wakeup``."""
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     for number in ENDING:
         # A signal that was ignored when the proxy was started stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _do_nothing)
-    return wakeup_r, wakeup_w
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """The handler of every signal. It does nothing, because the number is in the wake-up pipe already."""
+    """The handler of every signal. It does nothing, because the number is written elsewhere."""

@@ -170,7 +170,8 @@ class Rewriter:
             return head
         route = self._expected.pop(0)
         self._host = route.request.host or b""
-        values = {name.strip().lower(): value.strip() for name, _, value in _fields(head)}
+        fields = (line.partition(b":") for line in head.split(b"\r\n")[1:])
+        values = {name.strip().lower(): value.strip() for name, _, value in fields}
         self._body, is_empty = _body_counter(status, route.request.method, values)
         is_plain = values.get(b"content-encoding", b"identity").lower() == b"identity"
         kind = values.get(b"content-type", b"").lower()
@@ -196,11 +197,10 @@ class Rewriter:
         """Return the head with ``WWW-Authenticate`` rewritten."""
         if not self._rewriting.is_full:
             return head
-        lines: list[bytes] = []
-        for line in head.split(b"\r\n"):
-            is_challenge = line[:17].lower() == b"www-authenticate:"
-            lines.append(self._rewritten(line, "WWW-Authenticate") if is_challenge else line)
-        return b"\r\n".join(lines)
+        return b"\r\n".join(
+            self._rewritten(line, "WWW-Authenticate") if line[:17].lower() == b"www-authenticate:" else line
+            for line in head.split(b"\r\n")
+        )
 
     def _on_body(self) -> bytes | None:
         assert self._body is not None
@@ -281,10 +281,6 @@ class Rewriter:
         if new != text:
             self._notes.append(f"{where} named upstream's own address; the client was given ours")
         return new
-
-
-def _fields(head: bytes) -> list[tuple[bytes, bytes, bytes]]:
-    return [line.partition(b":") for line in head.split(b"\r\n")[1:]]
 
 
 def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[BodyCounter | None, bool]:

@@ -28,6 +28,7 @@ class TunnelSocket:
     __slots__ = (
         "_handler",
         "_loop",
+        "_send",
         "_sock",
         "broken",
         "ended",
@@ -37,7 +38,6 @@ class TunnelSocket:
         "finishing",
         "recv",
         "rest",
-        "send",
     )
 
     def __init__(self, loop: Loop, sock: Sock, handler: Handler) -> None:
@@ -46,13 +46,26 @@ class TunnelSocket:
         self._handler = handler
         self.fd = sock.fileno()
         self.recv = sock.recv
-        self.send = sock.send
+        self._send = sock.send
         self.rest: memoryview | None = None  # bytes that wait to be sent
         self.events = _NOT_WATCHED  # the watched events
         self.ended = False  # the peer has closed its sending side
         self.finishing = False  # our sending side is closed as soon as the rest is sent
         self.finished = False  # our sending side is closed
         self.broken = False  # the peer accepts no more bytes
+
+    def put(self, out: bytes | memoryview) -> bool:
+        """Send ``out``, and keep as ``rest`` what does not fit; return whether all of it was sent.
+
+        Raises:
+            OSError: the peer accepts no more bytes.
+        """
+        try:
+            taken = self._send(out) if out else 0
+        except BlockingIOError:
+            taken = 0
+        self.rest = memoryview(out)[taken:] if taken < len(out) else None
+        return self.rest is None
 
     def watch(self, for_bytes: bool) -> None:
         """Watch for room to send if there is a rest, and for bytes to read if ``for_bytes``."""

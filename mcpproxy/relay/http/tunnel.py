@@ -136,17 +136,14 @@ class Tunnel(Pair):
         assert upstream is not None
         self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
         try:
-            taken = upstream.send(out)
-        except BlockingIOError:
-            taken = 0
+            is_sent = upstream.put(out)
         except OSError:
             self._record(journals.CLIENT, now, data)
             self._on_broken(upstream)
             return
         self._proxy.record(journals.CLIENT, now, data, self._records.number)
         self._requests.note_sent()
-        if taken < len(out):
-            upstream.rest = memoryview(out)[taken:]
+        if not is_sent:
             self._watch()
 
     def _on_client_end(self, now: int) -> None:
@@ -166,7 +163,6 @@ class Tunnel(Pair):
     # From upstream.
 
     def _on_upstream(self, events: int) -> None:
-        client = self._client
         data = self._read_upstream(events)
         if data is None:
             return
@@ -180,18 +176,10 @@ class Tunnel(Pair):
         if self._rewriter is not None or self._upgrade is not None:
             self._forward_read(data, now)
             return
-        try:
-            taken = client.send(data)
-        except BlockingIOError:
-            taken = 0
-        except OSError:
-            self._record(journals.SERVER, now, data)
-            self._on_broken(client)
-            return
+        is_delivered = self._send_down(data)
         self._proxy.record(journals.SERVER, now, data, self._records.number)
-        if taken < len(data):
-            client.rest = memoryview(data)[taken:]
-            self._watch()
+        if not is_delivered:
+            self._on_broken(self._client)
 
     def _read_upstream(self, events: int) -> bytes | None:
         """Return what upstream has sent, which is empty at its end; `None` if there is nothing to forward."""
@@ -228,14 +216,10 @@ class Tunnel(Pair):
     def _send_down(self, out: bytes) -> bool:
         """Send ``out`` to the client; no earlier bytes may be waiting. Return false if the client is gone."""
         try:
-            taken = self._client.send(out) if out else 0
-        except BlockingIOError:
-            taken = 0
+            if not self._client.put(out):
+                self._watch()
         except OSError:
             return False
-        if taken < len(out):
-            self._client.rest = memoryview(out)[taken:]
-            self._watch()
         return True
 
     def _on_upstream_end(self, upstream: TunnelSocket, now: int) -> None:
@@ -292,11 +276,9 @@ class Tunnel(Pair):
         self._requests.note_sent()
         out, self._out = self._out, b""
         try:
-            taken = upstream.send(out) if out else 0
+            upstream.put(out)
         except OSError:  # if the connection is broken, reading will show that
-            taken = 0
-        if taken < len(out):
-            upstream.rest = memoryview(out)[taken:]
+            upstream.rest = memoryview(out)
 
     def _on_dialed(self) -> None:
         dial, self._dial = self._dial, None
@@ -316,8 +298,7 @@ class Tunnel(Pair):
             self._upstream.finish()
         route = self._requests.route
         if route is not None and route.wants_tunnel:
-            is_delivered = self._send_own(ESTABLISHED, now)
-            if not is_delivered:
+            if not self._send_own(ESTABLISHED, now):
                 self._on_broken(self._client)
                 return
             self._resume(True, now)

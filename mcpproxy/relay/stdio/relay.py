@@ -65,8 +65,11 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-CHUNK_BYTES: Final = 64 << 10
-"""How much is read at once. A pipe holds no more, so one read empties it."""
+CHUNK_BYTES: Final = 256 << 10
+"""How much is read at once. The server's pipes hold no more, so one read empties them."""
+
+_PIPE_BYTES: Final = 64 << 10
+"""How much a pipe of Linux holds. After a read of as much, the server's pipes are made to hold a chunk."""
 
 NOT_JOURNALED: Final = journals.START  # 0, used as the kind of bytes that are forwarded but not recorded
 _EOF_OF: Final = {
@@ -143,12 +146,17 @@ def _inheritable(fd: int) -> bool:
 class Relay(ServerLife):
     """The relay of one session. ``pump`` is its loop: it polls the descriptors and calls their handlers."""
 
+    reads_in_place = True
+    """Whether chunks are read into the crash buffer, and not copied there. A subclass that holds chunks back
+    sets it to false: it needs ``bytes``, which nothing overwrites."""
+
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
         super().__init__(grace_s)
         self.journal = journal
         self.quiet = quiet
         self.finishing = False
         self.pending_lines: list[bytes] = []
+        self.narrow_pipes: tuple[int, ...] = ()  # the server's pipes that could hold more at once
         self.own_bytes = 0  # bytes of lines of ours that stderr accepted; the host may not have read them
         self.has_widened = False
         self.poll = select.poll()
@@ -167,6 +175,7 @@ class Relay(ServerLife):
         self.server = server
         to_server, to_client = own_sink(server.stdin), inherited_sink(1)
         self.peers = [to_server, to_client]
+        self.narrow_pipes = (server.stdin, server.stdout)
         for sink in self.peers:
             self._watch_sink(sink)
         self._add_source(0, to_server, journals.CLIENT)
@@ -250,12 +259,17 @@ class Relay(ServerLife):
         if sink.rest is not None:  # another source has filled the sink in this round
             return
         try:
-            data = os.read(source.fd, CHUNK_BYTES)
+            buffer = self.crash_buffer if self.reads_in_place else None
+            data = os.read(source.fd, CHUNK_BYTES) if buffer is None else buffer.read(source.fd)
         except BlockingIOError:
             return
         except OSError:  # the socket was reset, or the terminal hung up
             data = b""
         now_ns = time.monotonic_ns()
+        if len(data) >= _PIPE_BYTES and self.narrow_pipes:
+            for fd in self.narrow_pipes:
+                widen(fd, CHUNK_BYTES)
+            self.narrow_pipes = ()
         if not data:
             self._on_end(source, now_ns)
         elif not self._deliver(sink, source.kind, now_ns, data):
@@ -284,8 +298,9 @@ class Relay(ServerLife):
             self._on_broken(sink)
             return True
         view = memoryview(data)
+        rest = view[taken:] if type(data) is bytes else memoryview(bytes(view[taken:]))
         # Set ``rest`` first: ``_record`` may write a line of ours, which must come after the end of ``data``.
-        sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
+        sink.rest, sink.kind, sink.read_ns = rest, kind, read_ns
         if taken:
             self._record(kind, read_ns, view[:taken])
         return False

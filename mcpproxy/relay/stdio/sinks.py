@@ -109,15 +109,18 @@ def inherited_sink(number: int) -> Sink:
     return Sink(number, _polling_writer(number), number, end_event=0)
 
 
-def widen(fd: int) -> int:
-    """Enlarge the buffer of a pipe or socket. Return by how many bytes, 0 if that is not possible."""
+def widen(fd: int, size: int = WIDE_BYTES) -> int:
+    """Enlarge the buffer of a pipe to ``size`` bytes, or that of a socket.
+
+    Return by how many bytes, 0 if that is not possible.
+    """
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISFIFO(mode):
             import fcntl
 
             old_bytes = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
-            return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, max(old_bytes, WIDE_BYTES)) - old_bytes
+            return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, max(old_bytes, size)) - old_bytes
         if stat.S_ISSOCK(mode):
             return _widen_socket(fd)
     except (OSError, AttributeError):  # above the limit of this user, or not Linux

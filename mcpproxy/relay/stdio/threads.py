@@ -22,7 +22,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code, start_failure
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
-from mcpproxy.relay.stdio.sinks import occupy_standard
+from mcpproxy.relay.stdio.sinks import occupy_standard, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +139,7 @@ class ThreadedRelay:
         with self.lock:
             self.finished = True
             unwritten = b"" if self.journal is None else self.journal.close(now_ns)
-        _release(1)
+        release(1)
         if self.recorder is not None and self.notes is not None:
             self.recorder.leave(unwritten)
             self.notes.join(RECORDER_S)
@@ -158,14 +158,14 @@ class ThreadedRelay:
             self._record(journals.CLIENT_EOF, journals.now_ns())
             self.client_ended = True
         else:
-            _release(0)  # the server does not read any more, so the client must get a broken pipe
+            release(0)  # the server does not read any more, so the client must get a broken pipe
         _close(stdin)
         self._start_grace_period()
 
     def _server_to_client(self, stdout: IO[bytes]) -> None:
         if self._copy(stdout.fileno(), 1, journals.SERVER):
             self._record(journals.SERVER_EOF, journals.now_ns())
-            _release(1)
+            release(1)
         else:
             self.host_gone = True
             self._start_grace_period()
@@ -323,13 +323,6 @@ def _close(stream: IO[bytes]) -> None:
         stream.close()
     except OSError:
         pass
-
-
-def _release(fd: int) -> None:
-    """Close ``fd`` towards the host. It becomes the null device, so that no other file gets its number."""
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, fd)
-    os.close(null)
 
 
 def _make_binary() -> None:
