@@ -6,12 +6,11 @@ server said, within a bound: one that talks for ever and answers nothing hangs, 
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
 
 from mcpproxy.session.frame import SERVER, Frame, ResponseHead, Stderr
 from mcpproxy.trace.records import Recorded
-from mcpproxy.validate.session_recording import SessionRecording
 
 MOST_TIMES: Final = 6
 """How many times as long a server is waited for that goes on to say something."""
@@ -19,10 +18,16 @@ MOST_TIMES: Final = 6
 T = TypeVar("T")
 
 
+class Listened(Protocol):
+    """What tells of each record: a `SessionRecording`."""
+
+    def add_listener(self, listener: Callable[[Recorded], None]) -> None: ...
+
+
 class Patience:
     """Waits for what a server does, of which everything is recorded."""
 
-    def __init__(self, recording: SessionRecording) -> None:
+    def __init__(self, recording: Listened) -> None:
         self._said = 0
         recording.add_listener(self._on_record)
 

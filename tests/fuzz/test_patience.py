@@ -3,16 +3,20 @@
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.fuzz.material import material
+from mcpproxy.fuzz.patience import Patience
 from mcpproxy.fuzz.plan import handshake
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.trial import Trial, TrialLimits, TrialResult
 from mcpproxy.replay.recording import load
 from mcpproxy.ruleset import ruleset
+from mcpproxy.session.frame import Stderr
+from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.recordings import Target
 from tests.fuzz.campaigns import recorded
 
@@ -22,9 +26,6 @@ for line in sys.stdin:
     message = json.loads(line)
     while message["method"] == "noise":
         sys.stderr.write(chr(10) * 60_000)
-        if not message["params"]["ends"]:
-            continue
-        break
     while message["method"] == "sleep":
         __import__("signal").pause()
     if "id" in message:
@@ -35,24 +36,51 @@ for line in sys.stdin:
 """
 
 
-def tried(folder: Path, ping_s: float, method: str, **params: object) -> TrialResult:
+def tried(folder: Path, ping_s: float, method: str) -> TrialResult:
     """Send one message to the server, and then a ping."""
     folder.mkdir(exist_ok=True)
     source = material(load(recorded(folder / "source.jsonl")))
-    message = {"jsonrpc": "2.0", "method": method, "params": params}
+    message = {"jsonrpc": "2.0", "method": method}
     step = FuzzStep(json.dumps(message).encode(), method=method, key="k")
     trial = Trial(Target((sys.executable, "-c", WRITES)), source, ruleset.load())
     steps = [*handshake(source), step]
     return asyncio.run(trial.run(steps, str(folder / "trial.jsonl"), TrialLimits(ping_s), pings="end"))
 
 
-def test_a_server_whose_lines_are_being_recorded_does_not_hang(tmp_path: Path) -> None:
-    needed_s = tried(tmp_path / "first", 60, "noise", ends=True).ping_s
-    result = tried(tmp_path / "second", needed_s / 2, "noise", ends=True)
-    assert [symptom for symptom in result.symptoms if symptom.kind == "hang"] == []
+class Talk:
+    """What a server says, in place of a recording."""
+
+    def __init__(self) -> None:
+        self.say: Callable[[Recorded], None] = lambda event: None
+
+    def add_listener(self, listener: Callable[[Recorded], None]) -> None:
+        self.say = listener
+
+    async def lines(self, count: int) -> str:
+        """Say a line ten times in a second, and then answer."""
+        for _ in range(count):
+            await asyncio.sleep(0.1)
+            self.say(Stderr(b"a line"))
+        return "the answer"
 
 
-@pytest.mark.parametrize(("method", "params"), [("sleep", {}), ("noise", {"ends": False})])
-def test_a_server_that_never_answers_hangs(tmp_path: Path, method: str, params: dict[str, object]) -> None:
-    result = tried(tmp_path, 0.1, method, **params)
+def test_a_server_that_goes_on_to_write_does_not_hang() -> None:
+    talk = Talk()
+    assert asyncio.run(Patience(talk).wait(talk.lines(12), 1.0)) == "the answer"
+
+
+def test_a_server_that_stops_writing_hangs() -> None:
+    talk = Talk()
+
+    async def stops() -> None:
+        await talk.lines(3)
+        await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(Patience(talk).wait(stops(), 1.0))
+
+
+@pytest.mark.parametrize("method", ["sleep", "noise"])
+def test_a_server_that_never_answers_hangs(tmp_path: Path, method: str) -> None:
+    result = tried(tmp_path, 0.1, method)
     assert [symptom.kind for symptom in result.symptoms if symptom.kind == "hang"] == ["hang"]

@@ -2,7 +2,8 @@
 
 It starts ``COMMAND`` with pipes in its own console, waits until that says ``ready`` or ``listening``, sends
 Ctrl-C to every process of the console, then the line ``more``, and writes to the file ``RESULT`` how the
-command ended and what it wrote.
+command ended and what it wrote. Each process gets Ctrl-C in its own time, so a command with ``--trace`` that
+goes on is not ended before its trace says that it got it.
 """
 
 import ctypes
@@ -10,6 +11,8 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 CTRL_C = 0
 EVERY_PROCESS = 0
@@ -33,6 +36,10 @@ with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT
     except OSError:
         pass  # it has exited
     lines.append(started.stdout.readline())
+    if "--trace" in command:
+        trace = Path(command[command.index("--trace") + 1])
+        while started.poll() is None and not (trace.exists() and b"SIGINT" in trace.read_bytes()):
+            time.sleep(0.05)  # nothing tells when the record comes
     try:
         started.stdin.close()
     except OSError:
