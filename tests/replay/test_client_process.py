@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.benchmarks.sessions import CLOSE, wait_until_recorded
 from tests.replay.scripts import HELLO, ask, call, tell, trace
 
 DEADLINE_S: Final = 60
@@ -54,6 +55,7 @@ def record(folder: Path, messages: Sequence[Any], *changes: str, answers: Sequen
         server.stdin.close()
         assert server.stdout.read() == ""
     assert server.returncode == 0
+    wait_until_recorded(path, CLOSE)  # the recorder may end after the session
     return path
 
 
