@@ -44,15 +44,6 @@ MCPPROXY: Final = [sys.executable, "-m", "mcpproxy"]
 PORTS: Final = (3000, 8765, 9464)
 
 
-@pytest.fixture(scope="module")
-def store(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    server = peers.object_store(tmp_path_factory.mktemp("object-store"))
-    server.start()
-    server.wait_until_ready()
-    yield server
-    server.kill()
-
-
 @pytest.fixture
 def collector() -> Iterator[Receiver]:
     with receiving() as receiver:
@@ -208,7 +199,7 @@ def judged(node: Node, url: str) -> list[Object]:
 
 
 def test_the_pod_records_and_ships_to_the_last_byte(
-    peers: Peers, store: ObjectStore, collector: Receiver, tmp_path: Path
+    peers: Peers, object_store: ObjectStore, collector: Receiver, tmp_path: Path
 ) -> None:
     url = f"s3://{BUCKET}/kubernetes"
     config = {
@@ -217,7 +208,7 @@ def test_the_pod_records_and_ships_to_the_last_byte(
         "FINDINGS_URL": f"{url}-findings",
     }
     ports = {**dict(zip(PORTS, free_ports(len(PORTS)), strict=True)), **port_of(collector)}
-    node = Node(tmp_path, images(peers), ports, store.variables, {"mcpproxy-store": config})
+    node = Node(tmp_path, images(peers), ports, object_store.variables, {"mcpproxy-store": config})
     pod = Pod(manifest("Deployment", "mcp-server")["spec"]["template"], node)
     try:
         pod.start()
