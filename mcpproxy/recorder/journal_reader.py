@@ -217,6 +217,16 @@ class JournalReader:
             self._buffer = b""
         return has_next
 
+    def end_of_journal(self) -> tuple[int, int]:
+        """Return the newest segment and its size in bytes; both grow only."""
+        segment = self.segment
+        while self._has(segment + 1):
+            segment += 1
+        try:
+            return segment, self._opened_folder().stat(journal.segment_name(segment)).st_size
+        except OSError:
+            return segment, 0
+
     def _damaged(self, fact: str) -> TraceError:
         where = os.path.join(self.folder, journal.segment_name(self.segment))
         return TraceError(where, None, f"the journal is damaged: {fact}", "the trace is whole up to its end")

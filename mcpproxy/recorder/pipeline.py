@@ -51,10 +51,6 @@ _LINE_BYTES: Final = 16 << 20
 
 _STDERR_BYTES: Final = 1 << 20
 
-LATE_NS: Final = 2_000_000_000
-"""The delay from which on judging is late (after a burst, or on a busy machine), and ``on_late`` is
-called."""
-
 _REMEMBERED_SIZES: Final = 64
 """How many sizes of the trace are remembered. A few are enough: ``give_up`` shortens the trace only a
 little."""
@@ -116,8 +112,6 @@ class RecordingPipeline:
         self._recorded_before: dict[str, tuple[int, ...]] = {}
         """Name of a file that was begun -> how many bytes of each stream are in the files before it."""
         self._exit: Close | None = None
-        self.on_late: Callable[[], None] | None = None
-        """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
         self.lag_ns = 0
         """The longest time from forwarding to judging; meaningless in recovery."""
         self._is_closed = False
@@ -147,8 +141,11 @@ class RecordingPipeline:
         """The number of the last frame in the trace."""
         return self._sink.state.seq
 
-    def drain(self) -> None:
+    def drain(self, goes_on: Callable[[int], bool] | None = None) -> None:
         """Write all records that the journal has now to the trace, or as many as the disk has room for.
+
+        ``goes_on`` is asked after each part of the journal, with the time of its last record, whether to go
+        on at once.
 
         Raises:
             OSError: the journal cannot be read.
@@ -157,23 +154,21 @@ class RecordingPipeline:
         if self.is_stuck and not self._flush():
             self._sink.report_lag(None)
             return
-        latest_ns, on_late = None, self.on_late
+        latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
                 self._take_entry(entry)
                 if self._rotation is not None:
                     self._rotate(self._rotation)
             latest_ns = entries[-1][2]
-            lag_ns = time.monotonic_ns() - latest_ns
-            self.lag_ns = max(self.lag_ns, lag_ns)
-            if on_late is not None and lag_ns > LATE_NS:
-                on_late()
-                on_late = None
+            self.lag_ns = max(self.lag_ns, time.monotonic_ns() - latest_ns)
             del entries
             if not self._flush():
                 break
             if not self.is_over:  # ``finish`` needs the last records
                 self._clear_journal()
+                if goes_on is not None and not goes_on(latest_ns):
+                    break
         self._sink.report_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
