@@ -31,6 +31,8 @@ class Pace:
 
     def __init__(self, reader: JournalReader) -> None:
         self._reader = reader
+        self._end = (0, 0)
+        """Where the journal ended when that was asked last."""
         self._read_ns = self._window_ns = self._window_used_ns = 0
         self._has_priority = False
         self.gives_way = False
@@ -42,15 +44,16 @@ class Pace:
         The time is by the relay's clock, which is ``time.monotonic_ns``.
         """
         self._read_ns = read_ns
-        age_ns = time.monotonic_ns() - read_ns
-        if age_ns > LATE_NS and not self._has_priority:
+        if self._age_ns() > LATE_NS and not self._has_priority:
             self._has_priority = True
             priority.restore()
         passed_ns = read_ns - self._window_ns
-        if passed_ns >= _WINDOW_NS:
-            used_ns = time.thread_time_ns()
-            self.gives_way = 2 * (used_ns - self._window_used_ns) > passed_ns and age_ns < LONGEST_BURST_NS
-            self._window_ns, self._window_used_ns = read_ns, used_ns
+        if passed_ns < _WINDOW_NS:
+            return True
+        used_ns = time.thread_time_ns() - self._window_used_ns
+        self._window_ns, self._window_used_ns = read_ns, self._window_used_ns + used_ns
+        is_slow = 2 * used_ns > passed_ns
+        self.gives_way = is_slow and self._age_ns() < LONGEST_BURST_NS and self._has_grown()
         return not self.gives_way
 
     def await_end_of_burst(self, pause: Callable[[float], bool]) -> bool:
@@ -59,16 +62,21 @@ class Pace:
         ``pause`` waits for so many seconds, and returns whether the relay is gone.
         """
         self.gives_way = False
-        end, grows = self._reader.end_of_journal(), True
-        while grows and time.monotonic_ns() - self._read_ns < LONGEST_BURST_NS:
-            if pause(_NAP_S):
-                return True
-            before, end = end, self._reader.end_of_journal()
-            grows = end != before
-        return False
+        while not pause(_NAP_S):
+            if not self._has_grown() or self._age_ns() >= LONGEST_BURST_NS:
+                return False
+        return True
 
     def caught_up(self) -> None:
         """Lower the priority again, because everything was read."""
         if self._has_priority:
             self._has_priority = False
             priority.lower()
+
+    def _age_ns(self) -> int:
+        return time.monotonic_ns() - self._read_ns
+
+    def _has_grown(self) -> bool:
+        """Whether the journal has grown since the last call."""
+        before, self._end = self._end, self._reader.end_of_journal()
+        return self._end != before
