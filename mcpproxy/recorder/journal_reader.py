@@ -19,7 +19,7 @@ from mcpproxy.recorder import checkpoint, lock
 from mcpproxy.recorder.checkpoint import Checkpoint, write_checkpoint
 from mcpproxy.relay import crash_buffer, journal
 
-_READ_BYTES: Final = 256 << 10
+_READ_BYTES: Final = 64 << 10
 
 _LONGEST_BYTES: Final = LIMIT_BYTES + (16 << 20)
 """The longest record: a refused line is one record, and the length of lines is limited."""
@@ -66,7 +66,7 @@ class JournalReader:
         return self.segment - self._first
 
     def read(self) -> list[Entry]:
-        """Return the next records, about 256 KiB at most; empty if there are no more at the moment.
+        """Return the next records, about 64 KiB at most; empty if there are no more at the moment.
 
         Raises:
             OSError: a segment cannot be read.
