@@ -1,9 +1,9 @@
 """When the recorder records: at once while it is quick enough, otherwise after the burst.
 
 A recorder that needs most of a processor to keep up with a burst takes it from the peers that make the
-burst. The journal has the traffic already, so the recorder gives way: it sleeps until the burst is over, but
-not until what it has not recorded is older than ``LONGEST_BURST_NS``. If it is late nevertheless, it takes
-its full priority.
+burst. The journal has the traffic already, so the recorder gives way: it sleeps until the burst is over, or
+what it has not recorded is older than ``LONGEST_BURST_NS`` or more than ``LARGEST_BURST_BYTES``. If it is
+late nevertheless, it takes its full priority.
 """
 
 import time
@@ -12,9 +12,13 @@ from typing import Final
 
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.relay import priority
+from mcpproxy.relay.journal import LIMIT_BYTES, SEGMENT_BYTES
 
 LONGEST_BURST_NS: Final = 1_000_000_000
 """How old what was read last may be while the recorder gives way."""
+
+LARGEST_BURST_BYTES: Final = LIMIT_BYTES // 8
+"""About how much it may not have read while it gives way, so that the journal has room for more."""
 
 LATE_NS: Final = 2_000_000_000
 """From this age on the recorder has its full priority, until it has caught up."""
@@ -53,7 +57,7 @@ class Pace:
         used_ns = time.thread_time_ns() - self._window_used_ns
         self._window_ns, self._window_used_ns = read_ns, self._window_used_ns + used_ns
         is_slow = 2 * used_ns > passed_ns
-        self.gives_way = is_slow and self._age_ns() < LONGEST_BURST_NS and self._has_grown()
+        self.gives_way = is_slow and self._has_grown() and self._may_wait()
         return not self.gives_way
 
     def await_end_of_burst(self, pause: Callable[[float], bool]) -> bool:
@@ -63,7 +67,7 @@ class Pace:
         """
         self.gives_way = False
         while not pause(_NAP_S):
-            if not self._has_grown() or self._age_ns() >= LONGEST_BURST_NS:
+            if not (self._has_grown() and self._may_wait()):
                 return False
         return True
 
@@ -75,6 +79,10 @@ class Pace:
 
     def _age_ns(self) -> int:
         return time.monotonic_ns() - self._read_ns
+
+    def _may_wait(self) -> bool:
+        unread_bytes = (self._end[0] - self._reader.segment) * SEGMENT_BYTES
+        return unread_bytes < LARGEST_BURST_BYTES and self._age_ns() < LONGEST_BURST_NS
 
     def _has_grown(self) -> bool:
         """Whether the journal has grown since the last call."""

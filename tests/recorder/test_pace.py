@@ -6,7 +6,8 @@ import pytest
 
 from mcpproxy.recorder import pace
 from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.pace import LATE_NS, LONGEST_BURST_NS, Pace
+from mcpproxy.recorder.pace import LARGEST_BURST_BYTES, LATE_NS, LONGEST_BURST_NS, Pace
+from mcpproxy.relay.journal import SEGMENT_BYTES
 from tests.recorder.journals import START, JournalFolder, client, packed
 
 MS = 1_000_000
@@ -116,6 +117,19 @@ def test_it_waits_no_longer_than_it_may(recorder: Recorder) -> None:
     assert not recorder.waits()
     assert LONGEST_BURST_NS <= recorder.clock.now_ns - read_ns <= LONGEST_BURST_NS + 20 * MS
     assert recorder.pace.goes_on(read_ns + 8 * MS)  # it is a second old: that is enough
+
+
+def test_it_waits_for_no_more_than_the_journal_may_hold(recorder: Recorder) -> None:
+    recorder.traffic_for(ms=60_000)
+    recorder.passes(ms=8)
+    assert not recorder.records(ms=7)
+    began_ns = recorder.clock.now_ns
+    for segment in range(2, 2 + LARGEST_BURST_BYTES // SEGMENT_BYTES):
+        recorder.journal.append(segment, PING)
+    assert not recorder.waits()
+    assert recorder.clock.now_ns - began_ns <= 10 * MS
+    recorder.passes(ms=8)
+    assert recorder.records(ms=7)
 
 
 def test_the_end_of_the_relay_ends_the_wait(recorder: Recorder) -> None:
