@@ -70,18 +70,7 @@ def given_events(
             if not isinstance(parsed, str):
                 method, target, version, headers, _ = parsed
                 start = RequestStart(0, method, target, version, headers=headers, raw=content, at_ns=at_ns)
-                masked = heads.read(start, connection.ids)
-                yield RequestHead(
-                    next_seq(),
-                    exchange,
-                    number,
-                    method=method,
-                    target=masked.target,
-                    headers=masked.headers,
-                    endpoint=masked.endpoint,
-                    version=version,
-                    observed_at_ns=at_ns,
-                )
+                yield heads.read(start, connection.ids).of_request(start, next_seq(), exchange, number)
             return
         answered = response_head(content)
         if not isinstance(answered, str):
@@ -89,16 +78,7 @@ def given_events(
             response = ResponseStart(
                 0, status, reason, version, headers=headers, raw=content, at_ns=at_ns, by="proxy"
             )
-            yield ResponseHead(
-                next_seq(),
-                exchange,
-                number,
-                status=status,
-                headers=heads.read(response, connection.ids).headers,
-                reason=reason,
-                version=version,
-                observed_at_ns=at_ns,
-            )
+            yield heads.read(response, connection.ids).of_response(response, next_seq(), exchange, number)
     elif part == "event":
         framer = SseFramer(BODY_BYTES)
         for block in [*framer.feed(content, at_ns), *framer.end(at_ns)]:
