@@ -16,14 +16,7 @@ from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
 from mcpproxy.recorder.line_order import LineOrder
-from mcpproxy.recorder.payloads import (
-    close_of,
-    faulted_of,
-    gap_of,
-    header_of,
-    note_of,
-    rule_options_of,
-)
+from mcpproxy.recorder.payloads import close_of, faulted_of, gap_of, header_of, note_of, rule_options_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
@@ -45,7 +38,6 @@ _CLOSE_BYTES: Final = 16 << 10
 _SAVED_BYTES: Final = 16 << 20
 """How many bytes of a journal are kept in memory when the journal has to be deleted to make room."""
 
-
 _LINE_BYTES: Final = 16 << 20
 """The longest line that may become one frame, as with bodies over HTTP."""
 
@@ -62,15 +54,15 @@ little."""
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
 """Kind of a journal record -> index in each triple of streams: the client's, the server's, stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
-_REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
-_OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
-"""Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, and for its own answers to
-them."""
-_ALTERED: Final[dict[int, int]] = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
-_GIVEN: Final[dict[int, int]] = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
-"""Like ``_STREAMS``: for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
+_REFUSED: Final = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
+_OWN: Final = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
+_ALTERED: Final = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
+_GIVEN: Final = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
+"""Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, for its own answers to them,
+for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
 _FAULTED: Final = _ALTERED | _GIVEN
-_ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN | _FAULTED
+_BY_PROXY: Final = _OWN | _GIVEN
+_WHOLE_LINES: Final = _REFUSED | _OWN | _FAULTED
 
 
 class RecordingPipeline:
@@ -91,6 +83,7 @@ class RecordingPipeline:
         watcher: EventWatcher | None = None,
         make_observer_for: "Callable[[RuleOptions], Observing]" = observer_for,
     ) -> None:
+        start = start or Checkpoint()
         self._make_observer_for = make_observer_for
         self._reader = reader
         self._writer = writer
@@ -106,8 +99,8 @@ class RecordingPipeline:
         self._files = [*state.before, writer.path]
         self._has_rotated = False
         """Whether a file was begun since the last checkpoint."""
-        self._rotation: Rotation | None = (start or Checkpoint()).rotation
-        self._rule_options: RuleOptions | None = (start or Checkpoint()).rule_options
+        self._rotation: Rotation | None = start.rotation
+        self._rule_options: RuleOptions | None = start.rule_options
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
         self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
@@ -121,9 +114,7 @@ class RecordingPipeline:
         self.lag_ns = 0
         """The longest time from forwarding to judging; meaningless in recovery."""
         self._is_closed = False
-        for framer, partial_line, stream in zip(
-            self._framers, (start or Checkpoint()).held, range(3), strict=True
-        ):
+        for framer, partial_line, stream in zip(self._framers, start.held, range(3), strict=True):
             framer.feed(partial_line.raw, partial_line.at_ns)
             self._passed[stream] += len(partial_line.raw)
             self._order.is_open |= bool(partial_line.raw)
@@ -291,10 +282,8 @@ class RecordingPipeline:
             self._end_line(stream, False)
             if stream < 2:
                 self._sink.write_event(Eof(SENDERS[stream], at_ns))
-        elif kind in _REFUSED or kind in _OWN:
-            self._record_refusal(kind, payload, at_ns)
-        elif kind in _FAULTED:
-            self._record_faulted(kind, payload, at_ns)
+        elif kind in _WHOLE_LINES:
+            self._record_whole_lines(kind, payload, at_ns)
         elif kind == journal.NOTE:
             self._sink.write_event(note_of(payload, at_ns))
         elif kind == journal.SIGNAL:
@@ -334,26 +323,17 @@ class RecordingPipeline:
             self._sink.state.judge = SafeJudge(self._make_observer)
             self._sink.report_judge()
 
-    def _record_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
-        """Write a refused line or mcpproxy's answer to one. Each is a whole line, so no framer is needed."""
-        state, stream = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
-        self._passed[stream] += len(line)
-        state.seq += 1
-        raw = line.removesuffix(b"\n")
-        frame = Frame(state.seq, SENDERS[stream], raw, at_ns, len(raw) < len(line))
-        frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
-        self._sink.write_event(frame)
-
-    def _record_faulted(self, kind: int, payload: bytes, at_ns: int) -> None:
-        """Write a line that met a fault, or what the receiver got in its place: lines, or a piece of one."""
-        state, stream = self._sink.state, _FAULTED[kind]
-        mark, content = faulted_of(payload)
+    def _record_whole_lines(self, kind: int, payload: bytes, at_ns: int) -> None:
+        """Write what needs no framer: lines that mcpproxy refused, altered or wrote itself, or a piece of
+        one."""
+        state, stream = self._sink.state, _WHOLE_LINES[kind]
+        mark, content = faulted_of(payload) if kind in _FAULTED else (None, payload)
         self._passed[stream] += len(content)
         *lines, last = content.split(b"\n")
         for index, raw in enumerate([*lines, last] if last else lines):
             state.seq += 1
             frame = Frame(state.seq, SENDERS[stream], raw, at_ns, index < len(lines), fault=mark)
-            frame.by_proxy = kind in _GIVEN
+            frame.refused, frame.by_proxy = kind in _REFUSED, kind in _BY_PROXY
             # What we gave without a line end goes on with what we give next.
             frame.continues = frame.by_proxy and not frame.terminated
             self._sink.write_event(frame)
@@ -450,7 +430,9 @@ class RecordingPipeline:
         """Count the bytes of a record that will not be in the trace."""
         kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
-        if (stream := _ALL_BYTES.get(kind)) is not None:
+        if kind in _FAULTED:
+            _, payload = faulted_of(payload)
+        if (stream := (_STREAMS | _WHOLE_LINES).get(kind)) is not None:
             self._passed[stream] += len(payload)
         elif kind == journal.GAP:
             for stream, count in enumerate(lost_in(gap_of(payload, at_ns))):

@@ -14,7 +14,7 @@ from typing import Final
 from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder import foreign_journals, journal_reader
-from mcpproxy.recorder.checkpoint import Checkpoint, read_checkpoint
+from mcpproxy.recorder.checkpoint import Checkpoint, damaged, read_checkpoint
 from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.journal_reader import JournalReader
@@ -185,9 +185,7 @@ def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
     try:
         return restore_assembly(start.assembly, [bytes(run) for run in start.long])
     except StateError:
-        raise TraceError(
-            folder, None, "the checkpoint is damaged", "the trace is whole up to its last line"
-        ) from None
+        raise damaged(folder) from None
 
 
 def _is_closed(trace: str) -> bool:
@@ -241,12 +239,9 @@ def _refuse_hole(folder: str, first_segment: int) -> None:
     Raises:
         TraceError: a segment is missing.
     """
-    segments = [
-        int(name)
-        for name in Folder(folder).names()
-        if journal_reader.is_segment(name) and int(name) >= first_segment
-    ]
-    for expected, segment in enumerate(segments, start=first_segment):
+    segments = map(int, filter(journal_reader.is_segment, Folder(folder).names()))
+    left = (segment for segment in segments if segment >= first_segment)
+    for expected, segment in enumerate(left, start=first_segment):
         if segment != expected:
             name = journal.segment_name(expected)
             raise TraceError(folder, None, f"segment {name} is missing", "the trace is whole up to its end")
