@@ -170,7 +170,7 @@ class Masker:
             text = _PARAMETER.sub(self._parameter, text)
         if self._learned:
             text = _SEGMENT.sub(self._segment, text)
-        return _USER.sub(lambda match: self._masked(match[0]), text) if "@" in text else text
+        return _USER.sub(lambda match: self.value(match[0]), text) if "@" in text else text
 
     def endpoint(self, raw: bytes) -> bytes:
         """Return the URL of an ``endpoint`` event, masked. Remember the values in it that may be session
@@ -245,7 +245,7 @@ class Masker:
     def _without_secret_fields(self, headers: Headers) -> Headers:
         return tuple(
             [
-                (name, self._masked(value)) if name.lower() in self._secret_fields else (name, value)
+                (name, self.value(value)) if name.lower() in self._secret_fields else (name, value)
                 for name, value in headers
             ]
         )
@@ -254,9 +254,9 @@ class Masker:
         name, value = field
         if treatment == "scheme":
             scheme, space, credentials = value.partition(" ")
-            return name, scheme + space + self._masked(credentials) if space else self._masked(value)
+            return name, scheme + space + self.value(credentials) if space else self.value(value)
         if treatment == "whole":
-            return name, self._masked(value)
+            return name, self.value(value)
         return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
     def _parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
@@ -265,7 +265,7 @@ class Masker:
         is_secret = _is_secret(_unquoted(name).strip(), exact) or value in self._learned
         # The value may be a URL, with secret parameters of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
-            value = self._masked(value)
+            value = self.value(value)
         return f"{separator}{name}={value}"
 
     def _form_field(self, match: re.Match[str]) -> str:
@@ -286,14 +286,14 @@ class Masker:
             content, line_end = content[:end], content[end:]
             is_remainder = number == _MOST_PARTS
             if is_remainder or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
-                content = self._masked(content.decode("latin-1")).encode("latin-1")
+                content = self.value(content.decode("latin-1")).encode("latin-1")
             else:
                 content = self._content(content)
             masked[number] = head + separator + content + line_end
         return boundary.join(masked)
 
     def _segment(self, match: re.Match[str]) -> str:
-        return self._masked(match[0]) if match[0] in self._learned else match[0]
+        return self.value(match[0]) if match[0] in self._learned else match[0]
 
     def _json(self, text: str) -> str:
         """Return JSON with the texts and numbers masked that are the value of a secret member or within it.
@@ -316,7 +316,7 @@ class Masker:
             match token[0][0]:
                 case '"':
                     if hidden or (name and _is_secret(name, SECRETS)):
-                        parts += (text[copied : token.start(1)], self._masked(token[1]))
+                        parts += (text[copied : token.start(1)], self.value(token[1]))
                         copied = token.end(1)
                 case "{" | "[" as opening:
                     is_schema = opening == "{" and bool(above) and above[-1] in _DESCRIBED
@@ -335,7 +335,7 @@ class Masker:
                     hidden = hidden if len(above) >= hidden else 0
                 case _ if hidden or (name and name.lower() != "code" and _is_secret(name, SECRETS)):
                     # A code that is a number is that of an error: authorization codes are texts.
-                    parts += (text[copied : token.start()], f'"{self._masked(token[0])}"')
+                    parts += (text[copied : token.start()], f'"{self.value(token[0])}"')
                     copied = token.end()
                 case _:
                     pass
@@ -344,9 +344,6 @@ class Masker:
 
     def value(self, value: str) -> str:
         """Return ``value``, masked as a whole."""
-        return self._masked(value)
-
-    def _masked(self, value: str) -> str:
         if not value or is_masked(value):
             return value
         masked = str(mask(value, self.key))

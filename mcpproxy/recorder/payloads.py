@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 1 << 63
 
+_OPTIONAL_TEXTS: Final = ("mode", "listen", "endpoint", "upstream", "boot", "faults")
+"""Members of START, and of the header, that are empty if they are absent."""
+
 
 def object_of(payload: bytes) -> JSONObject:
     """Return the JSON object in a payload.
@@ -46,6 +49,7 @@ def header_of(payload: bytes) -> Header:
     redaction = "credentials"
     if transport == "stdio" or start.get("keep_credentials"):
         redaction = "none" if command == unmasked else ARGUMENTS_MASKED
+    texts: dict[str, Any] = {name: optional_member(start, name, str) or "" for name in _OPTIONAL_TEXTS}
     return Header(
         mcpproxy=member(start, "mcpproxy", str),
         transport=transport,
@@ -56,13 +60,8 @@ def header_of(payload: bytes) -> Header:
         started_at=member(start, "started_at", str),
         started_ns=count(start, "started_ns"),
         redaction=redaction,
-        mode=optional_member(start, "mode", str) or "",
-        listen=optional_member(start, "listen", str) or "",
-        endpoint=optional_member(start, "endpoint", str) or "",
-        upstream=optional_member(start, "upstream", str) or "",
-        boot=optional_member(start, "boot", str) or "",
-        faults=optional_member(start, "faults", str) or "",
         ppid=count(start, "ppid") if "ppid" in start else 0,
+        **texts,
     )
 
 

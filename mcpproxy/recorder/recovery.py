@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
@@ -112,23 +113,19 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
 
 
 def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
-    files = chain.files_of(trace)
-    if _is_closed(files[-1]):  # the recorder was killed before it deleted the journal
+    if _is_closed(chain.files_of(trace)[-1]):  # the recorder was killed before it deleted the journal
         journal_reader.remove(folder)
         return True
     start = read_checkpoint(folder) or Checkpoint()
-    path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
-    if path not in files:
-        raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
-    earlier_files, later_files = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
+    earlier_files, path, later_files = files_around(start, trace)
     header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
     if header is None or is_relay_there(Folder(folder), header):
         return False
     continues = chain.name_before(path, earlier_files)
     _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
     _refuse_hole(folder, start.segment)
-    for index, later in enumerate(later_files, start=len(earlier_files) + 1):
-        _refuse_other_trace(later, replace(header, continues=os.path.basename(files[index - 1])), 0)
+    for previous, later in pairwise((path, *later_files)):
+        _refuse_other_trace(later, replace(header, continues=os.path.basename(previous)), 0)
     for later in later_files:  # their records are in the journal and are written again
         os.unlink(later)
     reader = JournalReader(folder, start)
@@ -150,6 +147,22 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         writer.close()
     journal_reader.remove(folder)
     return True
+
+
+def files_around(start: Checkpoint, trace: str) -> tuple[tuple[str, ...], str, list[str]]:
+    """Return the files of a recording before the one in which it goes on, that one, and those after it.
+
+    ``trace`` is the first file.
+
+    Raises:
+        TraceError: the file in which it goes on is missing.
+    """
+    files = chain.files_of(trace)
+    path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
+    if path not in files:
+        raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
+    at = files.index(path)
+    return tuple(files[:at]), path, files[at + 1 :]
 
 
 def resumed(

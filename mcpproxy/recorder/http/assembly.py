@@ -224,27 +224,19 @@ class HttpAssembly:
         elif kind in SENT_KIND or kind in GIVEN:
             yield from self._faulted(kind, payload, at_ns, number)
 
-    def gap(self, at_ns: int) -> list[Recorded]:
+    def gap(self, at_ns: int) -> Iterator[Recorded]:
         """Cut all open exchanges at a gap, because it is unknown on which connection bytes are missing."""
-        events: list[Recorded] = []
         self._had_gap = True
         for connection in self._connections.values():
-            events += self._abandoned(connection, None)
-            events += [
-                ExchangeEnd(exchange.number, connection.number, True, "proxy", at_ns)
-                for exchange in connection.exchanges.values()
-            ]
-            self._forget(connection)
+            yield from self._abandoned(connection, None)
+            yield from self._cut_exchanges(connection, "proxy", at_ns)
             connection.is_lost = True
-        return events
 
-    def end(self) -> list[Recorded]:
-        """At the end of the journal, return held parts of messages and counts of bytes that are not HTTP."""
-        events: list[Recorded] = []
+    def end(self) -> Iterator[Recorded]:
+        """At the end of the journal, yield held parts of messages and counts of bytes that are not HTTP."""
         for connection in self._connections.values():
-            events += self._abandoned(connection, None)
-            events += self._report_opaque(connection, self.at_ns)
-        return events
+            yield from self._abandoned(connection, None)
+            yield from self._report_opaque(connection, self.at_ns)
 
     def feed_again(self, record: Encoded) -> None:
         """Feed a decoder the encoded bytes of a trace record, which it had read before the checkpoint."""
@@ -294,16 +286,16 @@ class HttpAssembly:
             return
         yield from self._abandoned(connection, at_ns)
         yield from held_end(connection)
-        for exchange in connection.exchanges.values():
-            yield ExchangeEnd(exchange.number, connection.number, True, connection.first or "proxy", at_ns)
+        yield from self._cut_exchanges(connection, connection.first or "proxy", at_ns)
         yield from self._report_opaque(connection, at_ns)
         who = "mcpproxy" if connection.first == "proxy" else f"the {connection.first}"
         yield Note(connection.number, "closed", f"{who} ended it first", at_ns)
-        self._forget(connection)
         del self._connections[connection.number]
 
-    def _forget(self, connection: Connection) -> None:
-        """Forget the exchanges of a connection."""
+    def _cut_exchanges(self, connection: Connection, by: Side, at_ns: int) -> Iterator[Recorded]:
+        """Yield the ends of the open exchanges of a connection, and forget them."""
+        for exchange in connection.exchanges.values():
+            yield ExchangeEnd(exchange.number, connection.number, True, by, at_ns)
         self._budget.spent -= sum(exchange.cost for exchange in connection.exchanges.values())
         connection.exchanges.clear()
 
