@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from mcpproxy.base.files import Folder
-from mcpproxy.base.slotted import field, slotted
+from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder.payloads import rule_options_from
+from mcpproxy.recorder.payloads import rule_options_of
 from mcpproxy.recorder.rotation import Rotation
 
 if TYPE_CHECKING:
@@ -47,23 +47,6 @@ class PartialLine:
     at_ns: int
 
 
-@slotted()
-class SavedAssembly:
-    """The state of an `HttpAssembly`, which turns the bytes of HTTP connections into events.
-
-    ``long`` holds the long runs of bytes, which ``state`` refers to by index.
-    """
-
-    state: JSON = None
-    long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
-
-    def release(self) -> None:
-        """Release the buffers of the assembly, so that the assembly can change again."""
-        for run in self.long:
-            if isinstance(run, memoryview):
-                run.release()
-
-
 NO_PARTIAL_LINES: Final = (PartialLine(b"", 0), PartialLine(b"", 0), PartialLine(b"", 0))
 
 
@@ -79,7 +62,7 @@ class Checkpoint:
     assembly: JSON = None
     """Over HTTP, the state of all connections; see ``mcpproxy.recorder.checkpoint_state``."""
     long: Sequence[bytes | memoryview] = ()
-    """The long runs of bytes of that state."""
+    """The long runs of bytes of that state, which refers to them by index."""
     file: str = ""
     """The name of the file that is being written; empty without rotation."""
     rotation: Rotation | None = None
@@ -112,7 +95,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             long=tuple(long),
             file=str(members.get("file", "")),
             rotation=Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
-            rule_options=rule_options_from(members),
+            rule_options=rule_options_of(members),
         )
     except FileNotFoundError:
         return None
@@ -164,7 +147,7 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     Raises:
         OSError: the checkpoint could not be written; the previous checkpoint remains.
     """
-    long = list(checkpoint.long)
+    long = [*checkpoint.long]
     held_lines: list[JSON] = [[written_run(line.raw, long), line.at_ns] for line in checkpoint.held]
     members: dict[str, JSON] = {
         "segment": checkpoint.segment,

@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from mcpproxy.framing import bodies as framing_bodies
 from mcpproxy.framing import connection_side, http1, sse
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder.checkpoint import SavedAssembly, read_run, written_run
+from mcpproxy.recorder.checkpoint import read_run, written_run
 from mcpproxy.recorder.http import assembly as http_assembly
 from mcpproxy.recorder.http import body_frames, connections, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
@@ -52,11 +52,13 @@ class StateError(ValueError):
     """A checkpoint does not contain the state of an assembly."""
 
 
-def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
-    """Return the state of ``assembly``, which must not change until the result is released."""
-    saved = SavedAssembly()
-    saved.state = _StateWriter(saved.long).write(assembly)
-    return saved
+def save_assembly(assembly: HttpAssembly) -> tuple[JSON, list[bytes | memoryview]]:
+    """Return the state of ``assembly``, and the long runs of bytes, to which the state refers by index.
+
+    The assembly must not change until the runs that are memory views are released.
+    """
+    long: list[bytes | memoryview] = []
+    return _StateWriter(long).write(assembly), long
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:

@@ -127,8 +127,7 @@ def _not_ours(path: str, why: str) -> ForeignJournalError:
 
 
 def _copy(fd: int, target: str, limit: int) -> int:
-    """Copy the content of ``fd``, at most ``limit`` bytes, into the new file ``target``. Return the byte
-    count."""
+    """Copy the content of ``fd`` into the new file ``target``. Return its size, at most ``limit`` bytes."""
     with open(fd, "rb") as source:
         size = os.fstat(source.fileno()).st_size
         if size > limit:

@@ -80,23 +80,17 @@ def standard_observer() -> Observing:
     return Observer(catalogue.load())
 
 
-def observer_for(rule_options: "RuleOptions") -> Observing:
-    """Return the observer for the rules that the START record of a running session names.
+def observer_for(rule_options: "RuleOptions", *, is_found: bool) -> Observing:
+    """Return the observer for the rules that a journal names.
+
+    ``is_found``: the journal was found on disk, so its rules may come from an unknown source.
 
     Raises:
+        UnfitRuleOptionsError: these rules must not be used, because the journal was found on disk.
         CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
     """
     from mcpproxy.ruleset.rule_options import FilteredObserver  # imported late: few sessions need it
 
+    if is_found:
+        rule_options.refuse_unfit()
     return FilteredObserver(rule_options)
-
-
-def observer_for_recovery(rule_options: "RuleOptions") -> Observing:
-    """Return the observer for the rules that a journal found on disk names.
-
-    Raises:
-        UnfitRuleOptionsError: these rules must not be used.
-        CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
-    """
-    rule_options.refuse_unfit()
-    return observer_for(rule_options)

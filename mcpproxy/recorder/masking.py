@@ -38,8 +38,7 @@ SECRETS: Final = frozenset(
         "auth", "session", "sid", "pin", "otp", "totp",
     }
 )  # fmt: skip
-"""Names of parameters, form fields and JSON members that are credentials. Header fields with these names may
-be harmless."""
+"""Names of credentials in parameters, forms and JSON. Header fields with these names may be harmless."""
 
 _URL_SECRETS: Final = SECRETS | {"key", "pass"}
 """Names of URL parameters that are credentials. ``key`` and ``pass`` are often harmless in a body."""
@@ -108,7 +107,7 @@ _USUAL_NAME: Final = 64
 
 
 @lru_cache(maxsize=512)  # peers choose the names
-def _treatment(name: str) -> Treatment:
+def _usual_treatment(name: str) -> Treatment:
     lowered = name.lower()
     if lowered in _SCHEME_FIELDS:
         return "scheme"
@@ -117,10 +116,6 @@ def _treatment(name: str) -> Treatment:
     if lowered == "last-event-id":
         return "event"
     return "url" if lowered in _URL_FIELDS else ""
-
-
-def _treatment_of(name: str) -> Treatment:
-    return _treatment(name) if len(name) <= _USUAL_NAME else _treatment.__wrapped__(name)
 
 
 class Masker:
@@ -154,13 +149,14 @@ class Masker:
         if self.keep:
             return headers
         # Most fields are unchanged, so their pairs are reused.
-        masked = tuple(
+        return tuple(
             [
-                field if (treatment := _treatment_of(field[0])) == "" else self._field(field, treatment, ids)
+                field
+                if (treatment := self._treatment(field[0])) == ""
+                else self._field(field, treatment, ids)
                 for field in headers
             ]
         )
-        return self._without_secret_fields(masked) if self._secret_fields else masked
 
     def url(self, text: str) -> str:
         """Return a URL, a request target or a query with user and secret parameters masked."""
@@ -173,8 +169,7 @@ class Masker:
         return _USER.sub(lambda match: self.value(match[0]), text) if "@" in text else text
 
     def endpoint(self, raw: bytes) -> bytes:
-        """Return the URL of an ``endpoint`` event, masked. Remember the values in it that may be session
-        ids."""
+        """Return the URL of an ``endpoint`` event, masked. Remember what may be a session id in it."""
         text = raw.decode("latin-1")
         if self.keep:
             return raw
@@ -216,8 +211,7 @@ class Masker:
         return text
 
     def body(self, raw: bytes) -> bytes:
-        """Return a body, or the data of an event, with credentials masked; a JSON-RPC message is
-        unchanged."""
+        """Return a body, or the data of an event, with credentials masked, unless it is JSON-RPC."""
         if self.keep or (b'"jsonrpc"' in raw and is_jsonrpc(raw)):
             return raw
         self._room = _GROWTH * len(raw) + _ROOM
@@ -242,13 +236,10 @@ class Masker:
             return _FORM_FIELD.sub(self._form_field, raw.decode("latin-1")).encode("latin-1")
         return raw
 
-    def _without_secret_fields(self, headers: Headers) -> Headers:
-        return tuple(
-            [
-                (name, self.value(value)) if name.lower() in self._secret_fields else (name, value)
-                for name, value in headers
-            ]
-        )
+    def _treatment(self, name: str) -> Treatment:
+        if name.lower() in self._secret_fields:
+            return "whole"
+        return (_usual_treatment if len(name) <= _USUAL_NAME else _usual_treatment.__wrapped__)(name)
 
     def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
         name, value = field

@@ -97,8 +97,8 @@ def gap_of(payload: bytes, at_ns: int) -> Gap:
     return Gap(member(gap, "reason", str), client, server, stderr, at_ns)
 
 
-def faulted_of(payload: bytes) -> tuple[FaultMark, bytes]:
-    """Return the mark and the bytes of a record about a message that met a fault.
+def faulted_of(payload: bytes) -> tuple[FaultMark, bytes, JSONObject]:
+    """Return the mark and the bytes of a record about a message that met a fault, and all its members.
 
     Raises:
         NotARecordError: the record has no such mark.
@@ -106,21 +106,7 @@ def faulted_of(payload: bytes) -> tuple[FaultMark, bytes]:
     head, _, content = payload.partition(b"\n")
     fault = object_of(head)
     rule, action = member(fault, "rule", str), member(fault, "action", str)
-    return FaultMark(rule, action, count(fault, "number")), content
-
-
-def http_faulted_of(payload: bytes) -> tuple[FaultMark, bytes, str, bool]:
-    """Return the same for a record of a connection, what part of a message it is, and whether more follows.
-
-    The part is ``head``, ``body`` or ``event`` where it was given. More follows if something is still given
-    in the place of what was sent.
-
-    Raises:
-        NotARecordError: the record has no such mark.
-    """
-    fault, content = faulted_of(payload)
-    members = object_of(payload.partition(b"\n")[0])
-    return fault, content, optional_member(members, "part", str) or "", bool(members.get("more"))
+    return FaultMark(rule, action, count(fault, "number")), content, fault
 
 
 def note_of(payload: bytes, at_ns: int) -> Note:
@@ -156,27 +142,20 @@ def count(members: JSONObject, name: str) -> int:
     return value
 
 
-def rule_options_of(start: bytes) -> "RuleOptions | None":
-    """Return the rules to judge by, from a START record; ``None`` for the built-in rules.
+def rule_options_of(members: dict[str, Any]) -> "RuleOptions | None":
+    """Return the rules to judge by, from the member ``judged_by`` of a START record or a checkpoint.
+
+    ``None`` means the built-in rules.
 
     Raises:
         NotARecordError: the member does not name rules.
-    """
-    try:
-        return rule_options_from(cast("dict[str, Any]", object_of(start)))
-    except (LookupError, TypeError, AttributeError):
-        raise NotARecordError("a record with a bad judged_by") from None
-
-
-def rule_options_from(members: dict[str, Any]) -> "RuleOptions | None":
-    """Return the rules to judge by, from the member ``judged_by`` of a START record or a checkpoint.
-
-    Raises:
-        KeyError, TypeError: the member does not name rules.
     """
     options = members.get("judged_by")
     if not options:
         return None
     from mcpproxy.ruleset.rule_options import RuleOptions  # imported late: few sessions need it
 
-    return RuleOptions.from_json(options)
+    try:
+        return RuleOptions.from_json(options)
+    except (LookupError, TypeError, AttributeError):
+        raise NotARecordError("a record with a bad judged_by") from None

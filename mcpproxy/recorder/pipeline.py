@@ -12,11 +12,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
 from mcpproxy.recorder.line_order import LineOrder
-from mcpproxy.recorder.payloads import close_of, faulted_of, gap_of, header_of, note_of, rule_options_of
+from mcpproxy.recorder.payloads import (
+    close_of,
+    faulted_of,
+    gap_of,
+    header_of,
+    note_of,
+    object_of,
+    rule_options_of,
+)
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
@@ -44,12 +53,10 @@ _LINE_BYTES: Final = 16 << 20
 _STDERR_BYTES: Final = 1 << 20
 
 LATE_NS: Final = 2_000_000_000
-"""The delay from which on judging is late (after a burst, or on a busy machine), and ``on_late`` is
-called."""
+"""The delay from which on judging is late, as after a burst or on a busy machine."""
 
 _REMEMBERED_SIZES: Final = 64
-"""How many sizes of the trace are remembered. A few are enough: ``give_up`` shortens the trace only a
-little."""
+"""How many sizes of the trace are remembered: a few, because ``give_up`` shortens it only a little."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
 """Kind of a journal record -> index in each triple of streams: the client's, the server's, stderr."""
@@ -68,9 +75,10 @@ _WHOLE_LINES: Final = _REFUSED | _OWN | _FAULTED
 class RecordingPipeline:
     """Writes the session that ``reader`` reads to ``writer``.
 
-    ``make_observer`` makes the judge, or ``make_observer_for`` if the START record names the rules to judge
-    by. With the checkpoint ``start`` and the ``state`` of the trace at that checkpoint, an existing trace is
-    continued. ``watcher`` is called for every event of an HTTP recording."""
+    ``make_observer`` makes the judge, unless the START record names the rules to judge by; ``is_found`` says
+    that the journal was found on disk, so that these rules may come from an unknown source. With the
+    checkpoint ``start`` and the ``state`` of the trace at that checkpoint, an existing trace is continued.
+    ``watcher`` is called for every event of an HTTP recording."""
 
     def __init__(
         self,
@@ -81,10 +89,10 @@ class RecordingPipeline:
         start: Checkpoint | None = None,
         state: TraceState | None = None,
         watcher: EventWatcher | None = None,
-        make_observer_for: "Callable[[RuleOptions], Observing]" = observer_for,
+        is_found: bool = False,
     ) -> None:
         start = start or Checkpoint()
-        self._make_observer_for = make_observer_for
+        self._is_found = is_found
         self._reader = reader
         self._writer = writer
         self._make_observer = make_observer
@@ -104,13 +112,14 @@ class RecordingPipeline:
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
         self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
-        """Over HTTP: earlier sizes of the trace, each with how many bytes of each stream had been read
-        then."""
+        """Over HTTP: earlier sizes of the trace, each with how many bytes of each stream were read then."""
         self._recorded_before: dict[str, tuple[int, ...]] = {}
         """Name of a file that was begun -> how many bytes of each stream are in the files before it."""
         self._exit: Close | None = None
-        self.on_late: Callable[[], None] | None = None
+        self.on_late: Callable[[], None] = lambda: None
         """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
+        self.was_late = False
+        """Whether judging was late in the last ``drain``."""
         self.lag_ns = 0
         """The longest time from forwarding to judging; meaningless in recovery."""
         self._is_closed = False
@@ -145,10 +154,11 @@ class RecordingPipeline:
             OSError: the journal cannot be read.
             TraceError: the trace exists already.
         """
+        self.was_late = False
         if self.is_stuck and not self._flush():
             self._sink.report_lag(None)
             return
-        latest_ns, on_late = None, self.on_late
+        latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
                 self._take_entry(entry)
@@ -157,9 +167,9 @@ class RecordingPipeline:
             latest_ns = entries[-1][2]
             lag_ns = time.monotonic_ns() - latest_ns
             self.lag_ns = max(self.lag_ns, lag_ns)
-            if on_late is not None and lag_ns > LATE_NS:
-                on_late()
-                on_late = None
+            if lag_ns > LATE_NS and not self.was_late:
+                self.was_late = True
+                self.on_late()
             del entries
             if not self._flush():
                 break
@@ -182,14 +192,10 @@ class RecordingPipeline:
         self._files.append(path)
         self._has_rotated = True
         self._sizes.clear()
-        self._recorded_before[os.path.basename(path)] = self._recorded_bytes()
-        writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
-
-    def _recorded_bytes(self) -> tuple[int, ...]:
-        """Return how many bytes of each stream are in the trace so far, or are known to be missing."""
-        return tuple(
+        self._recorded_before[os.path.basename(path)] = tuple(
             passed - framer.held_bytes for passed, framer in zip(self._passed, self._framers, strict=True)
         )
+        writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
 
     def finish(self) -> bool:
         """Write how the session ended. Return false if the disk has no room for it.
@@ -245,7 +251,7 @@ class RecordingPipeline:
             if size == 0 and header is not None:
                 self._sink.state.header = header
                 self._writer.write(encode_header(replace(header, continues=previous)))
-            self._sink.write_missing_findings()
+            self._sink.write_findings(self._sink.state.missing_findings)  # they were shown on stderr before
             missing = self._missing(size)
             close = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
             self._sink.write_event(
@@ -295,19 +301,7 @@ class RecordingPipeline:
         elif kind == journal.GAP:
             self._record_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
-            if self._sink.state.header is not None:
-                raise NotARecordError("a second START record")
-            header = header_of(payload)
-            self._sink.state.header = header
-            self._started_ns = header.started_ns
-            self._writer.write(encode_header(header))
-            if header.transport == "http":
-                # Imported only for HTTP: this import takes as long as all other imports together.
-                from mcpproxy.recorder.http.assembly import HttpAssembly
-
-                self._assembly = HttpAssembly(payload)
-            self._rotation = rotation_of(payload)
-            self._use_rules(rule_options_of(payload))
+            self._begin(payload)
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
@@ -315,19 +309,29 @@ class RecordingPipeline:
         """Write the incomplete line of ``stream``: as its last line or, with ``continues``, as a piece."""
         self._sink.write_lines(stream, self._framers[stream].end(continues=continues))
 
-    def _use_rules(self, rule_options: "RuleOptions | None") -> None:
-        """Judge by the rules that the START record names, if it names any."""
-        if rule_options is not None:
-            self._rule_options = rule_options
-            self._make_observer = partial(self._make_observer_for, rule_options)
+    def _begin(self, payload: bytes) -> None:
+        """Write the header, and prepare what the START record asks for."""
+        if self._sink.state.header is not None:
+            raise NotARecordError("a second START record")
+        header = self._sink.state.header = header_of(payload)
+        self._started_ns = header.started_ns
+        self._writer.write(encode_header(header))
+        if header.transport == "http":
+            # Imported only for HTTP: this import takes as long as all other imports together.
+            from mcpproxy.recorder.http.assembly import HttpAssembly
+
+            self._assembly = HttpAssembly(payload)
+        self._rotation = rotation_of(payload)
+        self._rule_options = rule_options_of(object_of(payload))
+        if self._rule_options is not None:
+            self._make_observer = partial(observer_for, self._rule_options, is_found=self._is_found)
             self._sink.state.judge = SafeJudge(self._make_observer)
             self._sink.report_judge()
 
     def _record_whole_lines(self, kind: int, payload: bytes, at_ns: int) -> None:
-        """Write what needs no framer: lines that mcpproxy refused, altered or wrote itself, or a piece of
-        one."""
+        """Write what needs no framer: lines, or a piece of one, that mcpproxy refused, altered or wrote."""
         state, stream = self._sink.state, _WHOLE_LINES[kind]
-        mark, content = faulted_of(payload) if kind in _FAULTED else (None, payload)
+        mark, content, _ = faulted_of(payload) if kind in _FAULTED else (None, payload, None)
         self._passed[stream] += len(content)
         *lines, last = content.split(b"\n")
         for index, raw in enumerate([*lines, last] if last else lines):
@@ -388,12 +392,12 @@ class RecordingPipeline:
         if self._order.is_waiting or not (frees_enough or self._has_rotated):
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
-        saved = self._saved_assembly()
+        state, long = self._saved_assembly()
         checkpoint = Checkpoint(
             trace_bytes=self._writer.size,
             held=(client, server, stderr),
-            assembly=saved.state,
-            long=saved.long,
+            assembly=state,
+            long=long,
             file=os.path.basename(self._writer.path) if self._rotation is not None else "",
             rotation=self._rotation,
             rule_options=self._rule_options,
@@ -404,11 +408,13 @@ class RecordingPipeline:
         except OSError:
             pass  # no room for the checkpoint, so the segments stay for now
         finally:
-            saved.release()
+            for run in long:
+                if isinstance(run, memoryview):
+                    run.release()
 
-    def _saved_assembly(self) -> SavedAssembly:
+    def _saved_assembly(self) -> tuple[JSON, list[bytes | memoryview]]:
         if self._assembly is None:
-            return SavedAssembly()
+            return None, []
         from mcpproxy.recorder.checkpoint_state import save_assembly  # only HTTP needs it
 
         return save_assembly(self._assembly)
@@ -431,7 +437,7 @@ class RecordingPipeline:
         kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
         if kind in _FAULTED:
-            _, payload = faulted_of(payload)
+            _, payload, _ = faulted_of(payload)
         if (stream := (_STREAMS | _WHOLE_LINES).get(kind)) is not None:
             self._passed[stream] += len(payload)
         elif kind == journal.GAP:

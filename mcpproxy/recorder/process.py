@@ -106,19 +106,12 @@ def _say_from_thread(text: str) -> None:
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
     """Record until the session is over, or until the relay is gone and all its records are recorded."""
-    is_relay_gone = has_priority = False
-
-    def on_late() -> None:
-        nonlocal has_priority
-        has_priority = True  # until the recorder has caught up, its priority is normal, not low
-        priority.restore()
-
-    recording.on_late = on_late
+    is_relay_gone = False
+    recording.on_late = priority.restore  # until the recorder has caught up, its priority is not low
     while True:
         recording.drain()
         notes.flush()
-        if has_priority and not is_relay_gone:
-            has_priority = False
+        if recording.was_late and not is_relay_gone:
             priority.lower()
         if recording.is_over or is_relay_gone:
             return

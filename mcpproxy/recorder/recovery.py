@@ -17,9 +17,8 @@ from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder import foreign_journals, journal_reader
 from mcpproxy.recorder.checkpoint import Checkpoint, damaged, read_checkpoint
 from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly
-from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.judge import Observing, observer_for_recovery, standard_observer
+from mcpproxy.recorder.judge import Observing, observer_for, standard_observer
 from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import Lock, is_held_by_relay
 from mcpproxy.recorder.payloads import header_of
@@ -38,8 +37,7 @@ _DAMAGE_ERRORS: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""The exceptions that a checkpoint from an unknown source may cause: its objects may have wrong
-attributes."""
+"""What a checkpoint from an unknown source may raise: its objects may have wrong attributes."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
@@ -82,7 +80,7 @@ def damage_refused(folder: str) -> Generator[None]:
         raise TraceError(folder, None, f"the journal is damaged: {fact}", next_step) from None
 
 
-def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
+def recover_copy(trace: str) -> str:
     """Complete a copy of a recording in a new temporary folder. If a path is returned, the caller has to
     delete the folder.
 
@@ -101,7 +99,7 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
     is_done = False
     try:
         copied = foreign_journals.copy(chain.files_of(trace), folder)
-        is_done = recover(copied, make_observer)
+        is_done = recover(copied)
         return copied if is_done else ""
     except OSError as fault:
         raise McpProxyError((fault.strerror or str(fault)).lower()) from None
@@ -178,8 +176,12 @@ def resumed(
         TraceError: the trace or the checkpoint is damaged.
     """
     if start.rule_options is not None:
-        make_observer = partial(observer_for_recovery, start.rule_options)
-    assembly = _assembly(reader.folder, start)
+        make_observer = partial(observer_for, start.rule_options, is_found=True)
+    try:
+        long = [bytes(run) for run in start.long]
+        assembly = None if start.assembly is None else restore_assembly(start.assembly, long)
+    except StateError:
+        raise damaged(reader.folder) from None
     state = restore(writer.path, start.trace_bytes, make_observer, assembly, earlier_files)
     return RecordingPipeline(
         reader,
@@ -188,17 +190,8 @@ def resumed(
         StderrNotes(None),
         start,
         state,
-        make_observer_for=observer_for_recovery,
+        is_found=True,
     )
-
-
-def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
-    if start.assembly is None:
-        return None
-    try:
-        return restore_assembly(start.assembly, [bytes(run) for run in start.long])
-    except StateError:
-        raise damaged(folder) from None
 
 
 def _is_closed(trace: str) -> bool:
@@ -214,8 +207,7 @@ def _is_closed(trace: str) -> bool:
 
 
 def header_in_journal(folder: str) -> Header | None:
-    """Return the header from the START record; ``None`` if the relay was killed before it wrote that
-    record."""
+    """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
     reader = JournalReader(folder)
     try:
         entries = reader.read()

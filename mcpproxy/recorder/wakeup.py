@@ -58,12 +58,12 @@ class Wakeup:
 
     def pause(self, for_s: float) -> bool:
         """Wait ``for_s`` seconds, or less if the relay exits."""
-        if self._asleep is not None and sys.platform != "win32":
-            # While the shared byte is 0 the relay writes nothing, so only the end of the pipe ends the wait.
-            ready, _, _ = select.select([self._fd], [], [], for_s)
-            return bool(ready) and self._read_pipe()
-        time.sleep(for_s)
-        return self._is_ended()
+        if sys.platform == "win32":
+            time.sleep(for_s)
+            return self._is_ended()
+        # While the shared byte is 0 the relay writes nothing, so only the end of the pipe ends the wait.
+        ready, _, _ = select.select([self._fd], [], [], for_s)
+        return bool(ready) and self._read_pipe()
 
     def _read_pipe(self) -> bool:
         """Read the pipe. Return whether the relay is gone."""
@@ -75,9 +75,10 @@ class Wakeup:
             self.unwritten += data
         return not data
 
-    def _is_ended(self) -> bool:
-        """Whether the pipe is empty and has no writer."""
-        if sys.platform == "win32":
+    if sys.platform == "win32":
+
+        def _is_ended(self) -> bool:
+            """Whether the pipe is empty and has no writer."""
             import _winapi
             import msvcrt
 
@@ -86,5 +87,3 @@ class Wakeup:
             except OSError:
                 return True
             return False
-        ready, _, _ = select.select([self._fd], [], [], 0)
-        return bool(ready) and self._read_pipe()

@@ -7,6 +7,7 @@ judge sees them."""
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from operator import itemgetter
 from typing import Final
@@ -26,11 +27,11 @@ from mcpproxy.framing.http1 import (
 from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.recorder.http.connections import Connection, OpenExchange
 from mcpproxy.recorder.http.contents import ContentOwner, Contents, open_contents, sender_of
-from mcpproxy.recorder.http.faulted import GIVEN, SENT_KIND, as_given, given_events, held_end, sent_events
+from mcpproxy.recorder.http.faulted import GIVEN, SENT_KIND, given_events, held_end, sent_events
 from mcpproxy.recorder.http.head_reader import HeadReader, MaskedHead
 from mcpproxy.recorder.http.memory_budget import HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.payloads import http_faulted_of, object_of, salt_of
+from mcpproxy.recorder.payloads import faulted_of, note_of, object_of, salt_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -43,7 +44,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.trace.members import list_member, member
+from mcpproxy.trace.members import list_member, member, optional_member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
@@ -110,7 +111,7 @@ class HttpAssembly:
         self._contents = Contents(self._mask, self._budget, self._held, self._next_seq)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                for side, _ in exchange.sides:
+                for side in (exchange.client, exchange.server):
                     for data, _ in side.kept or ():
                         side.feed_again(data)
 
@@ -130,27 +131,25 @@ class HttpAssembly:
             return self._from_relay(kind, payload, at_ns, number)
         self._budget.count_passed(len(payload))
         self._contents.grown += len(payload)
-        events = self._bytes(kind, payload, at_ns, number)
-        return events if self._contents.grown < _RECHECK_BYTES else self._with_spills(events, at_ns)
-
-    def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """Return the events of bytes that passed on a connection."""
         connection = self._connection(number)
         if connection.is_lost and not self._resume_at_request(connection, kind, payload):
             side: Side = CLIENT if kind == journal.CLIENT else SERVER
-            return self._opaque(connection, side, len(payload), "", at_ns)
-        return self._read(connection, _FEED[kind](connection.http, payload, at_ns))
+            events = self._opaque(connection, side, len(payload), "", at_ns)
+        else:
+            events = self._read(connection, _FEED[kind](connection.http, payload, at_ns))
+        return events if self._contents.grown < _RECHECK_BYTES else self._with_spills(events, at_ns)
 
     def _faulted(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Yield the events of what met a fault, or of what was given in its place."""
-        fault, content, part, has_more = http_faulted_of(payload)
+        fault, content, members = faulted_of(payload)
+        has_more = bool(members.get("more"))  # something is still given in the place of what was sent
         connection = self._connection(number)
         if kind in SENT_KIND:
             events = self.take(SENT_KIND[kind], content, at_ns, number)
             yield from sent_events(events, connection, fault, has_more=has_more)
             return
-        for event in given_events(GIVEN[kind], part, content, at_ns, connection, self._heads, self._next_seq):
-            yield as_given(event, fault)
+        part, heads = optional_member(members, "part", str) or "", self._heads
+        yield from given_events(GIVEN[kind], part, content, at_ns, connection, fault, heads, self._next_seq)
         if not has_more:
             yield from held_end(connection)
 
@@ -216,8 +215,8 @@ class HttpAssembly:
         elif kind in (journal.CLIENT_EOF, journal.SERVER_EOF):
             yield from self._take_eof(self._connection(number), kind, payload, at_ns)
         elif kind == journal.NOTE:
-            note = object_of(payload)
-            yield Note(number, member(note, "what", str), self._mask.url(member(note, "why", str)), at_ns)
+            note = note_of(payload, at_ns)
+            yield replace(note, connection=number, why=self._mask.url(note.why))
         elif kind == journal.OPAQUE:
             connection = self._connection(number)
             yield from self._read(connection, connection.http.opaque(at_ns))

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from mcpproxy.framing.http1 import Http1Connection, Side
 from mcpproxy.recorder.http.body_frames import Body, ContentDecoder
 from mcpproxy.recorder.masking import ID_LENGTH
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.session.frame import CLIENT, Sender
 
 _IDS: Final = 8
 """How many session ids of a connection, the latest ones, are searched for in its messages."""
@@ -67,11 +67,6 @@ class OpenExchange:
     def side(self, of: Side) -> ExchangeSide:
         """Return the side on which ``of`` sends. Answers of the proxy are on the server's side."""
         return self.client if of == CLIENT else self.server
-
-    @property
-    def sides(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
-        """The client's side and the server's side."""
-        return (self.client, CLIENT), (self.server, SERVER)
 
 
 @dataclass(slots=True)

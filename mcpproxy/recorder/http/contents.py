@@ -20,8 +20,7 @@ _RECORD_BYTES: Final = 160
 """About how many bytes the record of a frame takes besides its content."""
 
 _SLICE_BYTES: Final = 16 << 10
-"""How many bytes of a decoded event stream are split into frames at a time: they may contain thousands of
-events."""
+"""How many bytes of a decoded event stream, with up to thousands of events, are split at a time."""
 
 _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
 _TOO_MUCH_HELD: Final = f"incomplete messages take more than {HELD_BYTES >> 20} MiB: recorded in pieces"
@@ -52,7 +51,8 @@ class ContentOwner(NamedTuple):
 def open_contents(connection: Connection) -> Iterator[tuple[ContentOwner, Body]]:
     """Yield each content of a connection that has not ended, with its body."""
     for exchange in connection.exchanges.values():
-        for side, of in exchange.sides:
+        for of in (CLIENT, SERVER):
+            side = exchange.side(of)
             if side.body is not None:
                 yield ContentOwner(connection, exchange, side, of), side.body
 
