@@ -114,11 +114,9 @@ class HttpJudge:
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
-        """Judge one event. This does not raise, whatever the peers send."""
+        """Judge one event other than a frame. This does not raise, whatever the peers send."""
         # Comparing types is faster than ``isinstance`` or ``match`` for the events of every exchange.
         exchanges = self._history.exchanges
-        if type(event) is Frame:
-            return self.judge_frame(event)
         if type(event) is RequestHead:
             number, fields = event.exchange, fields_of(event.headers)
             self._memory_use.added += _EXCHANGE_BYTES + sum(len(value) for _, value in event.headers)
@@ -451,12 +449,8 @@ class HttpJudge:
         history, message = self._history, exchange.body if frame is None else frame
         for check in checks:
             for violation in check(exchange, history, frame):
-                if (
-                    exchange.masked
-                    and violation.pointer
-                    and message
-                    and is_hidden(message, violation.pointer)
-                ):
+                pointer = violation.pointer
+                if exchange.masked and pointer and message and is_hidden(message, pointer):
                     continue
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:

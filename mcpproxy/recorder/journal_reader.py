@@ -10,6 +10,7 @@ crash buffer keeps the chunk that the relay has not journaled yet."""
 import os
 import sys
 from dataclasses import replace
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from mcpproxy.base.files import Folder
@@ -49,7 +50,6 @@ class JournalReader:
         self._end = journal.position(start.segment, start.offset)
         """The position after the last complete record."""
         self._is_done = False
-        self._folder: Folder | None = None
         self._missing = 0
         """How many bytes the incomplete record still lacks."""
         self._torn_size = 0
@@ -128,22 +128,21 @@ class JournalReader:
             os.close(self._fd)
             self._fd = -1
 
+    @cached_property
     def _opened_folder(self) -> Folder:
-        """Return the journal's folder, which is opened once and kept open."""
-        if self._folder is None:
-            self._folder = Folder(self.folder)
-        return self._folder
+        """The journal's folder, which is opened once and kept open."""
+        return Folder(self.folder)
 
     def _has(self, segment: int) -> bool:
         try:
-            return self._opened_folder().has(journal.segment_name(segment))
+            return self._opened_folder.has(journal.segment_name(segment))
         except OSError:
             return False
 
     def _unlink(self, segment: int) -> bool:
         """Delete a segment. Return whether it is gone: on Windows, one that is open elsewhere stays."""
         try:
-            self._opened_folder().unlink(journal.segment_name(segment))
+            self._opened_folder.unlink(journal.segment_name(segment))
         except FileNotFoundError:
             pass
         except OSError:
@@ -156,7 +155,7 @@ class JournalReader:
             return b""
         if self._fd < 0:
             try:
-                self._fd = self._opened_folder().open(journal.segment_name(self.segment))
+                self._fd = self._opened_folder.open(journal.segment_name(self.segment))
             except FileNotFoundError:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
@@ -223,7 +222,7 @@ class JournalReader:
         while self._has(segment + 1):
             segment += 1
         try:
-            return segment, self._opened_folder().stat(journal.segment_name(segment)).st_size
+            return segment, self._opened_folder.stat(journal.segment_name(segment)).st_size
         except OSError:
             return segment, 0
 

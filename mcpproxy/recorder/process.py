@@ -11,11 +11,10 @@ from mcpproxy.recorder import journal_reader
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pace import Pace
 from mcpproxy.recorder.pipeline import RecordingPipeline
 from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher
-from mcpproxy.recorder.wakeup import Flag, Wakeup
+from mcpproxy.recorder.wakeup import Flag, Pace, Wakeup
 from mcpproxy.relay import journal
 from mcpproxy.trace.writer import TraceWriter
 

@@ -73,14 +73,15 @@ def restore(
         TraceError: the trace is damaged.
     """
     # A file may be shipped and deleted while it is read. But decoders cannot be fed twice.
-    for is_last in (False, False, True):
-        here = tuple(path for path in before if os.path.exists(path))
+    attempts = 3 if assembly is None else 1
+    while True:
+        attempts -= 1
         try:
+            here = tuple(filter(os.path.exists, before))
             return _restored(trace, size, make_observer, assembly, here)
         except TraceError:
-            if is_last or assembly is not None:
+            if not attempts:
                 raise
-    raise AssertionError
 
 
 def _restored(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder import pace
+from mcpproxy.recorder import wakeup
 from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.pace import LARGEST_BURST_BYTES, LATE_NS, LONGEST_BURST_NS, Pace
+from mcpproxy.recorder.wakeup import LARGEST_BURST_BYTES, LATE_NS, LONGEST_BURST_NS, Pace
 from mcpproxy.relay.journal import SEGMENT_BYTES
 from tests.recorder.journals import START, JournalFolder, client, packed
 
@@ -68,7 +68,7 @@ class Recorder:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(pace, "time", clock)
+    monkeypatch.setattr(wakeup, "time", clock)
     return clock
 
 
@@ -145,8 +145,8 @@ def test_a_late_recorder_has_full_priority_until_it_has_caught_up(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(pace.priority, "restore", lambda: said.append("full"))
-    monkeypatch.setattr(pace.priority, "lower", lambda: said.append("low"))
+    monkeypatch.setattr(wakeup.priority, "restore", lambda: said.append("full"))
+    monkeypatch.setattr(wakeup.priority, "lower", lambda: said.append("low"))
     recorder.pace.caught_up()
     assert said == []
     for _ in range(2):

@@ -105,8 +105,7 @@ def _is_read_again(raw: bytes) -> bool:
 
 
 def _width(raw: bytes) -> int:
-    """Return how many bytes each character takes in memory beyond ``_COPIES``: one wide character makes its
-    whole string wide."""
+    """Return the bytes of a character beyond ``_COPIES``; one wide character makes its whole string wide."""
     if b"\\u" in raw:
         return 4 if b"\\ud" in raw or b"\\uD" in raw else 2
     if raw.isascii():
