@@ -183,7 +183,9 @@ class JournalReader:
             if stop > end:
                 self._missing = stop - end
                 if length > _LONGEST_BYTES:
-                    raise self._damaged(f"a record says that it has {length} bytes")
+                    segment = os.path.join(self.folder, journal.segment_name(self.segment))
+                    fact = f"the journal is damaged: a record says that it has {length} bytes"
+                    raise TraceError(segment, None, fact, "the trace is whole up to its end")
                 break
             if not at_ns and not length and not kind:
                 # No record is all zeros, but a power cut may leave zeros at the end of a file.
@@ -215,10 +217,6 @@ class JournalReader:
             self._read_to = self._missing = self._torn_size = 0
             self._buffer = b""
         return has_next
-
-    def _damaged(self, fact: str) -> TraceError:
-        where = os.path.join(self.folder, journal.segment_name(self.segment))
-        return TraceError(where, None, f"the journal is damaged: {fact}", "the trace is whole up to its end")
 
 
 _NAMES: Final = frozenset(

@@ -117,4 +117,4 @@ def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup,
             return
         is_relay_gone = wakeup.pause(RETRY_S) if recording.is_stuck else wakeup.await_more(reader.has_more)
         if is_relay_gone:
-            reader.end(wakeup.unwritten)
+            reader.end(wakeup.unwritten or b"")

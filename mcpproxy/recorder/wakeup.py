@@ -35,8 +35,7 @@ class Wakeup:
         self._fd = fd
         self._asleep = asleep
         self._nap_s = NAP_S
-        self._has_unwritten = False
-        self.unwritten = b""
+        self.unwritten: bytes | None = None
         """Journal records that the relay could not write and sent through the pipe when it exited."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
@@ -68,11 +67,10 @@ class Wakeup:
     def _read_pipe(self) -> bool:
         """Read the pipe. Return whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
-        if not self._has_unwritten and journal.UNWRITTEN in data:
-            self._has_unwritten = True
-            self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
-        elif self._has_unwritten:
+        if self.unwritten is not None:
             self.unwritten += data
+        elif journal.UNWRITTEN in data:
+            self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
         return not data
 
     if sys.platform == "win32":
