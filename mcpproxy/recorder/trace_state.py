@@ -75,8 +75,7 @@ def restore(
     while True:
         attempts -= 1
         try:
-            here = tuple(filter(os.path.exists, before))
-            return _restored(trace, size, make_observer, assembly, here)
+            return _restored(trace, size, make_observer, assembly, tuple(filter(os.path.exists, before)))
         except TraceError:
             if not attempts:
                 raise
