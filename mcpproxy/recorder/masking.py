@@ -89,7 +89,7 @@ _LONGEST_ID: Final = 1024
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
-"""A body is masked as a whole if masks would add more than ``_GROWTH`` times its length and ``_ROOM``."""
+"""A body is masked as a whole if masks would add more than ``_GROWTH`` times its length plus ``_ROOM``."""
 
 _MOST_PARTS: Final = 1000
 """How many parts of a multipart body are read; the later parts are masked as a whole."""

@@ -60,7 +60,7 @@ class Wakeup:
         if sys.platform == "win32":
             time.sleep(for_s)
             return self._is_ended()
-        # While the shared byte is 0 the relay writes nothing, so only the end of the pipe ends the wait.
+        # While the shared byte is 0 the relay writes nothing. Without that byte, records end the wait too.
         ready, _, _ = select.select([self._fd], [], [], for_s)
         return bool(ready) and self._read_pipe()
 
