@@ -183,7 +183,9 @@ class JournalReader:
             if stop > end:
                 self._missing = stop - end
                 if length > _LONGEST_BYTES:
-                    raise self._damaged(f"a record says that it has {length} bytes")
+                    segment = os.path.join(self.folder, journal.segment_name(self.segment))
+                    fact = f"the journal is damaged: a record says that it has {length} bytes"
+                    raise TraceError(segment, None, fact, "the trace is whole up to its end")
                 break
             if not at_ns and not length and not kind:
                 # No record is all zeros, but a power cut may leave zeros at the end of a file.
@@ -225,10 +227,6 @@ class JournalReader:
             return segment, self._opened_folder.stat(journal.segment_name(segment)).st_size
         except OSError:
             return segment, 0
-
-    def _damaged(self, fact: str) -> TraceError:
-        where = os.path.join(self.folder, journal.segment_name(self.segment))
-        return TraceError(where, None, f"the journal is damaged: {fact}", "the trace is whole up to its end")
 
 
 _NAMES: Final = frozenset(

@@ -28,8 +28,7 @@ class SafeJudge:
         self.stopped: str | None = None
         """Why judging stopped, in one line; ``None`` if it has not."""
         self.left_out: Sequence[str] = ()
-        """What is not judged, one line for each: the user's rules with a mistake, and what needs a dependency
-        that cannot be loaded."""
+        """What is not judged, a line each: rules of the user with a mistake, and what cannot be loaded."""
         self.is_our_fault = True
         """Whether a bug in mcpproxy stopped the judging. Meaningless while ``stopped`` is ``None``."""
         self._observer: Observing | None = None

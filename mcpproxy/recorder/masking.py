@@ -89,8 +89,7 @@ _LONGEST_ID: Final = 1024
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
-"""Masks may add ``_GROWTH`` times the length of a body plus ``_ROOM`` bytes. If they would add more, the body
-is masked as a whole."""
+"""A body is masked as a whole if masks would add more than ``_GROWTH`` times its length plus ``_ROOM``."""
 
 _MOST_PARTS: Final = 1000
 """How many parts of a multipart body are read; the later parts are masked as a whole."""

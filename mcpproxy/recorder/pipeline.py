@@ -385,7 +385,12 @@ class RecordingPipeline:
         if self._order.is_waiting or not (frees_enough or self._has_rotated):
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
-        state, long = self._saved_assembly()
+        state: JSON = None
+        long: list[bytes | memoryview] = []
+        if self._assembly is not None:
+            from mcpproxy.recorder.checkpoint_state import save_assembly  # only HTTP needs it
+
+            state, long = save_assembly(self._assembly)
         checkpoint = Checkpoint(
             trace_bytes=self._writer.size,
             held=(client, server, stderr),
@@ -404,13 +409,6 @@ class RecordingPipeline:
             for run in long:
                 if isinstance(run, memoryview):
                     run.release()
-
-    def _saved_assembly(self) -> tuple[JSON, list[bytes | memoryview]]:
-        if self._assembly is None:
-            return None, []
-        from mcpproxy.recorder.checkpoint_state import save_assembly  # only HTTP needs it
-
-        return save_assembly(self._assembly)
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
         """Read the remaining journal. Return up to ``_SAVED_BYTES`` of it, and whether that is all of it."""

@@ -121,4 +121,4 @@ def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup,
             pace.caught_up()
             is_relay_gone = wakeup.await_more(reader.has_more)
         if is_relay_gone:
-            reader.end(wakeup.unwritten)
+            reader.end(wakeup.unwritten or b"")

@@ -119,8 +119,8 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
     if header is None or is_relay_there(Folder(folder), header):
         return False
-    continues = chain.name_before(path, earlier_files)
-    _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
+    expected = replace(header, continues=chain.name_before(path, earlier_files))
+    _refuse_other_trace(path, expected, start.trace_bytes)
     _refuse_hole(folder, start.segment)
     for previous, later in pairwise((path, *later_files)):
         _refuse_other_trace(later, replace(header, continues=os.path.basename(previous)), 0)

@@ -56,8 +56,7 @@ class Wakeup:
         self._fd = fd
         self._asleep = asleep
         self._nap_s = NAP_S
-        self._has_unwritten = False
-        self.unwritten = b""
+        self.unwritten: bytes | None = None
         """Journal records that the relay could not write and sent through the pipe when it exited."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
@@ -82,18 +81,17 @@ class Wakeup:
         if sys.platform == "win32":
             time.sleep(for_s)
             return self._is_ended()
-        # While the shared byte is 0 the relay writes nothing, so only the end of the pipe ends the wait.
+        # While the shared byte is 0 the relay writes nothing. Without that byte, records end the wait too.
         ready, _, _ = select.select([self._fd], [], [], for_s)
         return bool(ready) and self._read_pipe()
 
     def _read_pipe(self) -> bool:
         """Read the pipe. Return whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
-        if not self._has_unwritten and journal.UNWRITTEN in data:
-            self._has_unwritten = True
-            self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
-        elif self._has_unwritten:
+        if self.unwritten is not None:
             self.unwritten += data
+        elif journal.UNWRITTEN in data:
+            self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
         return not data
 
     if sys.platform == "win32":

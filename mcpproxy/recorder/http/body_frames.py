@@ -105,8 +105,7 @@ class EventBody:
             yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
-        """End the stream. Bytes without a blank line after them are not an event, even if the stream ended in
-        order."""
+        """End the stream. Bytes without a blank line after them are never an event."""
         del is_whole
         return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
 

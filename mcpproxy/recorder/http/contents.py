@@ -1,5 +1,4 @@
-"""Decode and mask the contents of HTTP messages, and split contents that are too long, before they are
-recorded.
+"""Decode and mask the contents of HTTP messages, and split those that are too long, for the recording.
 
 A compressed body is recorded twice: ``Encoded`` records hold the bytes that passed, and frames the decoded
 content. If masking changes the frames, the encoded bytes are not recorded. A note says which bodies were

@@ -72,28 +72,23 @@ def given_events(
         if sender == CLIENT:
             parsed = request_head(content)
             if not isinstance(parsed, str):
-                method, target, version, headers, _ = parsed
-                start = RequestStart(0, method, target, version, headers=headers, raw=content, at_ns=at_ns)
+                start = RequestStart(0, *parsed[:4], content, at_ns)
                 head = heads.read(start, connection.ids).of_request(start, next_seq(), exchange, number)
                 yield replace(head, by_proxy=True, fault=fault)
             return
         answered = response_head(content)
         if not isinstance(answered, str):
-            status, reason, version, headers, _ = answered
-            response = ResponseStart(
-                0, status, reason, version, headers=headers, raw=content, at_ns=at_ns, by="proxy"
-            )
+            response = ResponseStart(0, *answered[:4], content, at_ns, by="proxy")
             answer = heads.read(response, connection.ids).of_response(response, next_seq(), exchange, number)
             yield replace(answer, fault=fault)
-    elif part == "event":
+        return
+    frames = [Frame(0, sender, content, at_ns)] if content else []
+    if part == "event":
         framer = SseFramer(BODY_BYTES)
-        for block in [*framer.feed(content, at_ns), *framer.end(at_ns)]:
-            frame = event_frame(sender, block)
-            frame.seq, frame.exchange, frame.connection = next_seq(), exchange, number
-            frame.by_proxy, frame.fault = True, fault
-            yield frame
-    elif content:
-        frame = Frame(next_seq(), sender, content, at_ns, exchange=exchange, connection=number)
+        blocks = [*framer.feed(content, at_ns), *framer.end(at_ns)]
+        frames = [event_frame(sender, block) for block in blocks]
+    for frame in frames:
+        frame.seq, frame.exchange, frame.connection = next_seq(), exchange, number
         frame.by_proxy, frame.fault = True, fault
         yield frame
 
