@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.benchmarks import processes
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import CLOSE, Kind, Load, WrongBytesError, verify, wait_until_recorded
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import CLOSE, Load, WrongBytesError, verify, wait_until_recorded
 from tests.benchmarks.watched import BYTES, CALLS_PER_S, LONG_S, SHORT_S, heard, session
 from tests.otel.receiver import receiving
 
@@ -72,17 +73,16 @@ def measure(samples: Samples, variant: str, trace: Path, count: int, options: tu
     trace.unlink()
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Play sessions in turns, and return a table."""
-    del kinds  # pipes only
+def run(options: Options) -> list[Section]:
+    """Play sessions in turns."""
     samples = Samples()
-    count = CALLS_PER_S * (SHORT_S if short else LONG_S)
+    count = CALLS_PER_S * options.size(LONG_S, SHORT_S)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-spans-") as folder, ExitStack() as stack:
-        options: dict[str, tuple[str, ...]] = {NONE: ()}
+        argv: dict[str, tuple[str, ...]] = {NONE: ()}
         for name, collector in COLLECTORS.items():
-            options[name] = ("--otlp", stack.enter_context(collector()))
-        for number in range(rounds):
-            order = list(options) if number % 2 else list(reversed(options))
+            argv[name] = ("--otlp", stack.enter_context(collector()))
+        for number in range(options.rounds):
+            order = list(argv) if number % 2 else list(reversed(argv))
             for variant in order:
-                measure(samples, variant, Path(folder) / f"{number}.jsonl", count, options[variant])
-    return table(samples, tuple(options))
+                measure(samples, variant, Path(folder) / f"{number}.jsonl", count, argv[variant])
+    return [Section("spans", samples, tuple(argv), ratios=False)]

@@ -26,10 +26,10 @@ from playwright.sync_api import Browser, Page
 from mcpproxy.ui.library import id_of
 from tests.benchmarks import page as page_benchmark
 from tests.benchmarks import peers, processes
-from tests.benchmarks.report import Samples, table
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
 from tests.benchmarks.sessions import (
     CLOSE,
-    Kind,
     Load,
     WrongBytesError,
     last_frame,
@@ -207,19 +207,18 @@ def acts(page: Page, seconds: float) -> Generator[float]:
             page.wait_for_timeout(200)  # a person looks
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Play sessions in turns, and return a table."""
-    del kinds  # pipes only
-    count = CALLS_PER_S * (SHORT_S if short else LONG_S)
-    found = [f"### All processes on all processors\n\n{in_turns(rounds, count, apart=False)}"]
+def run(options: Options) -> list[Section]:
+    """Play sessions in turns, with the processors shared and apart."""
+    count = CALLS_PER_S * options.size(LONG_S, SHORT_S)
+    found = [in_turns("watched, all processes on all processors", options.rounds, count, apart=False)]
     if processes.AVAILABLE and (os.cpu_count() or 1) >= 2 and shutil.which("taskset"):
         os.sched_setaffinity(0, OTHERS)  # the browser and the page inherit this
-        title = "### Client, relay and server on a processor of their own"
-        found.append(f"{title}\n\n{in_turns(rounds, count, apart=True)}")
-    return "\n\n".join(found)
+        title = "watched, client, relay and server on a processor of their own"
+        found.append(in_turns(title, options.rounds, count, apart=True))
+    return found
 
 
-def in_turns(rounds: int, count: int, *, apart: bool) -> str:
+def in_turns(title: str, rounds: int, count: int, *, apart: bool) -> Section:
     """Play the sessions, and return their table."""
     samples = Samples()
     with (
@@ -229,7 +228,7 @@ def in_turns(rounds: int, count: int, *, apart: bool) -> str:
         for number in range(rounds):
             for watcher in (None, browser) if number % 2 else (browser, None):
                 measure(samples, Path(folder) / f"session-{number}.jsonl", count, watcher, apart=apart)
-    return table(samples, (UNWATCHED, WATCHED))
+    return Section(title, samples, (UNWATCHED, WATCHED))
 
 
 if __name__ == "__main__":
