@@ -38,8 +38,8 @@ class Share:
 
 PLAN: Final = {
     "stdio": Share(part=4),
-    "http": Share(part=5, rounds=4),
-    "bridge": Share(part=10, rounds=3),
+    "http": Share(part=3),
+    "bridge": Share(part=10, rounds=2),
     "offline": Share(part=10),
     "start": Share(),
     "judge": Share(),
@@ -47,11 +47,11 @@ PLAN: Final = {
     "view": Share(part=10, rounds=3),
     "page": Share(part=16, rounds=2),
     "watched": Share(part=4, rounds=2),
-    "spans": Share(part=4, rounds=3),
+    "spans": Share(part=4, rounds=2),
     "tui": Share(part=2, rounds=2),
-    "faults": Share(part=5, rounds=3),
+    "faults": Share(part=5, rounds=2),
     "agents": Share(part=10, rounds=2),
-    "fleet": Share(part=20, rounds=3),
+    "fleet": Share(part=20, rounds=2),
     "hosts": Share(),
     "replay": Share(part=4, rounds=3),
 }

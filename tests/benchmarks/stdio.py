@@ -75,9 +75,9 @@ def run(options: Options) -> list[Section]:
                     results = options.size(structured.RESULTS, SHORT_RESULTS)
                     structured.measure(samples, variant, kind, trace, results)
             look_at_memory(samples, kind, loads[SMALL], trace)
-            upkeep.look_at_idle(
-                samples, kind, trace, SHORT_IDLE_S if options.short else upkeep.IDLE_S / options.part
-            )
+            if kind == options.kinds[0]:  # without traffic there is no difference between them
+                idle_s = SHORT_IDLE_S if options.short else upkeep.IDLE_S / options.part
+                upkeep.look_at_idle(samples, kind, trace, idle_s)
             if options.long:
                 upkeep.look_at_endurance(samples, kind, trace)
             title = "pipes" if kind == "pipe" else "socket pairs"
