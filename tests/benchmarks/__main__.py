@@ -14,27 +14,11 @@ from tests.benchmarks.options import Kind, Options
 from tests.benchmarks.report import Section, dumps, machine, markdown
 from tests.benchmarks.sessions import WrongBytesError
 
-BENCHMARKS: Final = {
-    "stdio": "stdio",
-    "http": "http",
-    "start": "start",
-    "judge": "judge",
-    "offline": "offline",
-    "replay": "replay",
-    "view": "view",
-    "page": "page",
-    "watched": "watched",
-    "spans": "spans",
-    "tui": "tui",
-    "agents": "agents",
-    "recorder": "recorder",
-    "bounds": "bounds",
-    "compare": "compare",
-    "hosts": "host_files",
-    "faults": "faults",
-    "bridge": "bridge",
-    "fleet": "fleet",
-}
+ALIKE: Final = (
+    *("stdio", "http", "bridge", "offline", "start", "judge", "recorder", "view", "page", "watched", "spans"),
+    *("tui", "faults", "agents", "fleet", "replay", "bounds", "compare"),
+)
+BENCHMARKS: Final = {**{name: name for name in ALIKE}, "hosts": "host_files"}
 """Name of a benchmark -> its module. Only that one is imported: another version may lack what others need."""
 
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {

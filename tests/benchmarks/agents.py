@@ -117,11 +117,12 @@ def run(options: Options) -> list[Section]:
             ready_ms, passes = anyio.run(_measure, folder, opened)
             for name, asking in zip(PASSES, passes, strict=True):
                 asking.took_ms["all"] = [took for times in asking.took_ms.values() for took in times]
+                asking.bytes["all"] = max(asking.bytes.values())
                 for tool, times in asking.took_ms.items():
                     for figure, value in _figures(times).items():
                         samples.add(tool, f"{name}: {figure}, ms", value)
-                    if tool in asking.bytes:
-                        samples.add(tool, SIZE, asking.bytes[tool])
+            for tool in passes[0].bytes:
+                samples.add(tool, SIZE, max(each.bytes[tool] for each in passes))
             samples.add("until the client is connected", "first: p50, ms", ready_ms)
     samples.notes.append(f"{count:,} recordings.")
     return [Section("agents", samples, [*COLUMNS, SIZE], ratios=False)]

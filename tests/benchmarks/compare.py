@@ -69,7 +69,9 @@ def run(options: Options) -> list[Section]:
     with _checkout_without_mcpproxy() as folder:
         for name in options.only or (SHORT if options.short else PLAN):
             share = PLAN.get(name, Share())
-            for number in range(1 if options.short else -(-share.rounds * options.rounds // 5)):
+            rounds = 1 if options.short else -(-share.rounds * options.rounds // 5)
+            notes += [f"{name}: {rounds} rounds."] * (rounds != options.rounds)
+            for number in range(rounds):
                 for version in PYTHONS if number % 2 else reversed(PYTHONS):
                     began_s = time.monotonic()
                     try:
@@ -109,9 +111,10 @@ def _measured(python: str, name: str, share: Share, options: Options, folder: st
 
 def _add(samples: Samples, version: str, section: Section) -> list[str]:
     """Add the values of one run; return what is to be said about them."""
-    for row, variant, values in section.samples.values():
-        if variant in section.variants:
-            samples.add(row if len(section.variants) == 1 else f"{row}: {variant}", version, *values)
+    for row in section.samples.rows():
+        for variant in section.variants:
+            if values := section.samples.values(row, variant):
+                samples.add(row if len(section.variants) == 1 else f"{row}: {variant}", version, *values)
     digests = section.samples.digests.items()
     return [
         f"{row}: the versions do not give the same bytes."

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.benchmarks import processes
 from tests.benchmarks.options import Options
 from tests.benchmarks.quota import quota
 from tests.benchmarks.report import Samples, Section
@@ -125,7 +126,7 @@ def run(options: Options) -> list[Section]:
                 f"{URL}/findings",
                 results=partial(_etags, store),
                 variables=store.variables,
-                store_s=partial(_processor_s, store.pid),
+                store_s=partial(processes.cpu_seconds, store.pid),
             )
             found.append(Section("fleet: into an object store", shipped, ("ship",)))
             found.append(_judged("fleet: from an object store", stored, engines, count, rounds))
@@ -177,7 +178,7 @@ def _judged(title: str, source: Source, engines: Sequence[str], count: int, roun
         )
         compare(out, "shards")
         samples.add("8 shards, one after the other, s", engines[0], sum_s)
-    return Section(title, samples, engines)
+    return Section(title, samples, engines, ratios=False)
 
 
 def _held(store: ObjectStore, count: int, rounds: int) -> Section:
@@ -230,12 +231,6 @@ def _distant(store: ObjectStore, count: int, rounds: int) -> Section:
 def _children_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _processor_s(pid: int) -> float:
-    """How many seconds of a processor a process has used."""
-    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

@@ -27,21 +27,20 @@ class Samples:
     def add(self, row: str, variant: str, *values: float) -> None:
         self._values[row, variant] += values
 
-    def values(self) -> list[tuple[str, str, list[float]]]:
-        """Every row and variant with its values."""
-        return [(row, variant, values) for (row, variant), values in self._values.items()]
+    def values(self, row: str, variant: str) -> list[float]:
+        return self._values.get((row, variant), [])
 
     def rows(self) -> list[str]:
         """The rows in the order in which they were first measured."""
         return list(dict.fromkeys(row for row, _ in self._values))
 
     def median(self, row: str, variant: str) -> float | None:
-        values = self._values.get((row, variant))
+        values = self.values(row, variant)
         return statistics.median(values) if values else None
 
     def cell(self, row: str, variant: str) -> str:
         """The median, and in brackets the least and the most."""
-        values = self._values.get((row, variant))
+        values = self.values(row, variant)
         if not values:
             return ""
         median = number(statistics.median(values))
@@ -106,22 +105,25 @@ def markdown(sections: Iterable[Section]) -> str:
 
 def dumps(sections: Iterable[Section]) -> str:
     """Return all values as JSON, for ``loads``."""
-    return json.dumps(
-        [
-            [each.title, list(each.variants), each.samples.values(), each.samples.notes, each.samples.digests]
-            for each in sections
-        ]
-    )
+    found: list[object] = []
+    for each in sections:
+        rows = {
+            row: [each.samples.values(row, variant) for variant in each.variants]
+            for row in each.samples.rows()
+        }
+        found.append([each.title, list(each.variants), rows, each.samples.notes, each.samples.digests])
+    return json.dumps(found)
 
 
 def loads(text: str) -> list[Section]:
     """Return what ``dumps`` was given, with ratios."""
     found: list[Section] = []
-    for title, variants, values, notes, digests in json.loads(text):
+    for title, variants, rows, notes, digests in json.loads(text):
         samples = Samples(notes)
         samples.digests.update(digests)
-        for row, variant, numbers in values:
-            samples.add(row, variant, *numbers)
+        for row, columns in rows.items():
+            for variant, values in zip(variants, columns, strict=True):
+                samples.add(row, variant, *values)
         found.append(Section(title, samples, variants))
     return found
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.view.view import open_view
+from tests.benchmarks import processes
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section
 from tests.benchmarks.sessions import ROOT, WrongBytesError
@@ -75,8 +76,7 @@ class Terminal:
 
     def used_ms(self) -> float:
         """Return the processor time of the command until now."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e3
+        return processes.cpu_seconds(self.process.pid) * 1e3
 
     def end(self) -> None:
         """Quit."""
