@@ -21,9 +21,7 @@ def test_every_benchmark_is_compared() -> None:
 
 
 def test_sections_with_the_same_columns_share_a_table() -> None:
-    text = markdown(
-        [section("pipes", before=(2, 4), after=(6,)), section("sockets", before=(1,), after=(2,))]
-    )
+    text = markdown([section("pipes", before=(2, 4), after=(6,)), section("pairs", before=(1,), after=(2,))])
     assert text.splitlines() == [
         "|  | before | after | after / before |",
         "| --- | --- | --- | --- |",
