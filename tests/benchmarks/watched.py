@@ -127,14 +127,21 @@ def session(trace: Path, count: int, *options: str, apart: bool = False) -> Gene
         yield client
 
 
-def measure(samples: Samples, trace: Path, count: int, browser: Browser | None, *, apart: bool) -> None:
-    """Play one session; with a ``browser`` the page is open on it."""
-    variant = WATCHED if browser else UNWATCHED
+def measure(
+    samples: Samples,
+    variant: str,
+    trace: Path,
+    count: int,
+    *options: str,
+    browser: Browser | None = None,
+    apart: bool = False,
+) -> None:
+    """Play one session, with ``options`` of mcpproxy; with a ``browser`` the page is open on it."""
 
     def add(row: str, value: float) -> None:
         samples.add(row, variant, value)
 
-    with session(trace, count, apart=apart) as client:
+    with session(trace, count, *options, apart=apart) as client:
         assert client.stdin is not None
         assert client.stdout is not None
         pid = int(heard(client, "ready")[0])
@@ -167,10 +174,12 @@ def measure(samples: Samples, trace: Path, count: int, browser: Browser | None, 
             add("longest task of the page, ms", page.evaluate("window.longest"))
         if looking:
             next(looking, None)
+        began_s = time.perf_counter()
         client.stdin.write("\n")
         client.stdin.flush()
         if client.wait():
             raise WrongBytesError(f"{variant}: the session did not end in order")
+        add("until the session has ended, ms", (time.perf_counter() - began_s) * 1000)
     wait_until_recorded(trace, CLOSE)
     verify(trace, load)
     trace.unlink()
@@ -226,8 +235,10 @@ def in_turns(title: str, rounds: int, count: int, *, apart: bool) -> Section:
         page_benchmark.chromium() as browser,
     ):
         for number in range(rounds):
-            for watcher in (None, browser) if number % 2 else (browser, None):
-                measure(samples, Path(folder) / f"session-{number}.jsonl", count, watcher, apart=apart)
+            trace = Path(folder) / f"session-{number}.jsonl"
+            for variant in (UNWATCHED, WATCHED) if number % 2 else (WATCHED, UNWATCHED):
+                looking = browser if variant == WATCHED else None
+                measure(samples, variant, trace, count, browser=looking, apart=apart)
     return Section(title, samples, (UNWATCHED, WATCHED))
 
 
