@@ -20,7 +20,7 @@ from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server import resources, tools
 from mcpproxy.checks.stateless import subscriptions
 from mcpproxy.checks.transports import sessions, stdio, streams
-from mcpproxy.checks.utilities import cancellation, progress, tasks, tasks_extension
+from mcpproxy.checks.utilities import cancellation, progress, task_polls
 from mcpproxy.cli.main import main
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -422,8 +422,7 @@ GRACE: Final = (
     ("STDIO-005", stdio.PROMPT_EXIT_NS, "within 5 seconds"),
     ("SUB-003", unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),
     ("SUB-010", subscriptions.GRACE_NS, "within 5 seconds"),
-    ("TASK-014", tasks.EARLY_NS, "50 milliseconds"),
-    ("TASK-014", tasks_extension.EARLY_NS, "50 milliseconds"),
+    ("TASK-014", task_polls.EARLY_NS, "50 milliseconds"),
     ("TOOL-011", tools.SOON_NS, "5 seconds"),
 )
 """How much each rule tolerates, mostly in nanoseconds, and how its text says so."""

@@ -2,7 +2,7 @@
 
 Either peer may run tasks for the other. The requestor sent the request that became a task, and the receiver
 runs it. ``task_reports`` checks what receivers report about their tasks. ``task_marks`` checks whether
-messages say which task they belong to.
+messages say which task they belong to, and ``task_listings`` whether every task is listed.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 """
@@ -14,6 +14,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import ASKS, AUGMENTED, TASKS, Check, EventCheck, RuleFamily, StateUpdate
+from mcpproxy.checks.utilities.task_listings import never_listed, remember_listing, remember_missing, unlisted
 from mcpproxy.checks.utilities.task_marks import (
     INPUT_REQUESTS,
     RELATED,
@@ -23,6 +24,7 @@ from mcpproxy.checks.utilities.task_marks import (
     unmarked_progress,
     unmarked_request,
 )
+from mcpproxy.checks.utilities.task_polls import hasty_poll
 from mcpproxy.checks.utilities.task_reports import (
     CAN_BE_TASKS,
     REVISION,
@@ -41,9 +43,9 @@ from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.task_lifecycle import TaskState
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Signal, other
+from mcpproxy.session.frame import CLIENT, SERVER, other
 from mcpproxy.session.history import History, SentRequest
-from mcpproxy.session.task_table import MAX_REMEMBERED, TaskListing, Tasks
+from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
 
 ABOUT_ONE: Final = ("tasks/get", "tasks/result", "tasks/cancel")
 """Requests about one task, which have the task's id in their params."""
@@ -61,16 +63,6 @@ UNKNOWN_TASK: Final = pattern(
     re.IGNORECASE | re.DOTALL,
 )
 """Finds an error message that says that a task is unknown."""
-
-NS_PER_MS_NEEDED: Final = 900_000
-"""For each millisecond of the poll interval, the requestor must wait this many nanoseconds.
-
-That is nine tenths of the interval: requestors round it, and clocks differ.
-"""
-
-EARLY_NS: Final = 50_000_000
-"""A poll may come early by this much in addition, because the network delays messages unequally."""
-
 
 # Requests that become tasks
 
@@ -158,28 +150,11 @@ def _tool(params: object) -> str:
 # Polling, results and cancellation
 
 
-def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
+def early_poll(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a requestor that polls more often than pollInterval allows (TASK-014)."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
-    if task is None or task.hurry_reported or not has_task_revision(context):
-        return
-    previous_poll, wait_ms = task.poll, task.poll_ms
-    if (
-        previous_poll is None
-        or wait_ms is None
-        or not previous_poll.answered_seq
-        or previous_poll.refused_by_http
-    ):
-        return
-    waited_ns = context.frame.observed_at_ns - previous_poll.sent_ns
-    if waited_ns < wait_ms * NS_PER_MS_NEEDED - EARLY_NS:
-        problem = (
-            f"{context.sender} polled task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
-            f" its pollInterval is {wait_ms:g}"
-        )
-        yield Violation(
-            "TASK-014", "R-203", problem, pointer=context.at + "/method", related=(previous_poll.seq,)
-        )
+    if task is not None and has_task_revision(context):
+        yield from hasty_poll(context, task, "pollInterval")
 
 
 def result_of_task(context: MessageContext[Response], history: History) -> Iterator[Violation]:
@@ -272,52 +247,6 @@ def refusal_code(context: MessageContext[ErrorResponse], history: History) -> It
         yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)
 
 
-def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a task that tasks/get returned both before and after a full tasks/list without it (TASK-013)."""
-    request, tasks = context.answers, history.of(Tasks)
-    listing = tasks.listed.get(context.sender)
-    id = member(request.params, "taskId") if request else None
-    task = tasks.get(context.sender, id)
-    if (
-        request is None
-        or listing is None
-        or task is None
-        or task.id in listing.ids
-        or not has_task_revision(context)
-    ):
-        return
-    if 0 < task.first_got_seq < listing.start_seq and listing.end_seq < request.seq:
-        problem = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
-        related = (task.first_got_seq, listing.end_seq)
-        yield Violation("TASK-013", "R-202", problem, pointer=context.at + "/result", related=related)
-
-
-def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a task that tasks/get returned before a full tasks/list without it (TASK-013).
-
-    If a later tasks/get returns the task again, ``unlisted`` reports the task instead.
-    """
-    if not isinstance(event, Close) or history.has_gap:
-        return
-    for receiver in (CLIENT, SERVER):
-        for task in history.of(Tasks).unlisted(receiver):
-            listing = history.of(Tasks).listed[receiver]
-            expired = task.expires_ns is not None and task.expires_ns <= listing.end_ns
-            if expired or task.deleted or task.state is TaskState.CANCELLED:
-                continue  # The task may have been deleted before the list.
-            problem = f"{receiver} found task {named(task.id)}, but did not list it with the others later"
-            yield Violation(
-                "TASK-013",
-                "R-202",
-                problem,
-                pointer="/result/tasks",
-                related=(task.first_got_seq,),
-                blame=receiver,
-                at_most="warning",
-                frame=listing.end_seq,
-            )
-
-
 # The state
 
 
@@ -349,36 +278,8 @@ def remember_poll(context: MessageContext, history: History) -> None:
     """Record the latest poll of a task, and whether a poll that came too early was reported."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
     if task is not None:
-        task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
+        task.hurry_reported = task.hurry_reported or any(True for _ in early_poll(context, history))
         task.poll = context.asked
-
-
-def remember_listing(context: MessageContext, history: History) -> None:
-    """Record a page of tasks/list, which is the first page or continues the unfinished listing."""
-    request, message, tasks = context.answers, context.message, history.of(Tasks)
-    if request is None or not isinstance(message, Response) or not has_task_revision(context):
-        return
-    receiver, cursor = context.sender, member(request.params, "cursor")
-    listing = TaskListing(request.seq) if cursor is None else tasks.listing.pop(receiver, None)
-    tasks_on_page, next_cursor = member(message.result, "tasks"), member(message.result, "nextCursor")
-    if listing is None or listing.next != cursor or not isinstance(tasks_on_page, list):
-        return
-    listing.ids.update(id for task in tasks_on_page if isinstance(id := member(task, "taskId"), str))
-    listing.next = next_cursor if isinstance(next_cursor, str) else None
-    if len(listing.ids) > MAX_REMEMBERED:
-        return
-    if next_cursor is not None:
-        tasks.listing[receiver] = listing
-    else:
-        listing.end_seq, listing.end_ns = context.seq, context.frame.observed_at_ns
-        tasks.listed[receiver] = listing
-
-
-def remember_missing(context: MessageContext, history: History) -> None:
-    """Record that ``unlisted`` has reported a task, so that the task is reported only once."""
-    for _ in unlisted(context, history):
-        id = member(context.answers.params, "taskId") if context.answers else None
-        history.of(Tasks).listed[context.sender].ids.add(str(id))
 
 
 def _task_id(context: MessageContext) -> JSON:
@@ -445,7 +346,7 @@ FAMILY: Final = RuleFamily(
         Check(("TASK-011",), cancelled, (Response,), ("tasks/cancel",)),
         Check(("TASK-011", "TASK-012"), refusal_code, (ErrorResponse,), (*ABOUT_ONE, "tasks/list")),
         Check(("TASK-013",), unlisted, (Response,), ("tasks/get",)),
-        Check(("TASK-014",), hasty_poll, (Request,), ("tasks/get",)),
+        Check(("TASK-014",), early_poll, (Request,), ("tasks/get",)),
     ),
     events=(EventCheck(("TASK-013",), never_listed),),
     updates=(

@@ -6,17 +6,20 @@ contains the server's input requests (*questions*). It answers the questions wit
 Source: https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/seps/2663-tasks-extension.md
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.stateless.subscriptions import ID_KEY, subscription_of
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
+from mcpproxy.checks.utilities.extension_task_shape import MEMBERS, number_of, task_of, task_shape
+from mcpproxy.checks.utilities.task_polls import hasty_poll
+from mcpproxy.checks.utilities.task_reports import named
+from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.methods import kind_of, names
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
-from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.protocol.wording import shown
 from mcpproxy.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, SentRequest
@@ -34,15 +37,6 @@ REQUESTS: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "
 
 FRESH_MS: Final = 60_000
 """The server must know a new task for at least this long, or for its time to live if that is shorter."""
-
-NS_PER_MS_NEEDED: Final = 900_000
-"""For each millisecond of the poll interval, the client must wait this many nanoseconds.
-
-That is nine tenths of the interval: clients round it, and clocks differ.
-"""
-
-EARLY_NS: Final = 50_000_000
-"""A poll may come early by this much in addition, because the network delays messages unequally."""
 
 
 def _declares(params: object) -> bool:
@@ -85,96 +79,6 @@ def task_served(context: MessageContext, history: History) -> Iterable[Violation
     return (Violation("TASKX-001", "R-267", problem, pointer=context.at + "/result", related=(request.seq,)),)
 
 
-# The shape of a task
-
-Test = Callable[[JSON], bool]
-"""Returns whether a member has the right type."""
-
-
-def _is_time(value: JSON) -> bool:
-    """Whether ``value`` is an ISO 8601 time."""
-    return parse_time(value) is not None
-
-
-def _is_error(value: JSON) -> bool:
-    """Whether ``value`` is a JSON-RPC error object."""
-    code = member(value, "code")
-    is_integer = isinstance(code, int) and not isinstance(code, bool)
-    return is_integer and isinstance(member(value, "message"), str)
-
-
-MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
-    "taskId": ("a string", lambda value: isinstance(value, str)),
-    "status": ("one of the five statuses", lambda value: state_of_status(value) is not None),
-    "createdAt": ("an ISO 8601 time", _is_time),
-    "lastUpdatedAt": ("an ISO 8601 time", _is_time),
-    "ttlMs": ("a number or null", lambda value: value is None or _number(value) is not None),
-}
-"""By name, each member of every task: a description of its type, and the test of a value."""
-
-MEMBERS_BY_STATUS: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
-    TaskState.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
-    TaskState.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
-    TaskState.FAILED: ("error", "a JSON-RPC error", _is_error),
-}
-"""By status, the member that a task must have in addition: its name, its type and the test of a value."""
-
-
-def task_shape(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a member of a task that is missing or has the wrong type, and a final status that changes
-    (TASKX-002).
-    """
-    if context.answers is not None and not context.stateless:
-        return ()
-    task, pointer = _task(context)
-    return _misshapen(context, history, task, pointer) if task is not None else ()
-
-
-def _task(context: MessageContext) -> tuple[JSONObject | None, str]:
-    """Return the task in a message of the server, and its JSON Pointer."""
-    message, request = context.message, context.answers
-    if isinstance(message, Notification):
-        from_server = context.sender == SERVER and is_stateless(context.candidates)
-        return (as_object(message.params) if from_server else None), context.at + "/params"
-    if not context.stateless or request is None or not isinstance(message, Response):
-        return None, ""
-    result = as_object(message.result)
-    if request.method == "tools/call" and (result is None or result.get("resultType") != "task"):
-        return None, ""
-    return result, context.at + "/result"
-
-
-def _misshapen(
-    context: MessageContext, history: History, task: JSONObject, pointer: str
-) -> Iterator[Violation]:
-    """Compare a task with ``MEMBERS`` and ``MEMBERS_BY_STATUS``, and its status with the earlier one."""
-    required = [(name, expected, test) for name, (expected, test) in MEMBERS.items()]
-    state = state_of_status(task.get("status"))
-    if state in MEMBERS_BY_STATUS and (context.answers is None or context.answers.method == "tasks/get"):
-        required.append(MEMBERS_BY_STATUS[state])
-    for name, expected, test in required:
-        if name not in task:
-            problem = f"server sent a task without {name}"
-            problem += f", which its status {state.value} requires" if state and name not in MEMBERS else ""
-        elif not test(task[name]):
-            described = kind(task[name]) if isinstance(task[name], dict | list) else shown(task[name])
-            problem = f"server sent a task with {described} for {name}, which must be {expected}"
-        else:
-            continue
-        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/{name}")
-    earlier = history.across_requests(ExtensionTasks).get(history.caller, task.get("taskId"))
-    if earlier is None or state is None or not earlier.state.final or state is earlier.state:
-        return
-    if is_later(context.answers, parse_time(task.get("lastUpdatedAt")), earlier.seq, earlier.updated):
-        problem = f"server reported task {_named(earlier.id)} as {state.value}; it was {earlier.state.value}"
-        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(earlier.seq,))
-
-
-def _named(id: str) -> str:
-    """Return the id of a task in quotes, for a message to people."""
-    return f'"{shortened(id)}"'
-
-
 # Polling
 
 
@@ -188,7 +92,7 @@ def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> It
         return
     min_lifetime_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
     if context.frame.observed_at_ns - task.created_ns < min_lifetime_ms * 1_000_000:
-        problem = f"server does not know task {_named(task.id)}, which it has just made"
+        problem = f"server does not know task {named(task.id)}, which it has just made"
         yield Violation(
             "TASKX-003",
             "R-269",
@@ -232,29 +136,12 @@ def plain_answer(context: MessageContext[Response], history: History) -> Iterato
         )
 
 
-def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[Violation]:
+def early_poll(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
-    message = context.message
-    task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
-    if (
-        not context.stateless
-        or task is None
-        or task.hurry_reported
-        or task.poll is None
-        or task.poll_ms is None
-    ):
-        return
-    waited_ns = context.frame.observed_at_ns - task.poll.sent_ns
-    if (
-        task.poll.answered_seq
-        and not task.poll.refused_by_http
-        and waited_ns < task.poll_ms * NS_PER_MS_NEEDED - EARLY_NS
-    ):
-        waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
-        problem = f"client polled task {_named(task.id)} again after {waited}"
-        yield Violation(
-            "TASK-014", "R-203", problem, pointer=context.at + "/method", related=(task.poll.seq,)
-        )
+    id = member(context.message.params, "taskId")
+    task = history.across_requests(ExtensionTasks).get(history.caller, id)
+    if task is not None and context.stateless:
+        yield from hasty_poll(context, task, "pollIntervalMs")
 
 
 # Input requests of a task
@@ -264,7 +151,7 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
     """Report a key of inputRequests that is used again: for another request or after the answer
     (TASKX-005).
     """
-    task, pointer = _task(context)
+    task, pointer = task_of(context)
     earlier_task = (
         history.across_requests(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
     )
@@ -277,14 +164,12 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
             continue
         requests_pointer = f"{pointer}/inputRequests"
         if question.value != value:
-            problem = (
-                f"server used the key {shown(key)} of task {_named(earlier_task.id)} for another request"
-            )
+            problem = f"server used the key {shown(key)} of task {named(earlier_task.id)} for another request"
             yield Violation("TASKX-005", "R-271", problem, pointer=requests_pointer, related=(question.seq,))
         elif context.answers is not None and 0 < question.gone_seq < context.answers.seq:
             # An equal request may come from a report that the server made before the answer. So it counts
             # only after a report without it (``gone_seq``), and even then it is only a warning.
-            place = f"under the key {shown(key)} of task {_named(earlier_task.id)}"
+            place = f"under the key {shown(key)} of task {named(earlier_task.id)}"
             problem = f"server asks {place} again after the client answered"
             yield Violation(
                 "TASKX-005",
@@ -317,7 +202,7 @@ def off_subscription(context: MessageContext[Notification], history: History) ->
         or not isinstance(id, str)
     ):
         return
-    problem = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
+    problem = f"server sent notifications/tasks of task {named(id)}, which the subscription did not ask for"
     yield Violation(
         "TASKX-006",
         "R-272",
@@ -377,7 +262,7 @@ def remember_task(context: MessageContext, history: History) -> None:
     """Record the task object in a message of the server."""
     if context.answers is not None and not context.stateless:
         return
-    task_object, _ = _task(context)
+    task_object, _ = task_of(context)
     id = member(task_object, "taskId") if task_object is not None else None
     if task_object is None or not isinstance(id, str):
         return
@@ -394,15 +279,10 @@ def remember_task(context: MessageContext, history: History) -> None:
     if state is not None and (is_newer or not task.state.final):
         task.state, task.seq, task.updated = state, context.seq, updated
     task.ttl_ms, task.poll_ms = (
-        _number(task_object.get("ttlMs")),
-        _number(task_object.get("pollIntervalMs")),
+        number_of(task_object.get("ttlMs")),
+        number_of(task_object.get("pollIntervalMs")),
     )
     _remember_questions(task, as_object(task_object.get("inputRequests")) or {}, request, context.seq)
-
-
-def _number(value: JSON) -> float | None:
-    """Return ``value`` if it is a number, otherwise ``None``."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _remember_questions(
@@ -427,7 +307,7 @@ def remember_call(context: MessageContext[Request], history: History) -> None:
         return
     match message.method:
         case "tasks/get":
-            task.hurry_reported = task.hurry_reported or any(True for _ in hasty_poll(context, history))
+            task.hurry_reported = task.hurry_reported or any(True for _ in early_poll(context, history))
             task.poll = context.asked
         case "tasks/update":
             for key in as_object(member(message.params, "inputResponses")) or {}:
@@ -472,7 +352,7 @@ FAMILY: Final = RuleFamily(
         Check(("TASKX-006",), off_subscription, (Notification,), (STATUS,)),
         Check(("TASKX-006",), acknowledged_undeclared, (Notification,), (ACKNOWLEDGED,)),
         Check(("TASKX-007",), experimental_capability, (Response,), ("server/discover",)),
-        Check(("TASK-014",), hasty_poll, (Request,), ("tasks/get",)),
+        Check(("TASK-014",), early_poll, (Request,), ("tasks/get",)),
     ),
     updates=(
         StateUpdate(
