@@ -38,7 +38,7 @@ class Share:
 
 PLAN: Final = {
     "stdio": Share(part=4),
-    "http": Share(part=3),
+    "http": Share(part=4),
     "bridge": Share(part=10, rounds=2),
     "offline": Share(part=10),
     "start": Share(),
@@ -65,12 +65,14 @@ def run(options: Options) -> list[Section]:
     """
     notes = [f"Before is `{BEFORE}`, after is `{PYTHONS['after']}`."]
     found: dict[str, Samples] = {}
+    fewer: list[str] = []
     failed = False
     with _checkout_without_mcpproxy() as folder:
         for name in options.only or (SHORT if options.short else PLAN):
             share = PLAN.get(name, Share())
             rounds = 1 if options.short else -(-share.rounds * options.rounds // 5)
-            notes += [f"{name}: {rounds} rounds."] * (rounds != options.rounds)
+            if rounds != options.rounds:
+                fewer.append(f"{name} {rounds}")
             for number in range(rounds):
                 for version in PYTHONS if number % 2 else reversed(PYTHONS):
                     began_s = time.monotonic()
@@ -85,6 +87,7 @@ def run(options: Options) -> list[Section]:
                     took_s = time.monotonic() - began_s
                     sys.stderr.write(f"{name}, round {number + 1}, {version}: {took_s:.1f} s\n")
     last = found[list(found)[-1]] if found else found.setdefault("nothing", Samples())
+    notes += [f"Fewer rounds: {', '.join(fewer)}."] * bool(fewer)
     last.notes += dict.fromkeys(notes)
     return [Section(title, samples, tuple(PYTHONS), failed=failed) for title, samples in found.items()]
 
