@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,34 +65,32 @@ def run(options: Options) -> list[Section]:
     """
     notes = [f"Before is `{BEFORE}`, after is `{PYTHONS['after']}`."]
     found: dict[str, Samples] = {}
-    fewer: list[str] = []
     failed = False
     with _checkout_without_mcpproxy() as folder:
-        for name in options.only or (SHORT if options.short else PLAN):
-            share = PLAN.get(name, Share())
-            rounds = 1 if options.short else -(-share.rounds * options.rounds // 5)
-            if rounds != options.rounds:
-                fewer.append(f"{name} {rounds}")
-            for number in range(rounds):
-                for version in PYTHONS if number % 2 else reversed(PYTHONS):
-                    began_s = time.monotonic()
-                    try:
-                        sections = _measured(PYTHONS[version], name, share, options, folder)
-                    except (OSError, subprocess.SubprocessError, ValueError) as fault:
-                        notes.append(f"{name}, {version}: {fault}.")
-                        failed |= version == "after"
-                        sections = []
-                    for section in sections:
-                        notes += _add(found.setdefault(section.title, Samples()), version, section)
-                    took_s = time.monotonic() - began_s
-                    sys.stderr.write(f"{name}, round {number + 1}, {version}: {took_s:.1f} s\n")
+        for name, version, part in _turns(options):
+            began_s = time.monotonic()
+            try:
+                for section in _measured(PYTHONS[version], name, part, options, folder):
+                    notes += _add(found.setdefault(section.title, Samples()), version, section)
+            except (OSError, subprocess.SubprocessError, ValueError) as fault:
+                notes.append(f"{name}, {version}: {fault}.")
+                failed |= version == "after"
+            sys.stderr.write(f"{name}, {version}: {time.monotonic() - began_s:.1f} s\n")
     last = found[list(found)[-1]] if found else found.setdefault("nothing", Samples())
-    notes += [f"Fewer rounds: {', '.join(fewer)}."] * bool(fewer)
     last.notes += dict.fromkeys(notes)
     return [Section(title, samples, tuple(PYTHONS), failed=failed) for title, samples in found.items()]
 
 
-def _measured(python: str, name: str, share: Share, options: Options, folder: str) -> list[Section]:
+def _turns(options: Options) -> Iterator[tuple[str, str, int]]:
+    """What to run, one after the other: the name of a benchmark, the version, the part of its sizes."""
+    for name in options.only or (SHORT if options.short else PLAN):
+        share = PLAN.get(name, Share())
+        for number in range(1 if options.short else -(-share.rounds * options.rounds // 5)):
+            for version in PYTHONS if number % 2 else reversed(PYTHONS):
+                yield name, version, share.part
+
+
+def _measured(python: str, name: str, part: int, options: Options, folder: str) -> list[Section]:
     """Run a benchmark with the mcpproxy that ``python`` has.
 
     Raises:
@@ -101,7 +99,7 @@ def _measured(python: str, name: str, share: Share, options: Options, folder: st
     """
     channels = options.kinds[0] if len(options.kinds) == 1 else "both"
     command = [python, "-m", "tests.benchmarks", name, "--json", "--ours", "--channels", channels]
-    command += ["--short"] if options.short else ["--rounds", "1", "--part", str(share.part)]
+    command += ["--short"] if options.short else ["--rounds", "1", "--part", str(part)]
     # As users have it: compiled once, and not anew at every start.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     ran = subprocess.run(
