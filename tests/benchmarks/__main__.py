@@ -5,56 +5,21 @@ changed, and never because of a time.
 """
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-from tests.benchmarks import (
-    agents,
-    bounds,
-    bridge,
-    compare,
-    faults,
-    fleet,
-    host_files,
-    http,
-    judge,
-    offline,
-    page,
-    recorder,
-    replay,
-    spans,
-    start,
-    stdio,
-    tui,
-    view,
-    watched,
-)
-from tests.benchmarks.report import machine
-from tests.benchmarks.sessions import Kind, WrongBytesError
+from tests.benchmarks.options import Kind, Options
+from tests.benchmarks.report import Section, dumps, machine, markdown
+from tests.benchmarks.sessions import WrongBytesError
 
-BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
-    "stdio": stdio.run,
-    "http": http.run,
-    "start": start.run,
-    "judge": judge.run,
-    "offline": offline.run,
-    "replay": replay.run,
-    "view": view.run,
-    "page": page.run,
-    "watched": watched.run,
-    "spans": spans.run,
-    "tui": tui.run,
-    "agents": agents.run,
-    "recorder": recorder.run,
-    "bounds": bounds.run,
-    "compare": compare.run,
-    "hosts": host_files.run,
-    "faults": faults.run,
-    "bridge": bridge.run,
-    "fleet": fleet.run,
-}
+ALIKE: Final = (
+    *("stdio", "http", "bridge", "offline", "start", "judge", "recorder", "view", "page", "watched", "spans"),
+    *("tui", "faults", "agents", "fleet", "replay", "bounds", "compare"),
+)
+BENCHMARKS: Final = {**{name: name for name in ALIKE}, "hosts": "host_files"}
+"""Name of a benchmark -> its module. Only that one is imported: another version may lack what others need."""
 
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {
     "pipe": ("pipe",),
@@ -70,20 +35,39 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="a few seconds; checks bytes, not times")
     parser.add_argument("--channels", choices=KINDS, default="both", help="what connects the processes")
     parser.add_argument("--long", action="store_true", help="stdio: a session of a million frames as well")
-    options = parser.parse_args()
-    benchmark = BENCHMARKS[options.benchmark]
-    if options.long:
-        if options.benchmark != "stdio":
-            parser.error("--long goes with stdio")
-        benchmark = partial(stdio.run, long=True)
+    parser.add_argument("--part", type=int, default=1, help="divide the sizes by this number")
+    parser.add_argument("--ours", action="store_true", help="mcpproxy alone")
+    parser.add_argument(
+        "--only", action="append", default=[], choices=BENCHMARKS, help="compare: only this benchmark"
+    )
+    parser.add_argument("--json", action="store_true", help="print every value, for compare")
+    given = parser.parse_args()
+    if given.long and given.benchmark != "stdio":
+        parser.error("--long goes with stdio")
+    run: Callable[[Options], list[Section]] = importlib.import_module(
+        f"tests.benchmarks.{BENCHMARKS[given.benchmark]}"
+    ).run
+    options = Options(
+        1 if given.short else given.rounds,
+        given.short,
+        KINDS[given.channels],
+        long=given.long,
+        part=given.part,
+        ours=given.ours,
+        only=tuple(given.only),
+    )
     try:
-        rounds = 1 if options.short else options.rounds
-        tables = benchmark(rounds, options.short, KINDS[options.channels])
+        sections = run(options)
     except WrongBytesError as wrong:
         sys.stderr.write(f"benchmarks: {wrong}\n")
         return 1
-    sys.stdout.write(f"Measured {machine()}; median of {rounds} (least–most).\n\n{tables}\n")
-    return 0
+    if given.json:
+        sys.stdout.write(dumps(sections))
+        return 0
+    sys.stdout.write(
+        f"Measured {machine()}; median of {options.rounds} (least–most).\n\n{markdown(sections)}\n"
+    )
+    return 1 if any(section.failed for section in sections) else 0
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ import anyio
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from tests.benchmarks.report import number
-from tests.benchmarks.sessions import Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import WrongBytesError
 from tests.peers.processes import ROOT
 
 RECORDINGS: Final = 1000
@@ -29,6 +30,8 @@ OPENED: Final = 40
 """Of how many recordings calls, findings and so on are asked for; more than stay open."""
 MAX_BYTES: Final = 25_000
 PASSES: Final = ("first", "again")
+COLUMNS: Final = [f"{name}: {figure}, ms" for name in PASSES for figure in ("p50", "p95", "max")]
+SIZE: Final = "largest answer, bytes"
 FILTERS: Final = ("status:error", "tool:no-such-tool", '"no such text"', "rule:PROTO-* latency:>1ms")
 
 
@@ -65,7 +68,7 @@ class _Asking:
         return result.structured_content or {}
 
 
-async def _ask(asking: _Asking) -> None:
+async def _ask(asking: _Asking, opened: int) -> None:
     handles: list[str] = []
     page = await asking("list_recordings", limit=100)
     while True:
@@ -81,7 +84,7 @@ async def _ask(asking: _Asking) -> None:
     for _ in range(20):
         await asking("list_runs")
         await asking("explain_rule", rule="PROTO-007")
-    for before, handle in pairwise(handles[: OPENED + 1]):
+    for before, handle in pairwise(handles[: opened + 1]):
         await asking("describe_recording", recording=handle)
         await asking("list_findings", recording=handle)
         await asking("get_statistics", recording=handle)
@@ -91,7 +94,7 @@ async def _ask(asking: _Asking) -> None:
         await asking("compare_recordings", before=before, after=handle)
 
 
-async def _measure(folder: str) -> tuple[float, list[_Asking]]:
+async def _measure(folder: str, opened: int) -> tuple[float, list[_Asking]]:
     command = ["-m", "mcpproxy", "mcp", folder]
     parameters = StdioServerParameters(command=sys.executable, args=command, cwd=ROOT, env=dict(os.environ))
     began_s = time.perf_counter()
@@ -99,43 +102,33 @@ async def _measure(folder: str) -> tuple[float, list[_Asking]]:
         ready_ms = (time.perf_counter() - began_s) * 1000
         passes = [_Asking(client) for _ in PASSES]
         for asking in passes:
-            await _ask(asking)
+            await _ask(asking, opened)
     return ready_ms, passes
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Ask through all tools ``rounds`` times, each time a new server, and return a table."""
-    del kinds  # pipes only
-    count = SHORT_RECORDINGS if short else RECORDINGS
-    took_ms: defaultdict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in PASSES])
-    sizes: defaultdict[str, int] = defaultdict(int)
-    ready_ms: list[float] = []
+def run(options: Options) -> list[Section]:
+    """Ask through all tools, in each round a new server."""
+    count = options.size(RECORDINGS, SHORT_RECORDINGS)
+    opened = min(OPENED, count // 5)
+    samples = Samples()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-agents-") as folder:
         make(Path(folder), count)
-        for _ in range(rounds):
-            ready, passes = anyio.run(_measure, folder)
-            ready_ms.append(ready)
-            for place, asking in enumerate(passes):
+        for _ in range(options.rounds):
+            ready_ms, passes = anyio.run(_measure, folder, opened)
+            for name, asking in zip(PASSES, passes, strict=True):
+                asking.took_ms["all"] = [took for times in asking.took_ms.values() for took in times]
+                asking.bytes["all"] = max(asking.bytes.values())
                 for tool, times in asking.took_ms.items():
-                    for name in (tool, "all"):
-                        took_ms[name][place] += times
-                        sizes[name] = max(sizes[name], asking.bytes[tool])
-    figures = ("p50", "p95", "max")
-    columns = [f"{asked}: {figure}, ms" for asked in PASSES for figure in figures]
-    lines = [
-        f"| tool | {' | '.join(columns)} | largest answer, bytes |",
-        f"| --- {'| --- ' * len(columns)}| --- |",
-    ]
-    for tool in [*(tool for tool in took_ms if tool != "all"), "all"]:
-        cells = [number(figure) for times in took_ms[tool] for figure in _figures(times)]
-        lines.append(f"| {tool} | {' | '.join(cells)} | {sizes[tool]:,} |")
-    lines += [
-        "",
-        f"{count} recordings; until the client is connected {number(statistics.median(ready_ms))} ms.",
-    ]
-    return "\n".join(lines)
+                    for figure, value in _figures(times).items():
+                        samples.add(tool, f"{name}: {figure}, ms", value)
+            for tool in passes[0].bytes:
+                samples.add(tool, SIZE, max(each.bytes[tool] for each in passes))
+            samples.add("until the client is connected", "first: p50, ms", ready_ms)
+    samples.notes.append(f"{count:,} recordings.")
+    return [Section("agents", samples, [*COLUMNS, SIZE], ratios=False)]
 
 
-def _figures(times: list[float]) -> tuple[float, float, float]:
+def _figures(times: list[float]) -> dict[str, float]:
     """Return the median, the 95th percentile and the maximum."""
-    return statistics.median(times), sorted(times)[-(-95 * len(times) // 100) - 1], max(times)
+    p95 = sorted(times)[-(-95 * len(times) // 100) - 1]
+    return {"p50": statistics.median(times), "p95": p95, "max": max(times)}

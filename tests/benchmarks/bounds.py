@@ -1,7 +1,4 @@
-"""What hostile inputs cost: the size of the trace, the memory of the recorder, the time after the traffic.
-
-``BOUNDS_PYTHON`` names the interpreter whose mcpproxy is measured, to compare with another checkout.
-"""
+"""What hostile inputs cost: the size of the trace, the memory of the recorder, the time after the traffic."""
 
 import gzip
 import os
@@ -18,11 +15,13 @@ from typing import Final
 
 from tests.benchmarks import processes
 from tests.benchmarks.http_variants import LISTENING
-from tests.benchmarks.sessions import Kind
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import ROOT
 from tests.relay.http_peers import Peer, Upstream, request
 
-PYTHON: Final = os.environ.get("BOUNDS_PYTHON", sys.executable)
 PATIENCE_S: Final = 300.0
+COLUMNS: Final = ("passed", "trace", "factor", "recorder's peak, MiB", "s after the traffic")
 ASKED: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
 ACCEPT: Final = (b"Content-Type: application/json", b"Accept: application/json, text/event-stream")
 
@@ -42,9 +41,9 @@ Row = tuple[int, int, float, float]
 """Bytes that passed, bytes of the trace, the recorder's peak in MiB, seconds from the last byte on."""
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:  # as all benchmarks are called
+def run(options: Options) -> list[Section]:
     """A row for each input; ``short`` takes a tenth of each."""
-    part = 10 if short else 1
+    part = 10 if options.short else options.part
     small_zeros = b"[" + b"0," * (900_000 // part) + b"0]"
     answer_zeros = b'{"jsonrpc":"2.0","id":1,"result":{"tools":' + small_zeros + b"}}"
     nested = gzip.compress(gzip.compress(b"0" * ((400 << 20) // part)))
@@ -69,17 +68,14 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:  # as all ben
         "400 unfinished heads of 250 KB": lambda path: unfinished_heads(path, 400, 250_000 // part),
         "300,000 requests on one connection, none answered": lambda path: unanswered(path, 300_000 // part),
     }
-    lines = [
-        "| input | passed | trace | factor | recorder's peak, MiB | s after the traffic |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, measure in inputs.items():
-        with tempfile.TemporaryDirectory() as folder:
-            passed, size, peak, seconds = measure(Path(folder) / "t.jsonl")
-        row = f"| {name} | {passed:,} | {size:,} | {size / passed:.1f} | {peak:.0f} | {seconds:.1f} |"
-        sys.stderr.write(row + "\n")
-        lines.append(row)
-    return "\n".join(lines)
+    samples = Samples()
+    for _ in range(options.rounds):
+        for name, measure in inputs.items():
+            with tempfile.TemporaryDirectory() as folder:
+                passed, size, peak, seconds = measure(Path(folder) / "t.jsonl")
+            for column, value in zip(COLUMNS, (passed, size, size / passed, peak, seconds), strict=True):
+                samples.add(name, column, value)
+    return [Section("bounds", samples, COLUMNS, ratios=False)]
 
 
 def ids(count: int) -> Iterator[bytes]:
@@ -91,7 +87,7 @@ def ids(count: int) -> Iterator[bytes]:
 def stdio(trace: Path, server: str, said: Iterable[bytes] = ()) -> Row:
     """A session with ``server``, to which ``said`` is said, until it has said all that it has to say."""
     command = [
-        PYTHON,
+        sys.executable,
         "-m",
         "mcpproxy",
         "run",
@@ -103,7 +99,7 @@ def stdio(trace: Path, server: str, said: Iterable[bytes] = ()) -> Row:
         "-c",
         server,
     ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trace.parent) as relay:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as relay:
         assert relay.stdin is not None
         assert relay.stdout is not None
         passed = 0
@@ -130,8 +126,8 @@ def _proxied(trace: Path) -> Generator[tuple[Upstream, int, "subprocess.Popen[st
     upstream = Upstream()
     options = ("--listen", "127.0.0.1:0", "--trace", str(trace))
     # The first versions took the URL as an option only.
-    command = [PYTHON, "-m", "mcpproxy", "http", "--upstream", f"{upstream.origin}/mcp", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=trace.parent) as proxy:
+    command = [sys.executable, "-m", "mcpproxy", "http", "--upstream", f"{upstream.origin}/mcp", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as proxy:
         assert proxy.stderr is not None
         lines = iter(proxy.stderr.readline, "")
         port = next(int(found[1]) for line in lines if (found := LISTENING.search(line)))

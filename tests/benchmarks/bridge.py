@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from mcpproxy.relay.open_files import raise_limit
 from tests.benchmarks import processes
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import ROOT, Kind, WrongBytesError, peer_command
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import ROOT, WrongBytesError, peer_command
 from tests.peers import install
 
 PEERS: Final = [sys.executable, "-S", str(ROOT / "tests" / "benchmarks" / "bridge_peers.py")]
@@ -42,19 +43,19 @@ Commands = dict[str, Callable[[int], list[str]]]
 """Name of a bridge -> its command, given a port."""
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Measure every bridge in turn, ``rounds`` times; a Markdown table.
+def run(options: Options) -> list[Section]:
+    """Measure every bridge in turn.
 
     Raises:
         WrongBytesError: an answer was lost or changed.
     """
-    del kinds
-    calls, idle = (50, (20,)) if short else (1_000, (200, 2_000))
+    calls = 50 if options.short else 1_000
+    idle = (20,) if options.short else (200 // options.part, 2_000 // options.part)
     raise_limit()
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as name:
-        outside, inside = _commands(samples, Path(name), short=short)
-        for _ in range(rounds):
+        outside, inside = _commands(samples, Path(name), alone=options.short or options.ours)
+        for _ in range(options.rounds):
             for bridge, command in outside.items():
                 _measure(samples, bridge, "HTTP outside", _http_calls(command, calls))
             with _http_server() as port:
@@ -62,16 +63,16 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                     _measure(samples, bridge, "stdio outside", _stdio_calls(command(port), calls))
             for count in idle:
                 _hold(samples, count, Path(name))
-    return f"### Bridge\n\n{table(samples, list(outside))}"
+    return [Section("bridge", samples, list(outside))]
 
 
-def _commands(samples: Samples, folder: Path, *, short: bool) -> tuple[Commands, Commands]:
-    """Return the bridges with HTTP outside, and those with stdio outside; ours last."""
+def _commands(samples: Samples, folder: Path, *, alone: bool) -> tuple[Commands, Commands]:
+    """Return the bridges with HTTP outside, and those with stdio outside; ours last, or ``alone``."""
     server = [*PEERS, "stdio"]
     ours = [sys.executable, "-m", "mcpproxy", "bridge", "--quiet", "--trace-dir", str(folder)]
     outside: Commands = {}
     inside: Commands = {}
-    if not short:
+    if not alone:
         try:
             python = str(install.python_with_competitor("mcp-proxy"))
             proxy = [python, "-c", "from mcp_proxy.__main__ import main; main()"]

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.benchmarks import stdio
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import Kind, Load, Variant
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import Load, Variant
 
 LOADS: Final = {
     stdio.PING_PONG: Load(150, 5_000, 1),
@@ -51,20 +52,21 @@ def variants(addon: Path) -> tuple[Variant, ...]:
     )
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Measure every variant in turn, ``rounds`` times.
+def run(options: Options) -> list[Section]:
+    """Measure every variant in turn.
 
     Raises:
         WrongBytesError: a frame was lost or changed.
     """
-    loads = {name: Load(load.size, load.count // 20, load.window) for name, load in LOADS.items()}
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
         addon = Path(folder) / "same.py"
         addon.write_text(SAME)
-        compared = variants(addon)
-        for _ in range(rounds):
-            for name, load in (loads if short else LOADS).items():
+        compared = variants(addon)[1 if options.ours else 0 :]
+        for _ in range(options.rounds):
+            for name, load in stdio.sized(LOADS, options).items():
                 for variant in compared:
-                    stdio.measure(samples, variant, kinds[0], name, load, Path(folder) / "trace.jsonl")
-    return table(samples, [variant.name for variant in compared])
+                    stdio.measure(
+                        samples, variant, options.kinds[0], name, load, Path(folder) / "trace.jsonl"
+                    )
+    return [Section("faults", samples, [variant.name for variant in compared], ratios=False)]

@@ -14,16 +14,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.benchmarks import processes
+from tests.benchmarks.options import Options
 from tests.benchmarks.quota import quota
-from tests.benchmarks.report import Samples, number, table
-from tests.benchmarks.sessions import Kind, WrongBytesError
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import WrongBytesError
 from tests.cli.recordings import close, frame
 from tests.fleet import corpus
 from tests.peers import install
@@ -97,37 +99,43 @@ class Source:
     store_s: Callable[[], float] = float
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Judge the recordings with each engine, from a folder and from an object store, and return tables."""
-    del kinds  # nothing is connected
-    count, some = (200, 60) if short else (RECORDINGS, SOME)
+def run(options: Options) -> list[Section]:
+    """Judge the recordings with each engine, from a folder and from an object store; write them as tables.
+
+    Of ours alone, there is one engine and the folder.
+    """
+    count, some, rounds = options.size(RECORDINGS, 200), options.size(SOME, 60), options.rounds
     with tempfile.TemporaryDirectory(prefix="mcpproxy-fleet-") as scratch:
         fleet, few, out = Path(scratch, "fleet"), Path(scratch, "few"), Path(scratch, "out")
         write(fleet, count)
         write(few, 1)
+        engines = ENGINES[:1] if options.ours else ENGINES
         folder = Source(str(fleet), str(few), str(out), lambda place: corpus.tree(Path(place)))
-        parts = [f"{count:,} recordings of 100 frames, in a folder.\n\n{_judged(folder, count, rounds)}"]
+        title = f"fleet: {count:,} recordings of 100 frames, in a folder"
+        found = [_judged(title, folder, engines, count, rounds), _export(fleet, scratch, count, rounds)]
+        if options.ours:
+            return found
         with _object_store(Path(scratch, "store")) as store:
+            shipped = Samples()
             for name, where in (("recordings", fleet), ("one", few)):
                 shipped_s = command("ship", str(where), f"{URL}/{name}", variables=store.variables)
-                if where == fleet:
-                    parts.append(f"Shipped into an object store in {shipped_s:.0f} s, and judged there.")
+                shipped.add(f"{name} shipped, s", "ship", shipped_s)
             stored = Source(
                 f"{URL}/recordings",
                 f"{URL}/one",
                 f"{URL}/findings",
                 results=partial(_etags, store),
                 variables=store.variables,
-                store_s=partial(_processor_s, store.pid),
+                store_s=partial(processes.cpu_seconds, store.pid),
             )
-            parts.append(_judged(stored, count, rounds))
+            found.append(Section("fleet: into an object store", shipped, ("ship",)))
+            found.append(_judged("fleet: from an object store", stored, engines, count, rounds))
             write(Path(scratch, "some"), some)
             command("ship", str(Path(scratch, "some")), f"{URL}/some", variables=store.variables)
-            parts += [_held(store, some, rounds), _distant(store, some, rounds)]
-        return "\n\n".join([*parts, _export(fleet, scratch, count, rounds)])
+            return [*found, _held(store, some, rounds), _distant(store, some, rounds)]
 
 
-def _judged(source: Source, count: int, rounds: int) -> str:
+def _judged(title: str, source: Source, engines: Sequence[str], count: int, rounds: int) -> Section:
     """Return a table of every engine and number of workers, and of shards one after the other."""
     samples, places = Samples(), (f"{source.out}/{number_of}" for number_of in itertools.count())
     expected: Mapping[str, object] | None = None
@@ -143,7 +151,7 @@ def _judged(source: Source, count: int, rounds: int) -> str:
             raise WrongBytesError(f"{what}: {len(found)} results, and other ones")
 
     for _ in range(rounds):
-        for engine in ENGINES:
+        for engine in engines:
             start_s = judge(source.one, "--engine", engine, "--workers", "1", out=next(places))
             samples.add("one recording, s", engine, start_s)
             took_s: list[float] = []
@@ -169,11 +177,11 @@ def _judged(source: Source, count: int, rounds: int) -> str:
             judge(source.recordings, "--shard", f"{index}/8", "--workers", "1", out=out) for index in range(8)
         )
         compare(out, "shards")
-        samples.add("8 shards, one after the other, s", ENGINES[0], sum_s)
-    return table(samples, ENGINES)
+        samples.add("8 shards, one after the other, s", engines[0], sum_s)
+    return Section(title, samples, engines, ratios=False)
 
 
-def _held(store: ObjectStore, count: int, rounds: int) -> str:
+def _held(store: ObjectStore, count: int, rounds: int) -> Section:
     """Return a table of workers that are held to a share of a processor, so that the store has its own."""
     samples = Samples()
     try:
@@ -192,12 +200,13 @@ def _held(store: ObjectStore, count: int, rounds: int) -> str:
             samples.add("efficiency from 1 to 2 workers", "held", one_s / two_s / 2)
             samples.add("the same without the start", "held", (one_s - start_s) / (two_s - start_s) / 2)
     except OSError as fault:
-        return f"Workers could not be held to a share of a processor: {fault.strerror}."
-    what = f"{count:,} of them, each worker held to {SHARE} of a processor:"
-    return f"{what}\n\n{table(samples, ('held',))}"
+        samples.notes.append(f"Workers could not be held to a share of a processor: {fault.strerror}.")
+    return Section(
+        f"fleet: {count:,} of them, each worker held to {SHARE} of a processor", samples, ("held",)
+    )
 
 
-def _distant(store: ObjectStore, count: int, rounds: int) -> str:
+def _distant(store: ObjectStore, count: int, rounds: int) -> Section:
     """Return a table of a store whose requests take longer."""
     samples, names = Samples(), [f"{distance} ms" for distance in DISTANCES_MS]
     for round_ in range(rounds):
@@ -215,18 +224,13 @@ def _distant(store: ObjectStore, count: int, rounds: int) -> str:
                     )
                     what = f"{workers} worker{'s' * (workers - 1)}, ms a recording"
                     samples.add(what, name, 1000 * took_s / count)
-    return f"{count:,} of them, from a store whose requests take longer:\n\n{table(samples, names)}"
+    title = f"fleet: {count:,} of them, from a store whose requests take longer"
+    return Section(title, samples, names, ratios=False)
 
 
 def _children_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _processor_s(pid: int) -> float:
-    """How many seconds of a processor a process has used."""
-    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -248,13 +252,14 @@ def _etags(store: ObjectStore, place: str) -> dict[str, object]:
     return {each["path"].removeprefix(prefix): each["e_tag"] for batch in listed for each in batch}
 
 
-def _export(fleet: Path, scratch: str, count: int, rounds: int) -> str:
+def _export(fleet: Path, scratch: str, count: int, rounds: int) -> Section:
     """Write tables, and return how many frames that were in a second of a processor."""
-    rates: list[float] = []
+    samples = Samples()
     for _ in range(rounds):
         columns = Path(scratch, "columns")
         shutil.rmtree(columns, ignore_errors=True)
         before = _children_s()
         command("export", "parquet", str(fleet), "-o", str(columns))
-        rates.append(count * 100 / (_children_s() - before))
-    return f"`export parquet`: {number(sorted(rates)[rounds // 2])} frames in a second of a processor."
+        rate = count * 100 / (_children_s() - before)
+        samples.add("export parquet, frames in a second of a processor", "mcpproxy", rate)
+    return Section("tables", samples, ("mcpproxy",))

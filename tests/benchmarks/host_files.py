@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import ROOT, Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import ROOT, WrongBytesError
 from tests.hosts.many import HOSTS, make
 
 VARIANTS: Final = ("mcpproxy",)
@@ -20,14 +21,14 @@ COMMANDS: Final = {
 }
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Wrap and unwrap everything; a Markdown table.
+def run(options: Options) -> list[Section]:
+    """Wrap and unwrap everything.
 
     Raises:
         WrongBytesError: a file was not changed by the wrap, or is not as it was after the unwrap.
     """
     samples = Samples()
-    for _ in range(1 if short else rounds):
+    for _ in range(options.rounds):
         with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
             home = Path(folder)
             files = make(home)
@@ -47,4 +48,4 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                 same = [path for path, data in files.items() if path.read_bytes() == data]
                 if len(same) != (len(files) if name.startswith("unwrap") else 0):
                     raise WrongBytesError(f"{name}: {len(same)} of {len(files)} files are as they were")
-    return f"### hosts\n\n{table(samples, VARIANTS)}"
+    return [Section("hosts", samples, VARIANTS)]

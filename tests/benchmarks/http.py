@@ -8,9 +8,10 @@ from typing import Final
 
 from tests.benchmarks import processes
 from tests.benchmarks.http_sessions import Client, Load, server, verify, verify_streams
-from tests.benchmarks.http_variants import NGINX, TRACE, VARIANTS, Variant, with_competitors
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import Kind, wait_until_recorded
+from tests.benchmarks.http_variants import NGINX, TRACE, VARIANTS, Variant, variants_for
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import wait_until_recorded
 
 ALONE: Final = "POST → JSON of 150 B, 1 connection"
 SOME: Final = "POST → JSON of 150 B, 16 connections"
@@ -21,7 +22,7 @@ STREAMS: Final = "POST → SSE, 16 streams"
 LARGE: Final = "POST → JSON, large"
 
 LOADS: Final = {
-    ALONE: Load("call", 1, 10_000, 150),
+    ALONE: Load("call", 1, 1_000, 150),
     SOME: Load("call", 16, 20_000, 150),
     MANY: Load("call", 64, 20_000, 150),
     FIRST: Load("stream", 1, 2_000, 2),
@@ -31,7 +32,7 @@ LOADS: Final = {
 }
 
 SHORT: Final = {
-    ALONE: Load("call", 1, 300, 150),
+    ALONE: Load("call", 1, 1_000, 150),
     SOME: Load("call", 16, 1_000, 150),
     MANY: Load("call", 64, 1_000, 150),
     FIRST: Load("stream", 1, 100, 2),
@@ -39,6 +40,10 @@ SHORT: Final = {
     STREAMS: Load("stream", 16, 32, 50),
     LARGE: Load("call", 1, 1, 8 << 20),
 }
+
+ALONE_SESSIONS: Final = 10
+"""So many in each round: by luck of which processors its processes get, a session is one of the fast or of
+the slow ones."""
 
 SIMPLE: Final = (ALONE, SOME)
 """What a slow variant is measured with."""
@@ -50,32 +55,45 @@ IDLE: Final = (300, 2_000)
 IDLE_SHORT: Final = (100,)
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Measure every variant in turn, ``rounds`` times; a Markdown table.
+def run(options: Options) -> list[Section]:
+    """Measure every variant in turn.
 
     Raises:
         WrongBytesError: a request, an answer or an event was lost or changed.
     """
-    variants, missing = (VARIANTS, []) if short else with_competitors()
+    variants, missing = variants_for(options)
     samples = Samples(missing)
+    loads = SHORT if options.short else sized(options)
+    idle = IDLE_SHORT if options.short else tuple(count // options.part for count in IDLE)
     load_before = os.getloadavg()[0]
     _raise_limit()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as name, server() as upstream:
         folder = Path(name)
-        for _ in range(rounds):
-            for title, load in (SHORT if short else LOADS).items():
-                for variant in variants:
-                    if not variant.slow:
-                        measure(samples, variant, upstream, title, load, folder)
-                    elif title in SIMPLE:
-                        fewer = replace(load, count=load.count // 10)
-                        measure(samples, variant, upstream, title, fewer, folder)
-            for variant in VARIANTS[1:]:
-                hold(samples, variant, upstream, IDLE_SHORT if short else IDLE, folder)
+        for _ in range(options.rounds):
+            for title, load in loads.items():
+                for _ in range(ALONE_SESSIONS if title == ALONE and not options.short else 1):
+                    for variant in variants:
+                        if not variant.slow:
+                            measure(samples, variant, upstream, title, load, folder)
+                        elif title in SIMPLE:
+                            fewer = replace(load, count=load.count // 10)
+                            measure(samples, variant, upstream, title, fewer, folder)
+            for variant in variants:
+                if variant in VARIANTS[1:]:
+                    hold(samples, variant, upstream, idle, folder)
     said = f"Load average {load_before:.1f} before, {os.getloadavg()[0]:.1f} after."
     if NGINX is None:
         said += " There is no nginx on this machine, so it has no column."
-    return f"### HTTP\n\n{said}\n\n{table(samples, [variant.name for variant in variants])}"
+    samples.notes.append(said)
+    return [Section("HTTP", samples, [variant.name for variant in variants])]
+
+
+def sized(options: Options) -> dict[str, Load]:
+    """Return the loads in the size that is wanted."""
+    return {
+        title: replace(load, count=options.size(load.count, min(load.count, SHORT[title].count)))
+        for title, load in LOADS.items()
+    }
 
 
 def measure(samples: Samples, variant: Variant, upstream: int, title: str, load: Load, folder: Path) -> None:

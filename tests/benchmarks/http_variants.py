@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.benchmarks import processes
+from tests.benchmarks.options import Options
 from tests.benchmarks.sessions import CLOSE, DEADLINE_S, ROOT, WrongBytesError, wait_until_recorded
 from tests.peers import install
 from tests.peers.ports import free_port
@@ -186,8 +187,10 @@ VARIANTS: Final = (DIRECT, *([Variant("nginx", nginx)] if NGINX else []), MCPPRO
 """What every run compares; mcpproxy is the last."""
 
 
-def with_competitors() -> tuple[tuple[Variant, ...], list[str]]:
-    """``VARIANTS`` and mitmdump before mcpproxy; a line for what cannot be had on this machine."""
+def variants_for(options: Options) -> tuple[tuple[Variant, ...], list[str]]:
+    """What is compared, mcpproxy the last, and a line for what cannot be had on this machine."""
+    if options.ours or options.short:
+        return VARIANTS[-1 if options.ours else 0 :], []
     try:
         python = str(install.python_with_competitor("mitmproxy"))
     except install.PeerUnavailableError as unavailable:

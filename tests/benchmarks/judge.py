@@ -16,8 +16,9 @@ from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Frame, Sender
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import WrongBytesError
 
 VARIANTS: Final = ("orjson alone", "judge")
 FRAMES: Final = 20_000
@@ -144,20 +145,20 @@ TRAFFIC: Final = (
 )
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Judge every kind of traffic, in turn with parsing it; a Markdown table of microseconds per frame.
+def run(options: Options) -> list[Section]:
+    """Judge every kind of traffic, in turn with parsing it.
 
     Raises:
         WrongBytesError: the judge objected to lawful traffic.
     """
     samples = Samples()
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for traffic in TRAFFIC:
-            lines = list(traffic.lines(SHORT_FRAMES if short else FRAMES))
+            lines = list(traffic.lines(options.size(FRAMES, SHORT_FRAMES)))
             row = f"{traffic.name}, µs per frame"
             samples.add(row, "orjson alone", _cost(lines, parse_all))
             samples.add(row, "judge", _cost(lines, judge_all))
-    return f"### judge\n\n{table(samples, VARIANTS)}"
+    return [Section("judge", samples, VARIANTS[-1:] if options.ours else VARIANTS)]
 
 
 def _cost(lines: list[Line], work: Callable[[list[Line]], None]) -> float:

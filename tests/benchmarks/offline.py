@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +13,9 @@ from mcpproxy.session.frame import Close, Frame
 from mcpproxy.trace.encode import encode_close, encode_frame, encode_header
 from mcpproxy.trace.records import Header, Tally
 from tests.benchmarks.judge import Line, call, client, handshake, server
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import ROOT, Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import ROOT, WrongBytesError
 
 VARIANTS: Final = ("python alone", "mcpproxy")
 MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
@@ -29,8 +30,8 @@ ENVIRONMENT: Final = {key: value for key, value in os.environ.items() if key != 
 LONG_TEXT: Final = "x" * 4000
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Read recordings in every way, in turn; a Markdown table.
+def run(options: Options) -> list[Section]:
+    """Read recordings in every way, in turn.
 
     Raises:
         WrongBytesError: frames are missing, or something was found in lawful ones.
@@ -40,26 +41,26 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as name:
         folder = Path(name)
         started(Samples(), folder / "0.jsonl")  # what is not compiled yet is now
-        calls = SHORT_CALLS if short else CALLS
+        calls = options.size(CALLS, SHORT_CALLS)
         several = [folder / f"{number}.jsonl" for number in range(max(cores, 2))]
         frames = max([write(path, small(calls)) for path in several])
-        for _ in range(rounds):
+        for _ in range(options.rounds):
             seconds, cpu_s, _ = checked(several[:1], frames)
             samples.add("check, one trace of small frames, frames/s", "mcpproxy", frames / seconds)
             samples.add("check, µs of CPU per frame", "mcpproxy", cpu_s / frames * 1e6)
             seconds, _, _ = checked(several, frames * len(several))
             row = f"check, {len(several)} traces on {cores} cores, frames/s"
             samples.add(row, "mcpproxy", frames * len(several) / seconds)
-            for _ in range(1 if short else STARTS):
+            for _ in range(1 if options.short else STARTS):
                 started(samples, several[0])
-        for size in SHORT_BYTES if short else LARGE_BYTES:
+        for size in SHORT_BYTES if options.short else (size // options.part for size in LARGE_BYTES):
             path = folder / "large.jsonl"
             frames = write(path, large(size))
             seconds, _, peak_mib = checked([path], frames)
             samples.add(f"check, peak memory with {size >> 20} MiB of trace, MiB", "mcpproxy", peak_mib)
             samples.add(f"check, {size >> 20} MiB of 4 KB frames, MiB/s", "mcpproxy", (size >> 20) / seconds)
             path.unlink()
-    return f"### offline\n\n{table(samples, VARIANTS)}"
+    return [Section("offline", samples, VARIANTS[-1:] if options.ours else VARIANTS)]
 
 
 def small(calls: int) -> Iterator[Line]:
@@ -97,13 +98,13 @@ def write(path: Path, lines: Iterator[Line]) -> int:
     return seq
 
 
-def checked(paths: list[Path], frames: int, mcpproxy: Sequence[str] = MCPPROXY) -> tuple[float, float, float]:
+def checked(paths: list[Path], frames: int) -> tuple[float, float, float]:
     """Seconds, seconds of CPU, and the peak of the largest process in MiB, of one ``check``.
 
     Raises:
         WrongBytesError: it did not judge all frames, or found something.
     """
-    command = [*mcpproxy, "check", *map(str, paths)]
+    command = [*MCPPROXY, "check", *map(str, paths)]
     begun = time.monotonic()
     process = subprocess.Popen(
         command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -121,16 +122,11 @@ def checked(paths: list[Path], frames: int, mcpproxy: Sequence[str] = MCPPROXY) 
 def started(samples: Samples, trace: Path) -> None:
     """How long each command takes to its first output, beside a bare interpreter."""
     bare_ms = first_output_ms([sys.executable, "-c", "print(1)"])
-    for row, command in commands(trace):
-        samples.add(row, "python alone", bare_ms)
-        samples.add(row, "mcpproxy", first_output_ms([*MCPPROXY, *command]))
-
-
-def commands(trace: Path) -> Iterator[tuple[str, list[str]]]:
-    """The name of a row, and the arguments of mcpproxy."""
     for command, *arguments in COMMANDS:
         given = [str(tiny(trace)) if argument == "TRACE" else argument for argument in arguments]
-        yield f"{command}, start to first output, ms", [command, *given]
+        row = f"{command}, start to first output, ms"
+        samples.add(row, "python alone", bare_ms)
+        samples.add(row, "mcpproxy", first_output_ms([*MCPPROXY, command, *given]))
 
 
 def tiny(beside: Path) -> Path:

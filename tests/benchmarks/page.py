@@ -22,8 +22,9 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from mcpproxy.ui.library import id_of
 from tests.benchmarks import processes, view
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import WrongBytesError
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 JUMPS: Final = 100
@@ -205,16 +206,15 @@ def measure_exported(samples: Samples, browser: Browser, folder: Path, calls: in
     context.close()
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Measure ``rounds`` times, and return a table."""
-    del kinds  # nothing is connected
-    calls = view.SHORT_CALLS if short else view.CALLS
+def run(options: Options) -> list[Section]:
+    """Look at one recording, in each round anew."""
+    calls = options.size(view.CALLS, view.SHORT_CALLS)
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-page-") as folder, chromium() as browser:
         path = Path(folder) / "calls.jsonl"
         view.write(path, calls)
         samples.notes.append(f"{calls:,} calls, {path.stat().st_size / 1e6:,.0f} MB.")
-        for number in range(rounds):
+        for number in range(options.rounds):
             measure(samples, browser, path, calls, os.path.join(folder, f"cache{number}"))
         measure_exported(samples, browser, Path(folder), calls // EXPORTED_PART)
-    return table(samples, (VARIANT,))
+    return [Section("page", samples, (VARIANT,))]

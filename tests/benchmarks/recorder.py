@@ -2,13 +2,10 @@
 
 Journals are written here as a relay does, and completed as after a kill of the recorder, by the same code as
 while a session runs. So nothing else competes for the processor, and versions can be compared on a machine
-that is busy.
-
-``MCPPROXY_BEFORE`` is the path of another version's command, which is then measured in turns with this one.
-Their traces must be equal, byte for byte.
+that is busy. ``compare`` says if two versions do not write the same traces, byte for byte.
 """
 
-import os
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -21,8 +18,9 @@ from typing import Final
 from mcpproxy.relay import journal
 from mcpproxy.relay.journal import Journal
 from tests.benchmarks import http_peers, peers
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import ROOT, WrongBytesError
 from tests.recorder import http_journals, journals
 from tests.recorder.journals import Entry
 
@@ -102,32 +100,29 @@ TRAFFIC: Final = (
 )
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Complete every journal with each version, in turns; a Markdown table of processor time.
+def run(options: Options) -> list[Section]:
+    """Complete every journal; a table of processor time.
 
     Raises:
-        WrongBytesError: something was found in lawful traffic, or the two versions differ.
+        WrongBytesError: something was found in lawful traffic, or a trace was different the second time.
     """
-    before = os.environ.get("MCPPROXY_BEFORE")
-    pythons = {"before": str(Path(before).parent / "python")} if before else {}
-    pythons["after" if before else "mcpproxy"] = sys.executable
-    samples = Samples([f"Before is `{before}`."] if before else ())
-    count = SHORT_COUNT if short else COUNT
+    samples = Samples()
+    count = options.size(COUNT, SHORT_COUNT)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
         trace = Path(folder) / "trace.jsonl"
         for traffic in TRAFFIC:
             kept = Path(folder) / "kept"
             write(kept, traffic.entries(count))
-            written: set[bytes] = set()
-            for _ in range(rounds):
-                for version, python in pythons.items():
-                    samples.add(traffic.row, version, completed(python, kept, trace) / count / 1000)
-                    written.add(trace.read_bytes())
-                    trace.unlink()
-            if len(written) != 1 or b'{"type":"finding"' in written.pop():
-                raise WrongBytesError(f"{traffic.row}: the traces differ, or lawful traffic was accused")
+            for _ in range(options.rounds):
+                samples.add(traffic.row, "mcpproxy", completed(kept, trace) / count / 1000)
+                written = trace.read_bytes()
+                digest = hashlib.sha256(written).hexdigest()
+                is_same = samples.digests.setdefault(traffic.row, digest) == digest
+                if not is_same or b'{"type":"finding"' in written:
+                    raise WrongBytesError(f"{traffic.row}: the traces differ, or lawful traffic was accused")
+                trace.unlink()
             shutil.rmtree(journal.folder(str(kept)))
-    return f"### recorder\n\n{table(samples, pythons)}"
+    return [Section("recorder", samples, ("mcpproxy",))]
 
 
 def write(trace: Path, entries: Iterator[Entry]) -> None:
@@ -139,15 +134,16 @@ def write(trace: Path, entries: Iterator[Entry]) -> None:
     written.close(at_ns)
 
 
-def completed(python: str, kept: Path, trace: Path) -> int:
+def completed(kept: Path, trace: Path) -> int:
     """Complete ``trace`` from a copy of a journal; the processor time in nanoseconds.
 
     Raises:
         WrongBytesError: it cannot be completed.
     """
     shutil.copytree(journal.folder(str(kept)), journal.folder(str(trace)))
-    # -P: the version that is installed, not the one in the working folder.
-    done = subprocess.run([python, "-P", "-c", WORK, str(trace)], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WORK, str(trace)], cwd=ROOT, capture_output=True, check=False
+    )
     if not done.stdout.strip():
         raise WrongBytesError(f"{trace.name} was not completed: {done.stderr.decode()[-300:]}")
     return int(done.stdout)

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import DEADLINE_S, ROOT, Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import DEADLINE_S, ROOT, WrongBytesError
 from tests.cli.recordings import HEADER, INITIALIZE, INITIALIZED, READY, close
 
 CALLS: Final = 60
@@ -194,23 +195,25 @@ VARIANTS: Final[dict[str, Callable[[list[Turn], Path], Clock]]] = {
 }
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Replay each recording in every way in turn; a Markdown table.
+def run(options: Options) -> list[Section]:
+    """Replay each recording in every way in turn.
 
     Raises:
         WrongBytesError: a message was lost or changed.
     """
     samples = Samples()
-    calls = SHORT_CALLS if short else CALLS
+    calls = options.size(CALLS, SHORT_CALLS)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as name:
         folder = Path(name)
-        for seed in range(rounds):
+        for seed in range(options.rounds):
             talk = turns(calls, seed)
             write(folder / TRACE, talk)
             for variant, play in VARIANTS.items():
-                play(talk, folder).report(samples, variant)
+                if play is not sleeping or not options.ours:
+                    play(talk, folder).report(samples, variant)
     gaps = f"{calls * (PROGRESS + 1)} gaps of {GAPS_MS[0]:.0f} to {GAPS_MS[1]:.0f} ms a round"
-    return f"### recorded timing, {gaps}\n\n{table(samples, [COLUMN])}"
+    samples.notes.append(f"{gaps}.")
+    return [Section("replay", samples, [COLUMN])]
 
 
 def _line(message: object) -> bytes:

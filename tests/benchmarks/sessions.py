@@ -15,17 +15,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 from tests.benchmarks import peers
+from tests.benchmarks.options import Kind, Options
 from tests.peers import install
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent.parent
 
 DEADLINE_S: Final = 120
-
-Kind = Literal["pipe", "socketpair"]
 
 
 class WrongBytesError(Exception):
@@ -80,8 +79,10 @@ VARIANTS: Final = (
 """What every run compares; mcpproxy is the last."""
 
 
-def with_competitors() -> tuple[tuple[Variant, ...], list[str]]:
-    """``VARIANTS`` and other relays before mcpproxy; a line for each that cannot be had on this machine."""
+def variants_for(options: Options) -> tuple[tuple[Variant, ...], list[str]]:
+    """What is compared, mcpproxy the last, and a line for each relay that cannot be had on this machine."""
+    if options.ours or options.short:
+        return VARIANTS[-1 if options.ours else 0 :], []
     relay = str(HERE / "asyncio_relay.py")
     others = [Variant("asyncio relay", lambda command, trace: [sys.executable, relay, *command])]
     try:

@@ -6,16 +6,14 @@ collector takes spans, never answers, or is not there.
 
 import socket
 import tempfile
-import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks import processes
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import CLOSE, Kind, Load, WrongBytesError, verify, wait_until_recorded
-from tests.benchmarks.watched import BYTES, CALLS_PER_S, LONG_S, SHORT_S, heard, session
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.watched import CALLS_PER_S, LONG_S, SHORT_S, measure
 from tests.otel.receiver import receiving
 
 NONE: Final = "without --otlp"
@@ -46,43 +44,16 @@ def absent() -> Generator[str]:
 COLLECTORS: Final = {"a collector": taking, "one that never answers": silent, "unreachable": absent}
 
 
-def measure(samples: Samples, variant: str, trace: Path, count: int, options: tuple[str, ...]) -> None:
-    """Play one session."""
-    with session(trace, count, *options) as client:
-        assert client.stdin is not None
-        pids = processes.find(int(heard(client, "ready")[0]))
-        before = processes.cpu_seconds(pids.recorder) if pids else 0
-        client.stdin.write("\n")
-        client.stdin.flush()
-        p50, p99, _, rate = map(float, heard(client, "done"))
-        samples.add("frames/s", variant, rate)
-        samples.add("a call, p50, µs", variant, p50)
-        samples.add("a call, p99, µs", variant, p99)
-        if pids:
-            used = processes.cpu_seconds(pids.recorder) - before
-            samples.add("CPU of the recorder for 10,000 frames, s", variant, used * 10_000 / (2 * count))
-        began_s = time.perf_counter()
-        client.stdin.write("\n")
-        client.stdin.flush()
-        if client.wait():
-            raise WrongBytesError(f"{variant}: the session did not end in order")
-        samples.add("until the session has ended, ms", variant, (time.perf_counter() - began_s) * 1000)
-    wait_until_recorded(trace, CLOSE)
-    verify(trace, Load(BYTES, count, 1))
-    trace.unlink()
-
-
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Play sessions in turns, and return a table."""
-    del kinds  # pipes only
+def run(options: Options) -> list[Section]:
+    """Play sessions in turns."""
     samples = Samples()
-    count = CALLS_PER_S * (SHORT_S if short else LONG_S)
+    count = CALLS_PER_S * options.size(LONG_S, SHORT_S)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-spans-") as folder, ExitStack() as stack:
-        options: dict[str, tuple[str, ...]] = {NONE: ()}
+        argv: dict[str, tuple[str, ...]] = {NONE: ()}
         for name, collector in COLLECTORS.items():
-            options[name] = ("--otlp", stack.enter_context(collector()))
-        for number in range(rounds):
-            order = list(options) if number % 2 else list(reversed(options))
+            argv[name] = ("--otlp", stack.enter_context(collector()))
+        for number in range(options.rounds):
+            order = list(argv) if number % 2 else list(reversed(argv))
             for variant in order:
-                measure(samples, variant, Path(folder) / f"{number}.jsonl", count, options[variant])
-    return table(samples, tuple(options))
+                measure(samples, variant, Path(folder) / f"{number}.jsonl", count, *argv[variant])
+    return [Section("spans", samples, tuple(argv), ratios=False)]

@@ -6,18 +6,17 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks.report import Samples, table
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
 from tests.benchmarks.sessions import (
     CLOSE,
     ROOT,
-    VARIANTS,
-    Kind,
     Load,
     Session,
     Variant,
+    variants_for,
     verify,
     wait_until_recorded,
-    with_competitors,
 )
 
 BOOT_MS: Final = (0, 30)
@@ -35,19 +34,19 @@ if __name__ == '__main__':
 """The command as installers write it, of this checkout: ``python -m`` takes a third longer to start."""
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Start and end sessions of one call, every variant in turn; a Markdown table.
+def run(options: Options) -> list[Section]:
+    """Start and end sessions of one call, every variant in turn.
 
     Raises:
         WrongBytesError: a frame was lost or changed.
     """
-    variants, missing = (VARIANTS, []) if short else with_competitors()
+    variants, missing = variants_for(options)
     samples = Samples(missing)
-    compileall.compile_dir(ROOT / "mcpproxy", quiet=1)  # as installers do
+    compileall.compile_dir(ROOT / "mcpproxy", quiet=2)  # as installers do
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
         variants = (*variants[:-1], as_installed(Path(folder)))
         trace = Path(folder) / "trace.jsonl"
-        for _ in range(rounds if short else 4 * rounds):
+        for _ in range(options.rounds if options.short else 4 * options.rounds):
             for boot_ms in BOOT_MS:
                 server = f"server that takes {boot_ms} ms" if boot_ms else "server that is there at once"
                 for variant in variants:
@@ -60,7 +59,7 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                         wait_until_recorded(trace, CLOSE)
                         verify(trace, LOAD)
                         trace.unlink()
-    return f"### start and end\n\n{table(samples, [variant.name for variant in variants])}"
+    return [Section("start and end", samples, [variant.name for variant in variants])]
 
 
 def as_installed(folder: Path) -> Variant:

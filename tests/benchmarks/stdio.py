@@ -5,22 +5,24 @@ What it costs while nothing happens, and what a large result holds up, are measu
 
 import re
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tests.benchmarks import processes, structured, upkeep
-from tests.benchmarks.report import Samples, table
+from tests.benchmarks.options import Kind, Options
+from tests.benchmarks.report import Samples, Section
 from tests.benchmarks.sessions import (
     VARIANTS,
-    Kind,
     Load,
     Session,
     StuckError,
     Variant,
     finish,
     last_frame,
+    variants_for,
     wait_until_recorded,
-    with_competitors,
 )
 
 PING_PONG: Final = "one call at a time"
@@ -35,13 +37,8 @@ LOADS: Final = {
     LARGE: Load(1 << 20, 150, 4),
 }
 
-SHORT: Final = {
-    PING_PONG: Load(150, 500, 1),
-    SMALL: Load(150, 5_000, 64),
-    MEDIUM: Load(4096, 1_000, 64),
-    LARGE: Load(1 << 20, 12, 4),
-}
-
+SHORT: Final = {PING_PONG: 500, SMALL: 5_000, MEDIUM: 1_000, LARGE: 12}
+"""The least number of calls."""
 
 _LATE: Final = re.compile(r"judged up to ([0-9.]+) s late")
 
@@ -49,43 +46,48 @@ SHORT_RESULTS: Final = 2
 SHORT_IDLE_S: Final = 0.5
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...], *, long: bool = False) -> str:
-    """Measure every variant in turn, ``rounds`` times; a Markdown table for each kind of channel.
-
-    With ``long``, memory is looked at over a million frames besides.
+def run(options: Options) -> list[Section]:
+    """Measure every variant in turn; a table for each kind of channel.
 
     Raises:
         WrongBytesError: a frame was lost or changed.
     """
-    tables: list[str] = []
-    loads = SHORT if short else LOADS
-    variants, missing = (VARIANTS, []) if short else with_competitors()
+    found: list[Section] = []
+    loads = sized(LOADS, options)
+    variants, missing = variants_for(options)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
-        for kind in kinds:
+        trace = Path(folder) / "trace.jsonl"
+        for kind in options.kinds:
             samples = Samples(missing)
             stuck: set[tuple[str, str]] = set()
-            for _ in range(rounds):
+            for _ in range(options.rounds):
                 for name, load in loads.items():
                     for variant in variants:
                         if (variant.name, name) in stuck:
                             continue
                         try:
-                            measure(samples, variant, kind, name, load, Path(folder) / "trace.jsonl")
+                            measure(samples, variant, kind, name, load, trace)
                         except StuckError as error:
                             stuck.add((variant.name, name))
                             samples.notes.append(f"{variant.name}, {name}: {error}.")
-            trace = Path(folder) / "trace.jsonl"
             for variant in VARIANTS:
-                structured.measure(
-                    samples, variant, kind, trace, SHORT_RESULTS if short else structured.RESULTS
-                )
+                if variant in variants:
+                    results = options.size(structured.RESULTS, SHORT_RESULTS)
+                    structured.measure(samples, variant, kind, trace, results)
             look_at_memory(samples, kind, loads[SMALL], trace)
-            upkeep.look_at_idle(samples, kind, trace, SHORT_IDLE_S if short else upkeep.IDLE_S)
-            if long:
+            if kind == options.kinds[0]:  # without traffic there is no difference between them
+                idle_s = SHORT_IDLE_S if options.short else upkeep.IDLE_S / options.part
+                upkeep.look_at_idle(samples, kind, trace, idle_s)
+            if options.long:
                 upkeep.look_at_endurance(samples, kind, trace)
             title = "pipes" if kind == "pipe" else "socket pairs"
-            tables.append(f"### stdio, {title}\n\n{table(samples, [variant.name for variant in variants])}")
-    return "\n\n".join(tables)
+            found.append(Section(f"stdio, {title}", samples, [variant.name for variant in variants]))
+    return found
+
+
+def sized(loads: Mapping[str, Load], options: Options) -> dict[str, Load]:
+    """Return the loads in the size that is wanted."""
+    return {name: replace(load, count=options.size(load.count, SHORT[name])) for name, load in loads.items()}
 
 
 def measure(samples: Samples, variant: Variant, kind: Kind, name: str, load: Load, trace: Path) -> None:

@@ -15,8 +15,9 @@ from typing import Final
 import orjson
 
 from tests.benchmarks import peers
+from tests.benchmarks.options import Kind
 from tests.benchmarks.report import Samples
-from tests.benchmarks.sessions import CLOSE, ROOT, Kind, Variant, WrongBytesError, wait_until_recorded
+from tests.benchmarks.sessions import CLOSE, ROOT, Variant, WrongBytesError, wait_until_recorded
 
 SIZE: Final = 1 << 20
 RESULTS: Final = 20

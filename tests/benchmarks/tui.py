@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.view.view import open_view
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import ROOT, Kind, WrongBytesError
+from tests.benchmarks import processes
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import ROOT, WrongBytesError
 from tests.benchmarks.view import TOOLS, write
 
 CALLS: Final = 100_000
@@ -74,8 +76,7 @@ class Terminal:
 
     def used_ms(self) -> float:
         """Return the processor time of the command until now."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1e3
+        return processes.cpu_seconds(self.process.pid) * 1e3
 
     def end(self) -> None:
         """Quit."""
@@ -90,20 +91,19 @@ class Terminal:
         self.process.wait(TIMEOUT_S)
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Measure in ``rounds`` processes, and return a table."""
-    del kinds  # nothing is connected
-    calls = SHORT_CALLS if short else CALLS
+def run(options: Options) -> list[Section]:
+    """Measure each round in processes of its own."""
+    calls = options.size(CALLS, SHORT_CALLS)
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-tui-") as folder:
         path = Path(folder) / "calls.jsonl"
         write(path, calls)
         samples.notes.append(f"{calls:,} calls, {path.stat().st_size / 1e6:,.0f} MB, {COLUMNS} x {ROWS}.")
-        for number in range(rounds):
+        for number in range(options.rounds):
             os.environ["XDG_CACHE_HOME"] = os.path.join(folder, f"cache{number}")
             for row, value in measure(str(path), calls).items():
                 samples.add(row, VARIANT, value)
-    return table(samples, (VARIANT,))
+    return [Section("terminal view", samples, (VARIANT,))]
 
 
 def measure(path: str, calls: int) -> dict[str, float]:

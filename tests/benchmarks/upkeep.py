@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.benchmarks import processes
+from tests.benchmarks.options import Kind
 from tests.benchmarks.report import Samples
 from tests.benchmarks.sessions import (
     VARIANTS,
-    Kind,
     Load,
     Session,
     finish,

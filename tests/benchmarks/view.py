@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.view.view import open_view
-from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import Kind, WrongBytesError
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
+from tests.benchmarks.sessions import WrongBytesError
 
 CALLS: Final = 1_000_000
 SHORT_CALLS: Final = 60_000
@@ -106,16 +107,15 @@ def expect(found: int, wanted: int) -> None:
         raise WrongBytesError(f"the view says {found}, and it is {wanted}")
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Measure in ``rounds`` processes, and return a table."""
-    del kinds  # nothing is connected
-    calls = SHORT_CALLS if short else CALLS
+def run(options: Options) -> list[Section]:
+    """Measure each round in a process of its own."""
+    calls = options.size(CALLS, SHORT_CALLS)
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-view-") as folder:
         path = Path(folder) / "calls.jsonl"
         write(path, calls)
         samples.notes.append(f"{calls:,} calls, {path.stat().st_size / 1e6:,.0f} MB.")
-        for number in range(rounds):
+        for number in range(options.rounds):
             environment = {**os.environ, "XDG_CACHE_HOME": os.path.join(folder, f"cache{number}")}
             command = [sys.executable, "-m", "tests.benchmarks.view", str(path), str(calls)]
             ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -123,7 +123,7 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                 raise WrongBytesError(ran.stderr.strip().splitlines()[-1])
             for row, value in json.loads(ran.stdout).items():
                 samples.add(row, VARIANT, value)
-    return table(samples, (VARIANT,))
+    return [Section("view", samples, (VARIANT,))]
 
 
 if __name__ == "__main__":

@@ -26,10 +26,10 @@ from playwright.sync_api import Browser, Page
 from mcpproxy.ui.library import id_of
 from tests.benchmarks import page as page_benchmark
 from tests.benchmarks import peers, processes
-from tests.benchmarks.report import Samples, table
+from tests.benchmarks.options import Options
+from tests.benchmarks.report import Samples, Section
 from tests.benchmarks.sessions import (
     CLOSE,
-    Kind,
     Load,
     WrongBytesError,
     last_frame,
@@ -127,14 +127,21 @@ def session(trace: Path, count: int, *options: str, apart: bool = False) -> Gene
         yield client
 
 
-def measure(samples: Samples, trace: Path, count: int, browser: Browser | None, *, apart: bool) -> None:
-    """Play one session; with a ``browser`` the page is open on it."""
-    variant = WATCHED if browser else UNWATCHED
+def measure(
+    samples: Samples,
+    variant: str,
+    trace: Path,
+    count: int,
+    *options: str,
+    browser: Browser | None = None,
+    apart: bool = False,
+) -> None:
+    """Play one session, with ``options`` of mcpproxy; with a ``browser`` the page is open on it."""
 
     def add(row: str, value: float) -> None:
         samples.add(row, variant, value)
 
-    with session(trace, count, apart=apart) as client:
+    with session(trace, count, *options, apart=apart) as client:
         assert client.stdin is not None
         assert client.stdout is not None
         pid = int(heard(client, "ready")[0])
@@ -167,10 +174,12 @@ def measure(samples: Samples, trace: Path, count: int, browser: Browser | None, 
             add("longest task of the page, ms", page.evaluate("window.longest"))
         if looking:
             next(looking, None)
+        began_s = time.perf_counter()
         client.stdin.write("\n")
         client.stdin.flush()
         if client.wait():
             raise WrongBytesError(f"{variant}: the session did not end in order")
+        add("until the session has ended, ms", (time.perf_counter() - began_s) * 1000)
     wait_until_recorded(trace, CLOSE)
     verify(trace, load)
     trace.unlink()
@@ -207,19 +216,18 @@ def acts(page: Page, seconds: float) -> Generator[float]:
             page.wait_for_timeout(200)  # a person looks
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
-    """Play sessions in turns, and return a table."""
-    del kinds  # pipes only
-    count = CALLS_PER_S * (SHORT_S if short else LONG_S)
-    found = [f"### All processes on all processors\n\n{in_turns(rounds, count, apart=False)}"]
+def run(options: Options) -> list[Section]:
+    """Play sessions in turns, with the processors shared and apart."""
+    count = CALLS_PER_S * options.size(LONG_S, SHORT_S)
+    found = [in_turns("watched, all processes on all processors", options.rounds, count, apart=False)]
     if processes.AVAILABLE and (os.cpu_count() or 1) >= 2 and shutil.which("taskset"):
         os.sched_setaffinity(0, OTHERS)  # the browser and the page inherit this
-        title = "### Client, relay and server on a processor of their own"
-        found.append(f"{title}\n\n{in_turns(rounds, count, apart=True)}")
-    return "\n\n".join(found)
+        title = "watched, client, relay and server on a processor of their own"
+        found.append(in_turns(title, options.rounds, count, apart=True))
+    return found
 
 
-def in_turns(rounds: int, count: int, *, apart: bool) -> str:
+def in_turns(title: str, rounds: int, count: int, *, apart: bool) -> Section:
     """Play the sessions, and return their table."""
     samples = Samples()
     with (
@@ -227,9 +235,11 @@ def in_turns(rounds: int, count: int, *, apart: bool) -> str:
         page_benchmark.chromium() as browser,
     ):
         for number in range(rounds):
-            for watcher in (None, browser) if number % 2 else (browser, None):
-                measure(samples, Path(folder) / f"session-{number}.jsonl", count, watcher, apart=apart)
-    return table(samples, (UNWATCHED, WATCHED))
+            trace = Path(folder) / f"session-{number}.jsonl"
+            for variant in (UNWATCHED, WATCHED) if number % 2 else (WATCHED, UNWATCHED):
+                looking = browser if variant == WATCHED else None
+                measure(samples, variant, trace, count, browser=looking, apart=apart)
+    return Section(title, samples, (UNWATCHED, WATCHED))
 
 
 if __name__ == "__main__":
