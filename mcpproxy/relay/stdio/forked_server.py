@@ -25,18 +25,20 @@ else:
 _NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 
 
-def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) -> int:
+def fork_server(
+    command: list[str], streams: tuple[int, ...], environment: list[bytes], signals: Signals
+) -> int:
     """Start ``command`` with ``streams`` as its descriptors 0, 1 and 2, and return its process id.
 
     Raises:
         OSError: the program does not exist or cannot be run.
     """
-    locale = _locale()
+    locales = [entry[9:] for entry in environment if entry.startswith(b"LC_CTYPE=")]
     failure_r, failure_w = os.pipe()
     try:
         pid = os.fork()
         if pid == 0:
-            _become_server(command, streams, locale, signals, failure_w)
+            _become_server(command, streams, locales, signals, failure_w)
     finally:
         os.close(failure_w)
     with open(failure_r, "rb") as pipe:
@@ -49,14 +51,14 @@ def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) 
 
 
 def _become_server(
-    command: list[str], streams: tuple[int, ...], locale: bytes | None, signals: Signals, failure_w: int
+    command: list[str], streams: tuple[int, ...], locales: list[bytes], signals: Signals, failure_w: int
 ) -> NoReturn:
     try:
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
-        if locale is not None:
-            os.putenv(b"LC_CTYPE", locale)
-        elif os.environb.get(b"LC_CTYPE") is not None:
+        if locales:  # Python may have set another value (PEP 538)
+            os.putenv(b"LC_CTYPE", locales[0])
+        else:
             os.unsetenv(b"LC_CTYPE")
         for number in IGNORED:
             signal.signal(number, signal.SIG_DFL)
@@ -90,21 +92,3 @@ def _execute(command: list[str]) -> NoReturn:
             elif caught.errno not in _NOT_THERE:
                 raise
     raise error
-
-
-def _locale() -> bytes | None:
-    """Return the value of LC_CTYPE that the host set; ``None`` if the host set none.
-
-    In the C locale Python sets LC_CTYPE for itself and its children (PEP 538). Without mcpproxy, the server
-    would not have that value."""
-    current = os.environb.get(b"LC_CTYPE")
-    if current is not None:
-        try:
-            with open("/proc/self/environ", "rb", buffering=0) as file:
-                for entry in file.readall().split(b"\0"):
-                    if entry.startswith(b"LC_CTYPE="):
-                        return entry[9:]
-        except OSError:
-            return current
-        return None
-    return None
