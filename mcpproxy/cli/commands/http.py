@@ -14,10 +14,8 @@ import sys
 from mcpproxy.base import paths
 from mcpproxy.cli.arguments import Parser, UsageError, endpoint, split_listen, split_url
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
-from mcpproxy.relay.http import proxy
 from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
 from mcpproxy.relay.http.listener import listen
-from mcpproxy.relay.http.rewrite import Rewriting
 from mcpproxy.relay.http.route import Forward, Reverse, Upstream
 from mcpproxy.relay.journal import quoted
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final, NoReturn
 
+    from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
 
 DESCRIPTION: Final = """\
@@ -106,6 +105,8 @@ def run(argv: list[str]) -> int:
 
     def serve() -> int:
         if sys.platform != "win32":
+            from mcpproxy.relay.http import proxy
+
             return proxy.run(settings, listener, journal, record if journal else None)
         from mcpproxy.relay.http import portable
         from mcpproxy.relay.spawned_recorder import recorder_command
@@ -123,7 +124,7 @@ def run(argv: list[str]) -> int:
     return code
 
 
-def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
+def prepare(options: HttpOptions) -> tuple[Settings, socket.socket, str]:
     """Return the settings of the proxy, its listening socket, and its address as ``host:port``.
 
     Raises:
@@ -131,10 +132,14 @@ def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
     """
     tls_up, tls_down = _tls(options)
     listener = open_listener(options.host, options.port)
+    # Imported only now: clients that connect during these imports wait in the backlog of the listener.
+    from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.http.rewrite import Rewriting
+
     address: tuple[str, int] = listener.getsockname()[:2]
     host, port = address
     proxy_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    settings = proxy.Settings(_router(options, host), options.upstream.address if options.upstream else "")
+    settings = Settings(_router(options, host), options.upstream.address if options.upstream else "")
     settings.tls_up, settings.tls_down = tls_up, tls_down
     settings.is_quiet = options.recording.is_quiet
     if options.upstream is not None:
