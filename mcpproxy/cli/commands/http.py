@@ -14,9 +14,8 @@ import sys
 from mcpproxy.base import paths
 from mcpproxy.cli.arguments import Parser, UsageError, endpoint, split_listen, split_url
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
-from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
 from mcpproxy.relay.http.listener import listen
-from mcpproxy.relay.http.route import Forward, Reverse, Upstream
+from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Final, NoReturn
 
     from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.http.route import Forward, Reverse
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
 
 DESCRIPTION: Final = """\
@@ -307,6 +307,9 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
+    from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
+    from mcpproxy.relay.http.route import Forward, Reverse
+
     guard = Guard(is_loopback(bound), [options.host], options.allow_origins)
     if options.upstream is None:
         return Forward(Targets(options.allow_hosts), guard)
@@ -329,6 +332,8 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
     """Return the lines for stderr about options that are deprecated or make the proxy less safe."""
+    from mcpproxy.relay.http.guard import is_loopback
+
     warnings: list[str] = []
     if options.is_url_named:
         warnings.append("write URL instead of --upstream URL; the next release removes the option")

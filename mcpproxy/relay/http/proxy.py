@@ -10,6 +10,7 @@ The modules of this package:
     request_head        parses the head of a request, strictly
     body_end            finds where a body ends
     route               decides where a request goes, and rewrites its head for that server
+    upstream            a server: its address and its endpoint
     guard               decides which requests and targets are allowed
     dial                opens the upstream connection (resolve: addresses, tls: TLS)
     reply               makes the proxy's own answers
