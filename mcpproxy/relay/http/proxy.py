@@ -39,9 +39,9 @@ from mcpproxy.relay.http.resolve import Resolver
 from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.relay.open_files import raise_limit
+from mcpproxy.relay.stdio.descriptors import occupy_standard
 from mcpproxy.relay.stdio.processes import fork_recorder
 from mcpproxy.relay.stdio.signals import ENDING, catch
-from mcpproxy.relay.stdio.sinks import occupy_standard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,14 +192,10 @@ class Proxy:
             )
         for greeting in greetings:
             self.stderr_log.say(greeting)
-        self.serve()
-        self.finish()
-        return 0
-
-    def serve(self) -> None:
-        """Serve until a signal to stop has come."""
         while not self._is_stopped:
             self._turn(None)
+        self.finish()
+        return 0
 
     def _turn(self, limit_s: float | None) -> None:
         """Run due timers, wait for ready descriptors (at most ``limit_s`` seconds), and call their

@@ -16,13 +16,11 @@ from mcpproxy.relay.stdio.signals import IGNORED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from typing import Final, NoReturn
+    from typing import NoReturn
 
     from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal
-
-_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 
 
 def fork_server(
@@ -65,30 +63,9 @@ def _become_server(
         if signals.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked)
-        _execute(command)
+        # It passes on the environment of the C library, which may have entries that ``os.environ`` lacks.
+        os.execvp(command[0], command)
     except OSError as error:
         os.write(failure_w, (error.errno or errno.EINVAL).to_bytes(4, "little"))
     finally:
         os._exit(127)
-
-
-def _execute(command: list[str]) -> NoReturn:
-    """Replace this process by ``command``, found in PATH as a shell finds it.
-
-    ``execv`` passes on the environment of the C library, which may have entries that ``os.environ`` lacks.
-
-    Raises:
-        OSError: the program does not exist or cannot be run.
-    """
-    program = os.fsencode(command[0])
-    error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    folders = [b""] if b"/" in program else os.environb.get(b"PATH", os.defpath.encode()).split(b":")
-    for folder in folders:
-        try:
-            os.execv(os.path.join(folder, program), command)
-        except OSError as caught:
-            if caught.errno == errno.EACCES:
-                error = caught
-            elif caught.errno not in _NOT_THERE:
-                raise
-    raise error

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 
 from mcpproxy.relay.journal import UNWRITTEN, WAKE
+from mcpproxy.relay.stdio.descriptors import open_descriptors, release
 from mcpproxy.relay.stdio.signals import ENDING, IGNORED
-from mcpproxy.relay.stdio.sinks import END_EVENT, open_descriptors, release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,6 +243,11 @@ def _end_orphan(server: WrappedServer, pidfd: int, wake_fd: int, asleep: mmap.mm
     On systems without pidfds the process id is used. No other process gets that id before the server is
     reaped. If the relay has reaped the server, ``asleep[1]`` is set. If the system has reaped it after the
     relay was killed, the id is still safe to use: no system reuses a process id within a second."""
+    # Imported late, so that the server's start does not wait for the imports.
+    import select
+
+    from mcpproxy.relay.stdio.sinks import END_EVENT
+
     relay_end = select.poll()
     relay_end.register(wake_fd, END_EVENT)
     while not any(events & END_EVENT for _, events in relay_end.poll()):

@@ -38,20 +38,10 @@ import select
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code
-from mcpproxy.relay.stdio.processes import fork_recorder, start_server
+from mcpproxy.relay.exit_status import LINGER_S, RECORDER_S, exit_payload
+from mcpproxy.relay.stdio.descriptors import release
 from mcpproxy.relay.stdio.server_life import PosixServerLife
-from mcpproxy.relay.stdio.signals import Signals
-from mcpproxy.relay.stdio.sinks import (
-    RelaySource,
-    Sink,
-    inherited_sink,
-    occupy_standard,
-    open_descriptors,
-    own_sink,
-    release,
-    widen,
-)
+from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_sink, widen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +51,8 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain, WrappedServer
+    from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
+    from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal
 
@@ -78,56 +69,6 @@ _EOF_OF: Final = {
     journals.STDERR: journals.STDERR_EOF,
 }
 _BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
-
-
-def run(
-    command: list[str],
-    journal: Journal | None,
-    recorder_main: RecorderMain | None,
-    *,
-    grace_s: float = GRACE_S,
-    quiet: bool = False,
-    greeting: str = "",
-    make_relay: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
-) -> int:
-    """Start ``command``, relay until it has exited, and return its exit code as a shell would.
-
-    Args:
-        command: program and arguments.
-        journal: the journal to record in, or ``None`` to relay only.
-        recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
-        grace_s: how long the server may take to exit, once it has to exit.
-        quiet: write no lines of mcpproxy to stderr.
-        greeting: the line to write to stderr when the server has started.
-        make_relay: makes the `Relay`, if a subclass is to be used.
-
-    Returns:
-        The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
-        126 when it cannot be run.
-    """
-    occupy_standard()
-    inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
-    signals = Signals()
-    relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
-
-    def start_recorder() -> None:
-        if recorder_main is not None:
-            relay.attach_recorder(fork_recorder(recorder_main, relay.server, grace_s))
-
-    code = relay.run(
-        command,
-        lambda: relay.attach_server(start_server(command, inherited, signals)),
-        start_recorder,
-        greeting,
-    )
-    return shell_code(code)
-
-
-def _inheritable(fd: int) -> bool:
-    try:
-        return os.get_inheritable(fd)
-    except OSError:  # the descriptor with which the others were listed
-        return False
 
 
 class Relay(PosixServerLife):

@@ -22,9 +22,9 @@ from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
+from mcpproxy.relay.stdio.descriptors import occupy_standard, release
 from mcpproxy.relay.stdio.server_life import ServerLife
 from mcpproxy.relay.stdio.signals import ENDING, catch, name_of
-from mcpproxy.relay.stdio.sinks import occupy_standard, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,8 @@ def run(
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
-    Arguments and result are those of ``mcpproxy.relay.stdio.relay.run``, except ``recorder``: the command
-    that starts the recorder."""
+    Arguments and result are those of ``mcpproxy.relay.stdio.session_start.run``, except ``recorder``: the
+    command that starts the recorder."""
     occupy_standard()
     _make_binary()
     relay = ThreadedRelay(journal, grace_s, quiet)
