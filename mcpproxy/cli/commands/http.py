@@ -15,7 +15,7 @@ from mcpproxy.base import paths
 from mcpproxy.cli.arguments import Parser, UsageError, endpoint, split_listen, split_url
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.http.listener import listen
-from mcpproxy.relay.http.upstream import Upstream
+from mcpproxy.relay.http.resolve import Upstream
 from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpproxy.relay.http.loop import Loop, Timer, Timers
-    from mcpproxy.relay.http.resolve import Address, Answer, Resolver
+    from mcpproxy.relay.http.resolve import Address, Answer, Resolver, Upstream
     from mcpproxy.relay.http.tls import TlsClient, TlsSocket
-    from mcpproxy.relay.http.upstream import Upstream
 
     Sock = socket.socket | TlsSocket
 

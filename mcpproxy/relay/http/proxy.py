@@ -10,9 +10,8 @@ The modules of this package:
     request_head        parses the head of a request, strictly
     body_end            finds where a body ends
     route               decides where a request goes, and rewrites its head for that server
-    upstream            a server: its address and its endpoint
     guard               decides which requests and targets are allowed
-    dial                opens the upstream connection (resolve: addresses, tls: TLS)
+    dial                opens the upstream connection (resolve: the server and its addresses, tls: TLS)
     reply               makes the proxy's own answers
     upgrade             finds out whether a server agreed to an upgrade
     rewrite             rewrites addresses in answers that would lead the client past the proxy

@@ -25,8 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+    from mcpproxy.relay.http.resolve import Upstream
     from mcpproxy.relay.http.route import Route
-    from mcpproxy.relay.http.upstream import Upstream
 
 DOCUMENT_BYTES: Final = 1 << 20
 """The longest metadata document that is rewritten."""

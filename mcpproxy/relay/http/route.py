@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 
 from mcpproxy.relay.http.guard import Guard, Targets
 from mcpproxy.relay.http.request_head import ParsedHead, Refusal, parse, split_authority
-from mcpproxy.relay.http.upstream import Upstream
+from mcpproxy.relay.http.resolve import Upstream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
