@@ -10,6 +10,7 @@ import itertools
 import shutil
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -46,7 +47,7 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
         write(fleet, count)
         write(few, 1)
         folder = Source(str(fleet), str(few), str(out), lambda place: corpus.tree(Path(place)))
-        judged, _ = _judged(folder, count, rounds)
+        judged, _ = _judged(folder, count, rounds, engines)
         parts = [f"{count:,} recordings of 100 frames, in a folder.\n\n{judged}"]
         with object_store(scratch / "store") as store:
             for place, where in (("recordings", fleet), ("one", few)):
@@ -61,7 +62,7 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                 store=store,
                 variables=store.variables,
             )
-            judged, two_s = _judged(stored, count, rounds)
+            judged, two_s = _judged(stored, count, rounds, ENGINES)
             parts += [judged, fleet_store.doubled(stored, count, two_s, engines)]
             parts.append(fleet_store.held(stored, count, rounds, engines))
             parts.append(fleet_store.sizes(store, scratch, rounds, short=short))
@@ -71,15 +72,17 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
         return "\n\n".join([*parts, _export(fleet, scratch, count, rounds)])
 
 
-def _judged(source: Source, count: int, rounds: int) -> tuple[str, dict[str, list[float]]]:
-    """Return a table of every engine and number of workers, and of shards one after the other.
+def _judged(
+    source: Source, count: int, rounds: int, engines: Sequence[str]
+) -> tuple[str, dict[str, list[float]]]:
+    """Return a table of each engine and number of workers, and of shards one after the other.
 
     Also return how many seconds each engine took with two workers, for each round.
     """
     samples, places = Samples(), (f"{source.out}/{number_of}" for number_of in itertools.count())
     same, two_workers_s = SameResults(source, count), defaultdict[str, list[float]](list)
     for _ in range(rounds):
-        for engine in ENGINES:
+        for engine in engines:
             start_s = source.judge(source.one, next(places), "--engine", engine)
             samples.add("one recording, s", engine, start_s)
             took_s: list[float] = []
@@ -103,7 +106,7 @@ def _judged(source: Source, count: int, rounds: int) -> tuple[str, dict[str, lis
         sum_s = sum(source.judge(source.recordings, out, "--shard", f"{index}/8") for index in range(8))
         same.compare(out, "shards")
         samples.add("8 shards, one after the other, s", ENGINES[0], sum_s)
-    return table(samples, ENGINES), two_workers_s
+    return table(samples, engines), two_workers_s
 
 
 def _export(fleet: Path, scratch: Path, count: int, rounds: int) -> str:
