@@ -14,6 +14,7 @@ import json
 import os
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from mcpproxy.base.files import Folder
@@ -167,10 +168,8 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     if len(json_line) > _STATE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     opened_folder = Folder(folder)
-    try:
+    with suppress(FileNotFoundError):
         opened_folder.unlink(DRAFT_NAME)  # left by a recorder that was killed
-    except FileNotFoundError:
-        pass
     with open(opened_folder.create(DRAFT_NAME), "wb") as file:
         file.write(json_line)
         file.writelines(long)

@@ -8,11 +8,12 @@ trace and the journal stay as they are.
 
 import os
 import shutil
+import tempfile
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder import foreign_journals, recovery
+from mcpproxy.recorder import recovery
 from mcpproxy.recorder.checkpoint import Checkpoint, read_checkpoint
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import standard_observer
@@ -59,7 +60,7 @@ class Draft:
     """
 
     def __init__(self, trace: str) -> None:
-        self._folder: Final = foreign_journals.make_temporary_folder()
+        self._folder: Final = tempfile.mkdtemp(prefix="mcpproxy-")
         try:
             with recovery.damage_refused(journal.folder(trace)):
                 self._begin(trace)

@@ -10,7 +10,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Final
 
@@ -81,11 +80,6 @@ def copy(traces: Sequence[str], into: str) -> str:
         if name not in (lock.NAME, journal.RELAY_LOCK) and stat.S_ISREG(folder.stat(name).st_mode):
             left_bytes -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left_bytes)
     return copied
-
-
-def make_temporary_folder() -> str:
-    """Return a new folder that only this user may read."""
-    return tempfile.mkdtemp(prefix="mcpproxy-")
 
 
 def _why_foreign_journal(folder: Folder) -> str:

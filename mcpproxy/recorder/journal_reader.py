@@ -9,6 +9,7 @@ crash buffer keeps the chunk that the relay has not journaled yet."""
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -251,11 +252,7 @@ def remove(folder: str) -> None:
     except OSError:
         return
     for name in filter(is_journal_file, names):
-        try:
+        with suppress(OSError):
             opened_folder.unlink(name)
-        except OSError:
-            pass
-    try:
+    with suppress(OSError):
         os.rmdir(folder)
-    except OSError:
-        pass

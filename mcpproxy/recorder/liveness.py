@@ -84,10 +84,8 @@ def _is_hidden(pid: int) -> bool:
     """Whether the process exists but belongs to another user, whose processes are hidden (``hidepid``)."""
     try:
         os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        pass
+    except OSError as fault:
+        return isinstance(fault, PermissionError)
     return False
 
 

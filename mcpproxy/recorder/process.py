@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.visible import visible
@@ -98,10 +99,8 @@ def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
 
 def _say_from_thread(text: str) -> None:
     """Write a line to stderr from another thread. Only the main thread may use `StderrNotes`."""
-    try:
+    with suppress(OSError):
         os.write(NOTES_FD, f"mcpproxy: {visible(text)}\n".encode())
-    except OSError:
-        pass
 
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:

@@ -5,6 +5,7 @@ recorder. If recovery is killed, it can be repeated."""
 
 import os
 import struct
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -95,7 +96,7 @@ def recover_copy(trace: str) -> str:
     # The copy has no locks, so the locks of the original are asked for.
     if foreign_journals.is_recording(trace) or is_held_by_relay(Folder(journal.folder(trace))):
         return ""
-    folder = foreign_journals.make_temporary_folder()
+    folder = tempfile.mkdtemp(prefix="mcpproxy-")
     is_done = False
     try:
         copied = foreign_journals.copy(chain.files_of(trace), folder)
@@ -183,15 +184,7 @@ def resumed(
     except StateError:
         raise damaged(reader.folder) from None
     state = restore(writer.path, start.trace_bytes, make_observer, assembly, earlier_files)
-    return RecordingPipeline(
-        reader,
-        writer,
-        make_observer,
-        StderrNotes(None),
-        start,
-        state,
-        is_found=True,
-    )
+    return RecordingPipeline(reader, writer, make_observer, StderrNotes(None), start, state, is_found=True)
 
 
 def _is_closed(trace: str) -> bool:

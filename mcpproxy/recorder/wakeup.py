@@ -134,18 +134,14 @@ class Pace:
             return True
         used_ns = time.thread_time_ns() - self._window_used_ns
         self._window_ns, self._window_used_ns = read_ns, self._window_used_ns + used_ns
-        is_slow = 2 * used_ns > passed_ns
-        self.gives_way = is_slow and self._has_grown() and self._may_wait()
+        self.gives_way = 2 * used_ns > passed_ns and self._may_give_way()
         return not self.gives_way
 
     def await_end_of_burst(self, pause: Callable[[float], bool]) -> bool:
-        """Wait until nothing comes any more, or too much has come. Return whether the relay is gone.
-
-        ``pause`` waits for so many seconds, and returns whether the relay is gone.
-        """
+        """Wait with ``Wakeup.pause`` until the burst is over. Return whether the relay is gone."""
         self.gives_way = False
         while not pause(_BURST_NAP_S):
-            if not (self._has_grown() and self._may_wait()):
+            if not self._may_give_way():
                 return False
         return True
 
@@ -158,11 +154,9 @@ class Pace:
     def _age_ns(self) -> int:
         return time.monotonic_ns() - self._read_ns
 
-    def _may_wait(self) -> bool:
-        unread_bytes = (self._end[0] - self._reader.segment) * journal.SEGMENT_BYTES
-        return unread_bytes < LARGEST_BURST_BYTES and self._age_ns() < LONGEST_BURST_NS
-
-    def _has_grown(self) -> bool:
-        """Whether the journal has grown since the last call."""
+    def _may_give_way(self) -> bool:
+        """Whether the journal has grown since the last call, and what is unread is neither old nor large."""
         before, self._end = self._end, self._reader.end_of_journal()
-        return self._end != before
+        unread_bytes = (self._end[0] - self._reader.segment) * journal.SEGMENT_BYTES
+        is_small = unread_bytes < LARGEST_BURST_BYTES
+        return self._end != before and is_small and self._age_ns() < LONGEST_BURST_NS

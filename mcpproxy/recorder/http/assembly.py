@@ -167,10 +167,7 @@ class HttpAssembly:
         A content holds its bytes; a connection holds incomplete heads and its open exchanges.
         """
         contents: list[tuple[int, ContentOwner | Connection]] = [
-            (
-                (owner.side.kept_bytes if owner.side.kept is not None else 0) + body.held_bytes,
-                owner,
-            )
+            ((owner.side.kept_bytes if owner.side.kept is not None else 0) + body.held_bytes, owner)
             for connection in self._connections.values()
             for owner, body in open_contents(connection)
         ]

@@ -24,10 +24,7 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.trace.records import Recorded
 
-SENT_KIND: Final = {
-    journal.CLIENT_ALTERED: journal.CLIENT,
-    journal.SERVER_ALTERED: journal.SERVER,
-}
+SENT_KIND: Final = {journal.CLIENT_ALTERED: journal.CLIENT, journal.SERVER_ALTERED: journal.SERVER}
 """Kind of a record about bytes that met a fault -> the kind that they would have without it."""
 
 GIVEN: Final[dict[int, Sender]] = {journal.CLIENT_GIVEN: CLIENT, journal.SERVER_GIVEN: SERVER}
