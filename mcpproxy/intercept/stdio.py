@@ -234,14 +234,14 @@ class FaultRelay(Relay):
 
     # Times
 
-    def _serve(self, timeout_s: float | None) -> None:
+    def _turn(self, timeout_s: float | None) -> None:
         due_ns = self._lanes.next_due_ns
         if self._addons is not None and (answer_ns := self._addons.next_due_ns) is not None:
             due_ns = answer_ns if due_ns is None else min(due_ns, answer_ns)
         if due_ns is not None:
             left_s = max(0, due_ns - time.monotonic_ns()) / 1e9
             timeout_s = left_s if timeout_s is None else min(timeout_s, left_s)
-        super()._serve(timeout_s)
+        super()._turn(timeout_s)
         if due_ns is not None and self.peers and (now_ns := time.monotonic_ns()) >= due_ns:
             self._run_steps(self._lanes.due(now_ns), now_ns)
             if self._addons is not None:

@@ -10,7 +10,6 @@ the checks of exchanges, which run at several moments: request, head, body, even
 server refused with an HTTP status counts as never sent, so that the client may send it again.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from mcpproxy.checks.engine.context import member
@@ -32,11 +31,11 @@ from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.memory_limit import MemoryUse
 from mcpproxy.observer.message_judge import MessageJudge, is_hidden
 from mcpproxy.observer.update_http import (
-    Key,
     keys_of,
     remember_404,
     remember_caller,
     remember_delivery,
+    remember_event,
     remember_event_id,
     remember_lost,
     remember_messages,
@@ -72,8 +71,7 @@ from mcpproxy.session.frame import (
 from mcpproxy.session.history import keep_latest
 
 _EXCHANGE_BYTES: Final = 1 << 10
-_EVENT_ID_BYTES: Final = 200
-"""About how many bytes it takes to remember an exchange, and to remember an event id."""
+"""About how many bytes it takes to remember an exchange."""
 
 _LONGEST_METHOD: Final = 20
 """A longer name of an HTTP method is looked up as if it were empty."""
@@ -114,11 +112,9 @@ class HttpJudge:
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
-        """Judge one event. This does not raise, whatever the peers send."""
+        """Judge one event other than a frame. This does not raise, whatever the peers send."""
         # Comparing types is faster than ``isinstance`` or ``match`` for the events of every exchange.
         exchanges = self._history.exchanges
-        if type(event) is Frame:
-            return self.judge_frame(event)
         if type(event) is RequestHead:
             number, fields = event.exchange, fields_of(event.headers)
             self._memory_use.added += _EXCHANGE_BYTES + sum(len(value) for _, value in event.headers)
@@ -271,10 +267,13 @@ class HttpJudge:
             return []
         messages = singles(frame)[0]
         keys = () if event is None else keys_of(messages)
-        if event is not None:
-            self._remember_event(exchange, frame, keys)
-        else:
+        if event is None:
             exchange.body_count += 1
+        else:
+            opened = exchange.session
+            if event.name == "endpoint" and exchange.method == "GET" and not (opened and opened.id):
+                self._open_http_sse(exchange, frame)
+            remember_event(exchange, frame, event, keys, self._history, self._memory_use)
         facts = exchange.facts | facts_of_content(exchange, frame, messages)
         findings = self._run_checks("body" if event is None else "event", exchange, SERVER, facts, frame)
         session = exchange.session
@@ -294,37 +293,7 @@ class HttpJudge:
             remember_event_id(exchange, session, frame, event.id)
         return findings
 
-    def _remember_event(self, exchange: HttpExchange, frame: Frame, keys: Sequence[Key]) -> None:
-        """Record an SSE event, and whether the same event or message was seen before on another stream.
-
-        ``keys`` identify the requests and responses in the event.
-        """
-        event, session = frame.event, exchange.session
-        assert event is not None
-        exchange.event_count += 1
-        exchange.repeats_earlier_event, exchange.earlier_event, exchange.also_carried_by = False, None, 0
-        if event.name == "endpoint" and exchange.method == "GET" and (session is None or not session.id):
-            session = self._open_http_sse(exchange, frame)
-        if session is None or session.is_http_sse:
-            return
-        if event.id:
-            self._memory_use.added += _EVENT_ID_BYTES + len(event.id)
-            exchange.event_id_count += 1
-            earlier = exchange.earlier_event = session.events.get(event.id)
-            exchange.repeats_earlier_event = earlier is not None and earlier.data_hash == hash(frame.raw)
-        if not exchange.repeats_earlier_event:
-            # Find another open stream that has carried the same message.
-            for key in keys:
-                carrier_number = session.delivered.get(key, exchange.number)
-                carrier = self._history.exchanges.get(carrier_number)
-                if carrier_number != exchange.number and carrier and carrier.stream is not exchange.stream:
-                    exchange.also_carried_by = carrier_number
-        elif exchange.earlier_event and exchange.earlier_event.stream is not exchange.stream:
-            # The event was first sent on another stream, which may still be open.
-            is_open = exchange.earlier_event.exchange in self._history.exchanges
-            exchange.also_carried_by = exchange.earlier_event.exchange if is_open else 0
-
-    def _open_http_sse(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
+    def _open_http_sse(self, exchange: HttpExchange, frame: Frame) -> None:
         """Attribute the stream to an HTTP+SSE session, and remember the URI to which the client will post."""
         session = exchange.session
         if session is None or not session.is_http_sse:
@@ -338,7 +307,6 @@ class HttpJudge:
                 session,
                 MAX_REMEMBERED,
             )
-        return session
 
     # The end
 
@@ -451,12 +419,8 @@ class HttpJudge:
         history, message = self._history, exchange.body if frame is None else frame
         for check in checks:
             for violation in check(exchange, history, frame):
-                if (
-                    exchange.masked
-                    and violation.pointer
-                    and message
-                    and is_hidden(message, violation.pointer)
-                ):
+                pointer = violation.pointer
+                if exchange.masked and pointer and message and is_hidden(message, pointer):
                     continue
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:

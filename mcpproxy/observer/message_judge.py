@@ -45,6 +45,7 @@ from mcpproxy.session.frame import (
     Sender,
     Signal,
     Stderr,
+    other,
 )
 from mcpproxy.session.history import History, SentRequest, UsedIds
 from mcpproxy.session.masked_values import MARK, holds_mask
@@ -233,11 +234,8 @@ class MessageJudge:
         They are while no message of it could be read. After a message, a line that looks like the beginning
         of another transport was only printed.
         """
-        history = self._history
-        side, other = history.client, history.server
-        if sender != CLIENT:
-            side, other = other, side
-        was_read = side.used_ids.size or side.notified_seq or other.last_answered_seq or other.refused_seq
+        side, peer = self._history.side(sender), self._history.side(other(sender))
+        was_read = side.used_ids.size or side.notified_seq or peer.last_answered_seq or peer.refused_seq
         return side.has_other_framing and not was_read
 
     def _judge_leniently(self, frame: Frame, message: Message) -> list[Finding]:
@@ -347,11 +345,8 @@ class MessageJudge:
         findings: list[Finding] = []
         for check in checks:
             for violation in check(context, history):
-                if (
-                    history.masked
-                    and violation.pointer
-                    and is_hidden(frame, violation.pointer, context.answers)
-                ):
+                pointed = violation.pointer
+                if history.masked and pointed and is_hidden(frame, pointed, context.answers):
                     continue
                 if is_unclear and violation.rule not in ENVELOPE_RULES:
                     continue

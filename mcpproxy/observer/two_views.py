@@ -118,14 +118,4 @@ def _counts(blame: str, peer: Sender) -> bool:
 
 def _as_sent(frame: Frame, raw: bytes | None = None) -> Frame:
     """Return the frame, with the bytes ``raw``, as one of its sender's that no fault has met."""
-    return Frame(
-        frame.seq,
-        frame.sender,
-        frame.raw if raw is None else raw,
-        frame.observed_at_ns,
-        terminated=frame.terminated,
-        continues=frame.continues,
-        exchange=frame.exchange,
-        connection=frame.connection,
-        event=frame.event,
-    )
+    return replace(frame, raw=frame.raw if raw is None else raw, by_proxy=False, refused=False, fault=None)

@@ -1,16 +1,17 @@
 """Add an exchange, or a part of it, to the history of HTTP.
 
 The judge calls ``remember_request`` and ``remember_caller`` before it runs the checks of the request. It
-calls the other functions after the checks of the part that they add.
+calls the other functions after the checks of the part that they add, but ``remember_event`` before them.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
+from mcpproxy.observer.memory_limit import MemoryUse
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
 from mcpproxy.protocol.mirrors import read_mirrors
 from mcpproxy.protocol.revisions import STATEFUL
@@ -28,8 +29,11 @@ from mcpproxy.session.exchanges import (
     WellFormed,
     is_answer,
 )
-from mcpproxy.session.frame import Frame, ResponseHead
+from mcpproxy.session.frame import Frame, ResponseHead, SseEvent
 from mcpproxy.session.history import ModernAnswer, keep_latest
+
+_EVENT_ID_BYTES: Final = 200
+"""About how many bytes it takes to remember an event id."""
 
 Key: TypeAlias = tuple[str, RequestId]
 """Identifies a request or response of the server: its kind and its id."""
@@ -180,6 +184,41 @@ def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history:
     if exchange.broken_rules.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
         mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
         keep_latest(history.header_mismatches, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
+
+
+def remember_event(
+    exchange: HttpExchange,
+    frame: Frame,
+    event: SseEvent,
+    keys: Sequence[Key],
+    history: HttpHistory,
+    memory_use: MemoryUse,
+) -> None:
+    """Remember the event of ``frame``, and whether it or its messages were on another stream before.
+
+    ``keys`` identify the requests and responses in the event.
+    """
+    session = exchange.session
+    exchange.event_count += 1
+    exchange.repeats_earlier_event, exchange.earlier_event, exchange.also_carried_by = False, None, 0
+    if session is None or session.is_http_sse:
+        return
+    if event.id:
+        memory_use.added += _EVENT_ID_BYTES + len(event.id)
+        exchange.event_id_count += 1
+        earlier = exchange.earlier_event = session.events.get(event.id)
+        exchange.repeats_earlier_event = earlier is not None and earlier.data_hash == hash(frame.raw)
+    if not exchange.repeats_earlier_event:
+        # Find another open stream that has carried the same message.
+        for key in keys:
+            carrier_number = session.delivered.get(key, exchange.number)
+            carrier = history.exchanges.get(carrier_number)
+            if carrier_number != exchange.number and carrier and carrier.stream is not exchange.stream:
+                exchange.also_carried_by = carrier_number
+    elif exchange.earlier_event and exchange.earlier_event.stream is not exchange.stream:
+        # The event was first sent on another stream, which may still be open.
+        is_open = exchange.earlier_event.exchange in history.exchanges
+        exchange.also_carried_by = exchange.earlier_event.exchange if is_open else 0
 
 
 def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:

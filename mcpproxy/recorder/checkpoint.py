@@ -9,19 +9,19 @@ The file begins with one line of JSON. Long runs of bytes follow it unchanged: b
 HTTP, of bodies.
 """
 
-import base64
-import binascii
 import errno
 import json
 import os
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from mcpproxy.base.files import Folder
-from mcpproxy.base.slotted import field, slotted
+from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder.payloads import rule_options_from
+from mcpproxy.recorder.payloads import rule_options_of
 from mcpproxy.recorder.rotation import Rotation
 
 if TYPE_CHECKING:
@@ -48,23 +48,6 @@ class PartialLine:
     at_ns: int
 
 
-@slotted()
-class SavedAssembly:
-    """The state of an `HttpAssembly`, which turns the bytes of HTTP connections into events.
-
-    ``long`` holds the long runs of bytes, which ``state`` refers to by index.
-    """
-
-    state: JSON = None
-    long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
-
-    def release(self) -> None:
-        """Release the buffers of the assembly, so that the assembly can change again."""
-        for run in self.long:
-            if isinstance(run, memoryview):
-                run.release()
-
-
 NO_PARTIAL_LINES: Final = (PartialLine(b"", 0), PartialLine(b"", 0), PartialLine(b"", 0))
 
 
@@ -80,7 +63,7 @@ class Checkpoint:
     assembly: JSON = None
     """Over HTTP, the state of all connections; see ``mcpproxy.recorder.checkpoint_state``."""
     long: Sequence[bytes | memoryview] = ()
-    """The long runs of bytes of that state."""
+    """The long runs of bytes of that state, which refers to them by index."""
     file: str = ""
     """The name of the file that is being written; empty without rotation."""
     rotation: Rotation | None = None
@@ -102,7 +85,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             left_bytes = os.fstat(file.fileno()).st_size - len(line)
             long = [_read_exactly(file, size, left_bytes) for size in members.get("long", ())]
         client, server, stderr = (
-            PartialLine(_decoded_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
+            PartialLine(read_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
         )
         return Checkpoint(
             segment=_count(members["segment"]),
@@ -113,17 +96,17 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             long=tuple(long),
             file=str(members.get("file", "")),
             rotation=Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
-            rule_options=rule_options_from(members),
+            rule_options=rule_options_of(members),
         )
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise TraceError(
-            os.path.join(folder, NAME),
-            None,
-            "the checkpoint is damaged",
-            "the trace is whole up to its last line",
-        ) from None
+        raise damaged(os.path.join(folder, NAME)) from None
+
+
+def damaged(path: str) -> TraceError:
+    """Return the error for a checkpoint that does not say where recording continues."""
+    return TraceError(path, None, "the checkpoint is damaged", "the trace is whole up to its last line")
 
 
 def _count(value: object) -> int:
@@ -140,11 +123,23 @@ def _read_exactly(file: BinaryIO, size: object, left_bytes: int) -> bytes:
     return data
 
 
-def _decoded_run(raw: object, long: list[bytes]) -> bytes:
-    """Return a run of bytes from ``raw``, which is base64 or an index in ``long``."""
-    if type(raw) is int:
-        return long[_count(raw)]
-    return binascii.a2b_base64(cast("str", raw), strict_mode=True)
+def written_run(raw: bytes | memoryview, long: list[bytes | memoryview]) -> str | int:
+    """Return a run of bytes for the line of JSON: base64 or, after it was added to ``long``, its index."""
+    if len(raw) <= _LONG_BYTES:
+        return b2a_base64(raw, newline=False).decode("ascii")
+    long.append(raw)
+    return len(long) - 1
+
+
+def read_run(written: object, long: Sequence[bytes]) -> bytes:
+    """Return the run of bytes that ``written_run`` has written.
+
+    Raises:
+        ValueError, TypeError, LookupError: it was not written like that.
+    """
+    if type(written) is int:
+        return long[_count(written)]
+    return a2b_base64(cast("str", written), strict_mode=True)
 
 
 def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
@@ -153,14 +148,8 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     Raises:
         OSError: the checkpoint could not be written; the previous checkpoint remains.
     """
-    long = list(checkpoint.long)
-    held_lines: list[JSON] = []
-    for partial_line in checkpoint.held:
-        if len(partial_line.raw) > _LONG_BYTES:
-            long.append(partial_line.raw)
-            held_lines.append([len(long) - 1, partial_line.at_ns])
-        else:
-            held_lines.append([base64.b64encode(partial_line.raw).decode("ascii"), partial_line.at_ns])
+    long = [*checkpoint.long]
+    held_lines: list[JSON] = [[written_run(line.raw, long), line.at_ns] for line in checkpoint.held]
     members: dict[str, JSON] = {
         "segment": checkpoint.segment,
         "offset": checkpoint.offset,
@@ -179,10 +168,8 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     if len(json_line) > _STATE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     opened_folder = Folder(folder)
-    try:
+    with suppress(FileNotFoundError):
         opened_folder.unlink(DRAFT_NAME)  # left by a recorder that was killed
-    except FileNotFoundError:
-        pass
     with open(opened_folder.create(DRAFT_NAME), "wb") as file:
         file.write(json_line)
         file.writelines(long)

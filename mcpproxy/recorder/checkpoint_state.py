@@ -17,7 +17,6 @@ third less space (and 3 ms for the encoding alone), but reading would need a ``S
 classes and code for their shared objects. The gain would be small, because a checkpoint is saved only after a
 whole segment."""
 
-from binascii import a2b_base64, b2a_base64
 from collections import deque
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -27,7 +26,7 @@ from typing import Any, Final, cast
 from mcpproxy.framing import bodies as framing_bodies
 from mcpproxy.framing import connection_side, http1, sse
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder.checkpoint import SavedAssembly
+from mcpproxy.recorder.checkpoint import read_run, written_run
 from mcpproxy.recorder.http import assembly as http_assembly
 from mcpproxy.recorder.http import body_frames, connections, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
@@ -49,18 +48,17 @@ _CLASSES: Final[dict[str, type]] = {
 }
 
 
-_LONG_BYTES: Final = 4 << 10
-
-
 class StateError(ValueError):
     """A checkpoint does not contain the state of an assembly."""
 
 
-def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
-    """Return the state of ``assembly``, which must not change until the result is released."""
-    saved = SavedAssembly()
-    saved.state = _StateWriter(saved.long).write(assembly)
-    return saved
+def save_assembly(assembly: HttpAssembly) -> tuple[JSON, list[bytes | memoryview]]:
+    """Return the state of ``assembly``, and the long runs of bytes, to which the state refers by index.
+
+    The assembly must not change until the runs that are memory views are released.
+    """
+    long: list[bytes | memoryview] = []
+    return _StateWriter(long).write(assembly), long
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
@@ -93,7 +91,7 @@ class _StateWriter:
             case None | bool() | int() | str():
                 return value
             case bytes():
-                return ["bytes", self._bytes(value)]
+                return ["bytes", written_run(value, self._long)]
             case tuple():
                 return ["tuple", [self.write(item) for item in cast("tuple[Any, ...]", value)]]
             case MethodType():
@@ -107,9 +105,9 @@ class _StateWriter:
         number = self._numbers[id(value)] = len(self._numbers)
         match value:
             case bytearray():
-                return ["bytearray", number, self._bytes(memoryview(value))]
+                return ["bytearray", number, self._buffer(memoryview(value))]
             case BytesIO():
-                return ["BytesIO", number, self._bytes(value.getbuffer())]
+                return ["BytesIO", number, self._buffer(value.getbuffer())]
             case list() | deque() | set():
                 items = cast("list[Any]", value)
                 return [type(items).__name__, number, [self.write(item) for item in items]]
@@ -119,14 +117,11 @@ class _StateWriter:
             case _:
                 return [type(value).__qualname__, number, self._attributes(value)]
 
-    def _bytes(self, data: bytes | memoryview) -> JSON:
-        if len(data) <= _LONG_BYTES:
-            text = b2a_base64(data, newline=False).decode("ascii")
-            if isinstance(data, memoryview):
-                data.release()
-            return text
-        self._long.append(data)
-        return len(self._long) - 1
+    def _buffer(self, data: memoryview) -> JSON:
+        run = written_run(data, self._long)
+        if isinstance(run, str):
+            data.release()
+        return run
 
     def _attributes(self, instance: object) -> JSON:
         if _CLASSES.get(type(instance).__qualname__) is not type(instance):
@@ -148,8 +143,8 @@ class _StateReader:
         if not isinstance(state, list):
             return state
         match cast("list[Any]", state):
-            case ["bytes", str() | int() as data]:
-                return self._bytes(data)
+            case ["bytes", data]:
+                return read_run(data, self._long)
             case ["tuple", [*items]]:
                 return tuple(self.read(item) for item in items)
             case ["method", owner, str(name)]:
@@ -159,11 +154,11 @@ class _StateReader:
                 return vars(_CLASSES[owner])[name]
             case ["same", int(number)]:
                 return self._objects[number]
-            case ["bytearray", int(number), str() | int() as data]:
-                return self._keep(number, bytearray(self._bytes(data)))
-            case ["BytesIO", int(number), str() | int() as data]:
+            case ["bytearray", int(number), data]:
+                return self._keep(number, bytearray(read_run(data, self._long)))
+            case ["BytesIO", int(number), data]:
                 stream = self._keep(number, BytesIO())
-                stream.write(self._bytes(data))
+                stream.write(read_run(data, self._long))
                 return stream
             case [("list" | "deque" | "set") as kind, int(number), [*items]]:
                 collection = self._keep(number, _COLLECTIONS[kind]())
@@ -180,9 +175,6 @@ class _StateReader:
                 return self._instance(_CLASSES[name], number, attributes)
             case _:
                 raise StateError("not a value")
-
-    def _bytes(self, data: str | int) -> bytes:
-        return a2b_base64(data) if isinstance(data, str) else self._long[data]
 
     def _instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
         instance = self._keep(number, object.__new__(kind))

@@ -8,11 +8,12 @@ trace and the journal stay as they are.
 
 import os
 import shutil
+import tempfile
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder import foreign_journals, recovery
+from mcpproxy.recorder import recovery
 from mcpproxy.recorder.checkpoint import Checkpoint, read_checkpoint
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import standard_observer
@@ -59,7 +60,7 @@ class Draft:
     """
 
     def __init__(self, trace: str) -> None:
-        self._folder: Final = foreign_journals.make_temporary_folder()
+        self._folder: Final = tempfile.mkdtemp(prefix="mcpproxy-")
         try:
             with recovery.damage_refused(journal.folder(trace)):
                 self._begin(trace)
@@ -70,30 +71,27 @@ class Draft:
     def _begin(self, trace: str) -> None:
         folder = journal.folder(trace)
         start = read_checkpoint(folder) or Checkpoint()
-        names = [os.path.basename(path) for path in chain.files_of(trace)]
-        name = os.path.basename(start.file) or names[0]
-        if name not in names:
-            raise TraceError(name, None, "is missing, and the recording was to go on in it", "put it back")
-        earlier = names[: names.index(name)]
-        for each in earlier:
-            self._copy(trace, each, None)
-        if os.path.exists(shipped_files.note_path(trace)):
-            self._copy(trace, os.path.basename(shipped_files.note_path(trace)), None)
+        earlier, path, _ = recovery.files_around(start, trace)
+        note = shipped_files.note_path(trace)
+        for whole in (*earlier, note) if os.path.exists(note) else earlier:
+            self._copy(whole, None)
         if start.trace_bytes:
-            self._copy(trace, name, start.trace_bytes)
+            self._copy(path, start.trace_bytes)
         reader = _Onlooker(folder, start)
-        writer = TraceWriter(os.path.join(self._folder, name), start.trace_bytes or None)
-        before = tuple(os.path.join(self._folder, each) for each in earlier)
+        writer = TraceWriter(self._place(path), start.trace_bytes or None)
+        before = tuple(map(self._place, earlier))
         self._recording = recovery.resumed(start, reader, writer, before, standard_observer)
-        self._first = os.path.join(self._folder, names[0])
+        self._first = self._place(trace)
         self._recording.drain()
         self.trace = read_trace(trace, is_recording=True, files=self._files(trace), copy_folder=self._folder)
 
-    def _copy(self, trace: str, name: str, size: int | None) -> None:
-        with (
-            open(open_regular(os.path.join(os.path.dirname(trace), name), follows=True), "rb") as source,
-            open(os.path.join(self._folder, name), "xb") as copy,
-        ):
+    def _place(self, path: str) -> str:
+        """Return the path in the draft of a file of the recording."""
+        return os.path.join(self._folder, os.path.basename(path))
+
+    def _copy(self, path: str, size: int | None) -> None:
+        source_fd = open_regular(path, follows=True)
+        with open(source_fd, "rb") as source, open(self._place(path), "xb") as copy:
             if size is None:
                 shutil.copyfileobj(source, copy)
             else:

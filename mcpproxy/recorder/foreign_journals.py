@@ -10,7 +10,6 @@ import os
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Sequence
 from typing import Final
 
@@ -83,11 +82,6 @@ def copy(traces: Sequence[str], into: str) -> str:
     return copied
 
 
-def make_temporary_folder() -> str:
-    """Return a new folder that only this user may read."""
-    return tempfile.mkdtemp(prefix="mcpproxy-")
-
-
 def _why_foreign_journal(folder: Folder) -> str:
     if not files.is_mine(folder.status):
         return "it belongs to another user"
@@ -96,11 +90,8 @@ def _why_foreign_journal(folder: Folder) -> str:
     for name in folder.names():
         if not journal_reader.is_journal_file(name):
             return f"it holds {name!a}, which is no part of a journal"
-        status = folder.stat(name)
-        if not stat.S_ISREG(status.st_mode):
-            return f"{name} in it is {files.kind_of(status.st_mode)}"
-        if not files.is_mine(status):
-            return f"{name} in it belongs to another user"
+        if why := _why_foreign_file(f"{name} in it", folder.stat(name)):
+            return why
     return ""
 
 
@@ -110,13 +101,17 @@ def _why_foreign_trace(trace: str) -> str:
     except FileNotFoundError:
         where = os.path.dirname(trace) or "."
         return "" if os.access(where, os.W_OK | os.X_OK) else "its folder may not be written to"
-    if not stat.S_ISREG(status.st_mode):
-        return f"it is {files.kind_of(status.st_mode)}"
-    if not files.is_mine(status):
-        return "it belongs to another user"
+    if why := _why_foreign_file("it", status):
+        return why
     if status.st_nlink > 1:
         return "it has a second name elsewhere (a hard link)"
     return "" if os.access(trace, os.W_OK) else "it may not be written"
+
+
+def _why_foreign_file(name: str, status: os.stat_result) -> str:
+    if not stat.S_ISREG(status.st_mode):
+        return f"{name} is {files.kind_of(status.st_mode)}"
+    return "" if files.is_mine(status) else f"{name} belongs to another user"
 
 
 def _not_ours(path: str, why: str) -> ForeignJournalError:
@@ -126,8 +121,7 @@ def _not_ours(path: str, why: str) -> ForeignJournalError:
 
 
 def _copy(fd: int, target: str, limit: int) -> int:
-    """Copy the content of ``fd``, at most ``limit`` bytes, into the new file ``target``. Return the byte
-    count."""
+    """Copy the content of ``fd`` into the new file ``target``. Return its size, at most ``limit`` bytes."""
     with open(fd, "rb") as source:
         size = os.fstat(source.fileno()).st_size
         if size > limit:

@@ -9,7 +9,9 @@ crash buffer keeps the chunk that the relay has not journaled yet."""
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Final, TypeAlias
 
 from mcpproxy.base.files import Folder
@@ -19,7 +21,7 @@ from mcpproxy.recorder import checkpoint, lock
 from mcpproxy.recorder.checkpoint import Checkpoint, write_checkpoint
 from mcpproxy.relay import crash_buffer, journal
 
-_READ_BYTES: Final = 256 << 10
+_READ_BYTES: Final = 64 << 10
 
 _LONGEST_BYTES: Final = LIMIT_BYTES + (16 << 20)
 """The longest record: a refused line is one record, and the length of lines is limited."""
@@ -49,7 +51,6 @@ class JournalReader:
         self._end = journal.position(start.segment, start.offset)
         """The position after the last complete record."""
         self._is_done = False
-        self._folder: Folder | None = None
         self._missing = 0
         """How many bytes the incomplete record still lacks."""
         self._torn_size = 0
@@ -66,7 +67,7 @@ class JournalReader:
         return self.segment - self._first
 
     def read(self) -> list[Entry]:
-        """Return the next records, about 256 KiB at most; empty if there are no more at the moment.
+        """Return the next records, about 64 KiB at most; empty if there are no more at the moment.
 
         Raises:
             OSError: a segment cannot be read.
@@ -128,22 +129,21 @@ class JournalReader:
             os.close(self._fd)
             self._fd = -1
 
+    @cached_property
     def _opened_folder(self) -> Folder:
-        """Return the journal's folder, which is opened once and kept open."""
-        if self._folder is None:
-            self._folder = Folder(self.folder)
-        return self._folder
+        """The journal's folder, which is opened once and kept open."""
+        return Folder(self.folder)
 
     def _has(self, segment: int) -> bool:
         try:
-            return self._opened_folder().has(journal.segment_name(segment))
+            return self._opened_folder.has(journal.segment_name(segment))
         except OSError:
             return False
 
     def _unlink(self, segment: int) -> bool:
         """Delete a segment. Return whether it is gone: on Windows, one that is open elsewhere stays."""
         try:
-            self._opened_folder().unlink(journal.segment_name(segment))
+            self._opened_folder.unlink(journal.segment_name(segment))
         except FileNotFoundError:
             pass
         except OSError:
@@ -156,7 +156,7 @@ class JournalReader:
             return b""
         if self._fd < 0:
             try:
-                self._fd = self._opened_folder().open(journal.segment_name(self.segment))
+                self._fd = self._opened_folder.open(journal.segment_name(self.segment))
             except FileNotFoundError:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
@@ -184,7 +184,9 @@ class JournalReader:
             if stop > end:
                 self._missing = stop - end
                 if length > _LONGEST_BYTES:
-                    raise self._damaged(f"a record says that it has {length} bytes")
+                    segment = os.path.join(self.folder, journal.segment_name(self.segment))
+                    fact = f"the journal is damaged: a record says that it has {length} bytes"
+                    raise TraceError(segment, None, fact, "the trace is whole up to its end")
                 break
             if not at_ns and not length and not kind:
                 # No record is all zeros, but a power cut may leave zeros at the end of a file.
@@ -217,9 +219,15 @@ class JournalReader:
             self._buffer = b""
         return has_next
 
-    def _damaged(self, fact: str) -> TraceError:
-        where = os.path.join(self.folder, journal.segment_name(self.segment))
-        return TraceError(where, None, f"the journal is damaged: {fact}", "the trace is whole up to its end")
+    def end_of_journal(self) -> tuple[int, int]:
+        """Return the newest segment and its size in bytes; both grow only."""
+        segment = self.segment
+        while self._has(segment + 1):
+            segment += 1
+        try:
+            return segment, self._opened_folder.stat(journal.segment_name(segment)).st_size
+        except OSError:
+            return segment, 0
 
 
 _NAMES: Final = frozenset(
@@ -244,11 +252,7 @@ def remove(folder: str) -> None:
     except OSError:
         return
     for name in filter(is_journal_file, names):
-        try:
+        with suppress(OSError):
             opened_folder.unlink(name)
-        except OSError:
-            pass
-    try:
+    with suppress(OSError):
         os.rmdir(folder)
-    except OSError:
-        pass

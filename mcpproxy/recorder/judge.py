@@ -28,15 +28,12 @@ class SafeJudge:
         self.stopped: str | None = None
         """Why judging stopped, in one line; ``None`` if it has not."""
         self.left_out: Sequence[str] = ()
-        """What is not judged, one line for each: the user's rules with a mistake, and what needs a dependency
-        that cannot be loaded."""
+        """What is not judged, a line each: rules of the user with a mistake, and what cannot be loaded."""
         self.is_our_fault = True
         """Whether a bug in mcpproxy stopped the judging. Meaningless while ``stopped`` is ``None``."""
         self._observer: Observing | None = None
-        self._first_observer: Observing | None = None
-        """The observer, also after judging has stopped."""
         try:
-            self._observer = self._first_observer = make_observer()
+            self._observer = make_observer()
         except Exception as fault:
             self._stop(fault)
         else:
@@ -46,18 +43,18 @@ class SafeJudge:
     def error(self) -> str | None:
         """What went wrong with the judging, for the trace; ``None`` if nothing did."""
         # A sentence that says from which frame on the observer forgot a session that was too large.
-        forgot: str = getattr(self._first_observer, "forgot", "")
+        forgot: str = getattr(self._observer, "forgot", "")
         return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 
     @property
     def more(self) -> tuple[Repeated, ...]:
         """The findings that were only counted, up to the point where judging stopped."""
-        more: tuple[Repeated, ...] = getattr(self._first_observer, "more", ())  # some observers count none
+        more: tuple[Repeated, ...] = getattr(self._observer, "more", ())  # some observers count none
         return more
 
     def observe(self, event: Event) -> list[Finding]:
         """Return the findings of ``event``; none once judging has stopped."""
-        if self._observer is None:
+        if self._observer is None or self.stopped is not None:
             return []
         try:
             return self._observer.observe(event)
@@ -66,7 +63,6 @@ class SafeJudge:
             return []
 
     def _stop(self, fault: Exception, place: str = "") -> None:
-        self._observer = None
         self.is_our_fault = not isinstance(fault, McpProxyError)
         text = " ".join(str(fault).split())
         if self.is_our_fault:
@@ -83,23 +79,17 @@ def standard_observer() -> Observing:
     return Observer(catalogue.load())
 
 
-def observer_for(rule_options: "RuleOptions") -> Observing:
-    """Return the observer for the rules that the START record of a running session names.
+def observer_for(rule_options: "RuleOptions", *, is_found: bool) -> Observing:
+    """Return the observer for the rules that a journal names.
+
+    ``is_found``: the journal was found on disk, so its rules may come from an unknown source.
 
     Raises:
+        UnfitRuleOptionsError: these rules must not be used, because the journal was found on disk.
         CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
     """
     from mcpproxy.ruleset.rule_options import FilteredObserver  # imported late: few sessions need it
 
+    if is_found:
+        rule_options.refuse_unfit()
     return FilteredObserver(rule_options)
-
-
-def observer_for_recovery(rule_options: "RuleOptions") -> Observing:
-    """Return the observer for the rules that a journal found on disk names.
-
-    Raises:
-        UnfitRuleOptionsError: these rules must not be used.
-        CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
-    """
-    rule_options.refuse_unfit()
-    return observer_for(rule_options)

@@ -18,21 +18,18 @@ from mcpproxy.recorder.journal_reader import Entry
 from mcpproxy.relay import journal
 
 _MOST_WAITING: Final = 4 << 20
-"""How many bytes of records may wait for a line feed. After that, the message is recorded as a piece of a
-line."""
+"""How many bytes of records may wait for a line feed; then the message becomes a piece of a line."""
 
 _PER_RECORD: Final = 200
 """About how many bytes a waiting record takes besides its payload."""
 
 _MOST_IN_VAIN: Final = 64 << 20
-"""How many bytes of one line are parsed, all attempts together, before the search for a whole message
-ends."""
+"""How many bytes of one line are parsed, all attempts together, in search of a whole message."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1}
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1}
 _PATIENT: Final = frozenset({*_STREAMS, *_ENDS, journal.STDERR, journal.STDERR_EOF, journal.SIGNAL})
-"""The kinds of records that can wait. A record of another kind ends the waiting, except EXIT, which is due at
-once."""
+"""The kinds of records that can wait. Others end the waiting, except EXIT, which is due at once."""
 
 
 class LineOrder:
@@ -69,7 +66,9 @@ class LineOrder:
             self._awaited = self._stream_with_message(except_for=stream)
         if self._awaited is None or kind == journal.EXIT:
             yield entry
-            self._note_open_lines(stream, entry[1])
+            if stream is not None and b"\n" in entry[1]:
+                self._part_bytes[stream] = self._in_vain[stream] = 0
+            self.is_open = any(framer.held_bytes for framer in self._framers)
         elif stream is not None and stream == self._awaited:
             yield from self._continue_line(stream, entry)
         elif _ENDS.get(kind) == self._awaited:
@@ -97,8 +96,7 @@ class LineOrder:
         return waiting
 
     def _continue_line(self, stream: int, entry: Entry) -> Iterator[Entry]:
-        """Yield the records that are due when the awaited stream brings more of its line, or the end of the
-        line."""
+        """Yield the records that are due when the awaited stream continues or ends its line."""
         kind, payload, at_ns, connection = entry
         end = payload.find(b"\n") + 1  # 0 if the payload does not end the line
         line_part = payload[:end] if end else payload
@@ -121,12 +119,6 @@ class LineOrder:
             self._part_bytes[stream] = self._in_vain[stream] = 0
         for entry in waiting:
             yield from self.take(entry)
-
-    def _note_open_lines(self, stream: int | None, payload: bytes) -> None:
-        """After a record, note whether a stream has an incomplete line."""
-        if stream is not None and b"\n" in payload:
-            self._part_bytes[stream] = self._in_vain[stream] = 0
-        self.is_open = any(framer.held_bytes for framer in self._framers)
 
     def _stream_with_message(self, except_for: int | None) -> int | None:
         """Return the stream whose incomplete line is a whole message, if there is one."""

@@ -27,8 +27,7 @@ _LONGEST_START_NS: Final = 60_000_000_000
 """The longest time between the start of a relay and of its recording: on a loaded machine, some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
-"""How far a start time that ``ps`` prints may be wrong: it is in whole seconds, and the clock may have been
-set since."""
+"""How wrong a start time of ``ps`` may be: it has whole seconds, and the clock may have been set since."""
 
 
 def is_relay_there(folder: Folder, header: Header | None) -> bool:
@@ -85,10 +84,8 @@ def _is_hidden(pid: int) -> bool:
     """Whether the process exists but belongs to another user, whose processes are hidden (``hidepid``)."""
     try:
         os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        pass
+    except OSError as fault:
+        return isinstance(fault, PermissionError)
     return False
 
 

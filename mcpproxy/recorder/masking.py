@@ -38,8 +38,7 @@ SECRETS: Final = frozenset(
         "auth", "session", "sid", "pin", "otp", "totp",
     }
 )  # fmt: skip
-"""Names of parameters, form fields and JSON members that are credentials. Header fields with these names may
-be harmless."""
+"""Names of credentials in parameters, forms and JSON. Header fields with these names may be harmless."""
 
 _URL_SECRETS: Final = SECRETS | {"key", "pass"}
 """Names of URL parameters that are credentials. ``key`` and ``pass`` are often harmless in a body."""
@@ -90,8 +89,7 @@ _LONGEST_ID: Final = 1024
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
-"""Masks may add ``_GROWTH`` times the length of a body plus ``_ROOM`` bytes. If they would add more, the body
-is masked as a whole."""
+"""A body is masked as a whole if masks would add more than ``_GROWTH`` times its length plus ``_ROOM``."""
 
 _MOST_PARTS: Final = 1000
 """How many parts of a multipart body are read; the later parts are masked as a whole."""
@@ -108,7 +106,7 @@ _USUAL_NAME: Final = 64
 
 
 @lru_cache(maxsize=512)  # peers choose the names
-def _treatment(name: str) -> Treatment:
+def _usual_treatment(name: str) -> Treatment:
     lowered = name.lower()
     if lowered in _SCHEME_FIELDS:
         return "scheme"
@@ -117,10 +115,6 @@ def _treatment(name: str) -> Treatment:
     if lowered == "last-event-id":
         return "event"
     return "url" if lowered in _URL_FIELDS else ""
-
-
-def _treatment_of(name: str) -> Treatment:
-    return _treatment(name) if len(name) <= _USUAL_NAME else _treatment.__wrapped__(name)
 
 
 class Masker:
@@ -154,13 +148,14 @@ class Masker:
         if self.keep:
             return headers
         # Most fields are unchanged, so their pairs are reused.
-        masked = tuple(
+        return tuple(
             [
-                field if (treatment := _treatment_of(field[0])) == "" else self._field(field, treatment, ids)
+                field
+                if (treatment := self._treatment(field[0])) == ""
+                else self._field(field, treatment, ids)
                 for field in headers
             ]
         )
-        return self._without_secret_fields(masked) if self._secret_fields else masked
 
     def url(self, text: str) -> str:
         """Return a URL, a request target or a query with user and secret parameters masked."""
@@ -170,11 +165,10 @@ class Masker:
             text = _PARAMETER.sub(self._parameter, text)
         if self._learned:
             text = _SEGMENT.sub(self._segment, text)
-        return _USER.sub(lambda match: self._masked(match[0]), text) if "@" in text else text
+        return _USER.sub(lambda match: self.value(match[0]), text) if "@" in text else text
 
     def endpoint(self, raw: bytes) -> bytes:
-        """Return the URL of an ``endpoint`` event, masked. Remember the values in it that may be session
-        ids."""
+        """Return the URL of an ``endpoint`` event, masked. Remember what may be a session id in it."""
         text = raw.decode("latin-1")
         if self.keep:
             return raw
@@ -216,8 +210,7 @@ class Masker:
         return text
 
     def body(self, raw: bytes) -> bytes:
-        """Return a body, or the data of an event, with credentials masked; a JSON-RPC message is
-        unchanged."""
+        """Return a body, or the data of an event, with credentials masked, unless it is JSON-RPC."""
         if self.keep or (b'"jsonrpc"' in raw and is_jsonrpc(raw)):
             return raw
         self._room = _GROWTH * len(raw) + _ROOM
@@ -242,21 +235,18 @@ class Masker:
             return _FORM_FIELD.sub(self._form_field, raw.decode("latin-1")).encode("latin-1")
         return raw
 
-    def _without_secret_fields(self, headers: Headers) -> Headers:
-        return tuple(
-            [
-                (name, self._masked(value)) if name.lower() in self._secret_fields else (name, value)
-                for name, value in headers
-            ]
-        )
+    def _treatment(self, name: str) -> Treatment:
+        if name.lower() in self._secret_fields:
+            return "whole"
+        return (_usual_treatment if len(name) <= _USUAL_NAME else _usual_treatment.__wrapped__)(name)
 
     def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
         name, value = field
         if treatment == "scheme":
             scheme, space, credentials = value.partition(" ")
-            return name, scheme + space + self._masked(credentials) if space else self._masked(value)
+            return name, scheme + space + self.value(credentials) if space else self.value(value)
         if treatment == "whole":
-            return name, self._masked(value)
+            return name, self.value(value)
         return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
     def _parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
@@ -265,7 +255,7 @@ class Masker:
         is_secret = _is_secret(_unquoted(name).strip(), exact) or value in self._learned
         # The value may be a URL, with secret parameters of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
-            value = self._masked(value)
+            value = self.value(value)
         return f"{separator}{name}={value}"
 
     def _form_field(self, match: re.Match[str]) -> str:
@@ -286,14 +276,14 @@ class Masker:
             content, line_end = content[:end], content[end:]
             is_remainder = number == _MOST_PARTS
             if is_remainder or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
-                content = self._masked(content.decode("latin-1")).encode("latin-1")
+                content = self.value(content.decode("latin-1")).encode("latin-1")
             else:
                 content = self._content(content)
             masked[number] = head + separator + content + line_end
         return boundary.join(masked)
 
     def _segment(self, match: re.Match[str]) -> str:
-        return self._masked(match[0]) if match[0] in self._learned else match[0]
+        return self.value(match[0]) if match[0] in self._learned else match[0]
 
     def _json(self, text: str) -> str:
         """Return JSON with the texts and numbers masked that are the value of a secret member or within it.
@@ -316,7 +306,7 @@ class Masker:
             match token[0][0]:
                 case '"':
                     if hidden or (name and _is_secret(name, SECRETS)):
-                        parts += (text[copied : token.start(1)], self._masked(token[1]))
+                        parts += (text[copied : token.start(1)], self.value(token[1]))
                         copied = token.end(1)
                 case "{" | "[" as opening:
                     is_schema = opening == "{" and bool(above) and above[-1] in _DESCRIBED
@@ -335,7 +325,7 @@ class Masker:
                     hidden = hidden if len(above) >= hidden else 0
                 case _ if hidden or (name and name.lower() != "code" and _is_secret(name, SECRETS)):
                     # A code that is a number is that of an error: authorization codes are texts.
-                    parts += (text[copied : token.start()], f'"{self._masked(token[0])}"')
+                    parts += (text[copied : token.start()], f'"{self.value(token[0])}"')
                     copied = token.end()
                 case _:
                     pass
@@ -344,9 +334,6 @@ class Masker:
 
     def value(self, value: str) -> str:
         """Return ``value``, masked as a whole."""
-        return self._masked(value)
-
-    def _masked(self, value: str) -> str:
         if not value or is_masked(value):
             return value
         masked = str(mask(value, self.key))

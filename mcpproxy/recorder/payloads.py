@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 1 << 63
 
+_OPTIONAL_TEXTS: Final = ("mode", "listen", "endpoint", "upstream", "boot", "faults")
+"""Members of START, and of the header, that are empty if they are absent."""
+
 
 def object_of(payload: bytes) -> JSONObject:
     """Return the JSON object in a payload.
@@ -46,6 +49,7 @@ def header_of(payload: bytes) -> Header:
     redaction = "credentials"
     if transport == "stdio" or start.get("keep_credentials"):
         redaction = "none" if command == unmasked else ARGUMENTS_MASKED
+    texts: dict[str, Any] = {name: optional_member(start, name, str) or "" for name in _OPTIONAL_TEXTS}
     return Header(
         mcpproxy=member(start, "mcpproxy", str),
         transport=transport,
@@ -56,13 +60,8 @@ def header_of(payload: bytes) -> Header:
         started_at=member(start, "started_at", str),
         started_ns=count(start, "started_ns"),
         redaction=redaction,
-        mode=optional_member(start, "mode", str) or "",
-        listen=optional_member(start, "listen", str) or "",
-        endpoint=optional_member(start, "endpoint", str) or "",
-        upstream=optional_member(start, "upstream", str) or "",
-        boot=optional_member(start, "boot", str) or "",
-        faults=optional_member(start, "faults", str) or "",
         ppid=count(start, "ppid") if "ppid" in start else 0,
+        **texts,
     )
 
 
@@ -98,8 +97,8 @@ def gap_of(payload: bytes, at_ns: int) -> Gap:
     return Gap(member(gap, "reason", str), client, server, stderr, at_ns)
 
 
-def faulted_of(payload: bytes) -> tuple[FaultMark, bytes]:
-    """Return the mark and the bytes of a record about a message that met a fault.
+def faulted_of(payload: bytes) -> tuple[FaultMark, bytes, JSONObject]:
+    """Return the mark and the bytes of a record about a message that met a fault, and all its members.
 
     Raises:
         NotARecordError: the record has no such mark.
@@ -107,21 +106,7 @@ def faulted_of(payload: bytes) -> tuple[FaultMark, bytes]:
     head, _, content = payload.partition(b"\n")
     fault = object_of(head)
     rule, action = member(fault, "rule", str), member(fault, "action", str)
-    return FaultMark(rule, action, count(fault, "number")), content
-
-
-def http_faulted_of(payload: bytes) -> tuple[FaultMark, bytes, str, bool]:
-    """Return the same for a record of a connection, what part of a message it is, and whether more follows.
-
-    The part is ``head``, ``body`` or ``event`` where it was given. More follows if something is still given
-    in the place of what was sent.
-
-    Raises:
-        NotARecordError: the record has no such mark.
-    """
-    fault, content = faulted_of(payload)
-    members = object_of(payload.partition(b"\n")[0])
-    return fault, content, optional_member(members, "part", str) or "", bool(members.get("more"))
+    return FaultMark(rule, action, count(fault, "number")), content, fault
 
 
 def note_of(payload: bytes, at_ns: int) -> Note:
@@ -157,27 +142,20 @@ def count(members: JSONObject, name: str) -> int:
     return value
 
 
-def rule_options_of(start: bytes) -> "RuleOptions | None":
-    """Return the rules to judge by, from a START record; ``None`` for the built-in rules.
+def rule_options_of(members: dict[str, Any]) -> "RuleOptions | None":
+    """Return the rules to judge by, from the member ``judged_by`` of a START record or a checkpoint.
+
+    ``None`` means the built-in rules.
 
     Raises:
         NotARecordError: the member does not name rules.
-    """
-    try:
-        return rule_options_from(cast("dict[str, Any]", object_of(start)))
-    except (LookupError, TypeError, AttributeError):
-        raise NotARecordError("a record with a bad judged_by") from None
-
-
-def rule_options_from(members: dict[str, Any]) -> "RuleOptions | None":
-    """Return the rules to judge by, from the member ``judged_by`` of a START record or a checkpoint.
-
-    Raises:
-        KeyError, TypeError: the member does not name rules.
     """
     options = members.get("judged_by")
     if not options:
         return None
     from mcpproxy.ruleset.rule_options import RuleOptions  # imported late: few sessions need it
 
-    return RuleOptions.from_json(options)
+    try:
+        return RuleOptions.from_json(options)
+    except (LookupError, TypeError, AttributeError):
+        raise NotARecordError("a record with a bad judged_by") from None

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
 from mcpproxy.recorder.line_order import LineOrder
@@ -22,6 +23,7 @@ from mcpproxy.recorder.payloads import (
     gap_of,
     header_of,
     note_of,
+    object_of,
     rule_options_of,
 )
 from mcpproxy.recorder.rotation import Rotation, rotation_of
@@ -45,40 +47,35 @@ _CLOSE_BYTES: Final = 16 << 10
 _SAVED_BYTES: Final = 16 << 20
 """How many bytes of a journal are kept in memory when the journal has to be deleted to make room."""
 
-
 _LINE_BYTES: Final = 16 << 20
 """The longest line that may become one frame, as with bodies over HTTP."""
 
 _STDERR_BYTES: Final = 1 << 20
 
-LATE_NS: Final = 2_000_000_000
-"""The delay from which on judging is late (after a burst, or on a busy machine), and ``on_late`` is
-called."""
-
 _REMEMBERED_SIZES: Final = 64
-"""How many sizes of the trace are remembered. A few are enough: ``give_up`` shortens the trace only a
-little."""
+"""How many sizes of the trace are remembered: a few, because ``give_up`` shortens it only a little."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
 """Kind of a journal record -> index in each triple of streams: the client's, the server's, stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
-_REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
-_OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
-"""Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, and for its own answers to
-them."""
-_ALTERED: Final[dict[int, int]] = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
-_GIVEN: Final[dict[int, int]] = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
-"""Like ``_STREAMS``: for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
+_REFUSED: Final = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
+_OWN: Final = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
+_ALTERED: Final = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
+_GIVEN: Final = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
+"""Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, for its own answers to them,
+for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
 _FAULTED: Final = _ALTERED | _GIVEN
-_ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN | _FAULTED
+_BY_PROXY: Final = _OWN | _GIVEN
+_WHOLE_LINES: Final = _REFUSED | _OWN | _FAULTED
 
 
 class RecordingPipeline:
     """Writes the session that ``reader`` reads to ``writer``.
 
-    ``make_observer`` makes the judge, or ``make_observer_for`` if the START record names the rules to judge
-    by. With the checkpoint ``start`` and the ``state`` of the trace at that checkpoint, an existing trace is
-    continued. ``watcher`` is called for every event of an HTTP recording."""
+    ``make_observer`` makes the judge, unless the START record names the rules to judge by; ``is_found`` says
+    that the journal was found on disk, so that these rules may come from an unknown source. With the
+    checkpoint ``start`` and the ``state`` of the trace at that checkpoint, an existing trace is continued.
+    ``watcher`` is called for every event of an HTTP recording."""
 
     def __init__(
         self,
@@ -89,9 +86,10 @@ class RecordingPipeline:
         start: Checkpoint | None = None,
         state: TraceState | None = None,
         watcher: EventWatcher | None = None,
-        make_observer_for: "Callable[[RuleOptions], Observing]" = observer_for,
+        is_found: bool = False,
     ) -> None:
-        self._make_observer_for = make_observer_for
+        start = start or Checkpoint()
+        self._is_found = is_found
         self._reader = reader
         self._writer = writer
         self._make_observer = make_observer
@@ -106,24 +104,19 @@ class RecordingPipeline:
         self._files = [*state.before, writer.path]
         self._has_rotated = False
         """Whether a file was begun since the last checkpoint."""
-        self._rotation: Rotation | None = (start or Checkpoint()).rotation
-        self._rule_options: RuleOptions | None = (start or Checkpoint()).rule_options
+        self._rotation: Rotation | None = start.rotation
+        self._rule_options: RuleOptions | None = start.rule_options
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
         self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
-        """Over HTTP: earlier sizes of the trace, each with how many bytes of each stream had been read
-        then."""
+        """Over HTTP: earlier sizes of the trace, each with how many bytes of each stream were read then."""
         self._recorded_before: dict[str, tuple[int, ...]] = {}
         """Name of a file that was begun -> how many bytes of each stream are in the files before it."""
         self._exit: Close | None = None
-        self.on_late: Callable[[], None] | None = None
-        """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
         self.lag_ns = 0
         """The longest time from forwarding to judging; meaningless in recovery."""
         self._is_closed = False
-        for framer, partial_line, stream in zip(
-            self._framers, (start or Checkpoint()).held, range(3), strict=True
-        ):
+        for framer, partial_line, stream in zip(self._framers, start.held, range(3), strict=True):
             framer.feed(partial_line.raw, partial_line.at_ns)
             self._passed[stream] += len(partial_line.raw)
             self._order.is_open |= bool(partial_line.raw)
@@ -147,8 +140,11 @@ class RecordingPipeline:
         """The number of the last frame in the trace."""
         return self._sink.state.seq
 
-    def drain(self) -> None:
+    def drain(self, goes_on: Callable[[int], bool] | None = None) -> None:
         """Write all records that the journal has now to the trace, or as many as the disk has room for.
+
+        ``goes_on`` is asked after each part of the journal, with the time of its last record, whether to go
+        on at once.
 
         Raises:
             OSError: the journal cannot be read.
@@ -157,23 +153,21 @@ class RecordingPipeline:
         if self.is_stuck and not self._flush():
             self._sink.report_lag(None)
             return
-        latest_ns, on_late = None, self.on_late
+        latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
                 self._take_entry(entry)
                 if self._rotation is not None:
                     self._rotate(self._rotation)
             latest_ns = entries[-1][2]
-            lag_ns = time.monotonic_ns() - latest_ns
-            self.lag_ns = max(self.lag_ns, lag_ns)
-            if on_late is not None and lag_ns > LATE_NS:
-                on_late()
-                on_late = None
+            self.lag_ns = max(self.lag_ns, time.monotonic_ns() - latest_ns)
             del entries
             if not self._flush():
                 break
             if not self.is_over:  # ``finish`` needs the last records
                 self._clear_journal()
+                if goes_on is not None and not goes_on(latest_ns):
+                    break
         self._sink.report_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
@@ -191,14 +185,10 @@ class RecordingPipeline:
         self._files.append(path)
         self._has_rotated = True
         self._sizes.clear()
-        self._recorded_before[os.path.basename(path)] = self._recorded_bytes()
-        writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
-
-    def _recorded_bytes(self) -> tuple[int, ...]:
-        """Return how many bytes of each stream are in the trace so far, or are known to be missing."""
-        return tuple(
+        self._recorded_before[os.path.basename(path)] = tuple(
             passed - framer.held_bytes for passed, framer in zip(self._passed, self._framers, strict=True)
         )
+        writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
 
     def finish(self) -> bool:
         """Write how the session ended. Return false if the disk has no room for it.
@@ -254,7 +244,7 @@ class RecordingPipeline:
             if size == 0 and header is not None:
                 self._sink.state.header = header
                 self._writer.write(encode_header(replace(header, continues=previous)))
-            self._sink.write_missing_findings()
+            self._sink.write_findings(self._sink.state.missing_findings)  # they were shown on stderr before
             missing = self._missing(size)
             close = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
             self._sink.write_event(
@@ -291,10 +281,8 @@ class RecordingPipeline:
             self._end_line(stream, False)
             if stream < 2:
                 self._sink.write_event(Eof(SENDERS[stream], at_ns))
-        elif kind in _REFUSED or kind in _OWN:
-            self._record_refusal(kind, payload, at_ns)
-        elif kind in _FAULTED:
-            self._record_faulted(kind, payload, at_ns)
+        elif kind in _WHOLE_LINES:
+            self._record_whole_lines(kind, payload, at_ns)
         elif kind == journal.NOTE:
             self._sink.write_event(note_of(payload, at_ns))
         elif kind == journal.SIGNAL:
@@ -306,19 +294,7 @@ class RecordingPipeline:
         elif kind == journal.GAP:
             self._record_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
-            if self._sink.state.header is not None:
-                raise NotARecordError("a second START record")
-            header = header_of(payload)
-            self._sink.state.header = header
-            self._started_ns = header.started_ns
-            self._writer.write(encode_header(header))
-            if header.transport == "http":
-                # Imported only for HTTP: this import takes as long as all other imports together.
-                from mcpproxy.recorder.http.assembly import HttpAssembly
-
-                self._assembly = HttpAssembly(payload)
-            self._rotation = rotation_of(payload)
-            self._use_rules(rule_options_of(payload))
+            self._begin(payload)
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
@@ -326,34 +302,35 @@ class RecordingPipeline:
         """Write the incomplete line of ``stream``: as its last line or, with ``continues``, as a piece."""
         self._sink.write_lines(stream, self._framers[stream].end(continues=continues))
 
-    def _use_rules(self, rule_options: "RuleOptions | None") -> None:
-        """Judge by the rules that the START record names, if it names any."""
-        if rule_options is not None:
-            self._rule_options = rule_options
-            self._make_observer = partial(self._make_observer_for, rule_options)
+    def _begin(self, payload: bytes) -> None:
+        """Write the header, and prepare what the START record asks for."""
+        if self._sink.state.header is not None:
+            raise NotARecordError("a second START record")
+        header = self._sink.state.header = header_of(payload)
+        self._started_ns = header.started_ns
+        self._writer.write(encode_header(header))
+        if header.transport == "http":
+            # Imported only for HTTP: this import takes as long as all other imports together.
+            from mcpproxy.recorder.http.assembly import HttpAssembly
+
+            self._assembly = HttpAssembly(payload)
+        self._rotation = rotation_of(payload)
+        self._rule_options = rule_options_of(object_of(payload))
+        if self._rule_options is not None:
+            self._make_observer = partial(observer_for, self._rule_options, is_found=self._is_found)
             self._sink.state.judge = SafeJudge(self._make_observer)
             self._sink.report_judge()
 
-    def _record_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
-        """Write a refused line or mcpproxy's answer to one. Each is a whole line, so no framer is needed."""
-        state, stream = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
-        self._passed[stream] += len(line)
-        state.seq += 1
-        raw = line.removesuffix(b"\n")
-        frame = Frame(state.seq, SENDERS[stream], raw, at_ns, len(raw) < len(line))
-        frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
-        self._sink.write_event(frame)
-
-    def _record_faulted(self, kind: int, payload: bytes, at_ns: int) -> None:
-        """Write a line that met a fault, or what the receiver got in its place: lines, or a piece of one."""
-        state, stream = self._sink.state, _FAULTED[kind]
-        mark, content = faulted_of(payload)
+    def _record_whole_lines(self, kind: int, payload: bytes, at_ns: int) -> None:
+        """Write what needs no framer: lines, or a piece of one, that mcpproxy refused, altered or wrote."""
+        state, stream = self._sink.state, _WHOLE_LINES[kind]
+        mark, content, _ = faulted_of(payload) if kind in _FAULTED else (None, payload, None)
         self._passed[stream] += len(content)
         *lines, last = content.split(b"\n")
         for index, raw in enumerate([*lines, last] if last else lines):
             state.seq += 1
             frame = Frame(state.seq, SENDERS[stream], raw, at_ns, index < len(lines), fault=mark)
-            frame.by_proxy = kind in _GIVEN
+            frame.refused, frame.by_proxy = kind in _REFUSED, kind in _BY_PROXY
             # What we gave without a line end goes on with what we give next.
             frame.continues = frame.by_proxy and not frame.terminated
             self._sink.write_event(frame)
@@ -408,12 +385,17 @@ class RecordingPipeline:
         if self._order.is_waiting or not (frees_enough or self._has_rotated):
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
-        saved = self._saved_assembly()
+        state: JSON = None
+        long: list[bytes | memoryview] = []
+        if self._assembly is not None:
+            from mcpproxy.recorder.checkpoint_state import save_assembly  # only HTTP needs it
+
+            state, long = save_assembly(self._assembly)
         checkpoint = Checkpoint(
             trace_bytes=self._writer.size,
             held=(client, server, stderr),
-            assembly=saved.state,
-            long=saved.long,
+            assembly=state,
+            long=long,
             file=os.path.basename(self._writer.path) if self._rotation is not None else "",
             rotation=self._rotation,
             rule_options=self._rule_options,
@@ -424,14 +406,9 @@ class RecordingPipeline:
         except OSError:
             pass  # no room for the checkpoint, so the segments stay for now
         finally:
-            saved.release()
-
-    def _saved_assembly(self) -> SavedAssembly:
-        if self._assembly is None:
-            return SavedAssembly()
-        from mcpproxy.recorder.checkpoint_state import save_assembly  # only HTTP needs it
-
-        return save_assembly(self._assembly)
+            for run in long:
+                if isinstance(run, memoryview):
+                    run.release()
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
         """Read the remaining journal. Return up to ``_SAVED_BYTES`` of it, and whether that is all of it."""
@@ -450,7 +427,9 @@ class RecordingPipeline:
         """Count the bytes of a record that will not be in the trace."""
         kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
-        if (stream := _ALL_BYTES.get(kind)) is not None:
+        if kind in _FAULTED:
+            _, payload, _ = faulted_of(payload)
+        if (stream := (_STREAMS | _WHOLE_LINES).get(kind)) is not None:
             self._passed[stream] += len(payload)
         elif kind == journal.GAP:
             for stream, count in enumerate(lost_in(gap_of(payload, at_ns))):

@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.visible import visible
@@ -14,8 +15,8 @@ from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.pipeline import RecordingPipeline
 from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher
-from mcpproxy.recorder.wakeup import Flag, Wakeup
-from mcpproxy.relay import journal, priority
+from mcpproxy.recorder.wakeup import Flag, Pace, Wakeup
+from mcpproxy.relay import journal
 from mcpproxy.trace.writer import TraceWriter
 
 NOTES_FD: Final = 2
@@ -98,30 +99,25 @@ def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
 
 def _say_from_thread(text: str) -> None:
     """Write a line to stderr from another thread. Only the main thread may use `StderrNotes`."""
-    try:
+    with suppress(OSError):
         os.write(NOTES_FD, f"mcpproxy: {visible(text)}\n".encode())
-    except OSError:
-        pass
 
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
     """Record until the session is over, or until the relay is gone and all its records are recorded."""
-    is_relay_gone = has_priority = False
-
-    def on_late() -> None:
-        nonlocal has_priority
-        has_priority = True  # until the recorder has caught up, its priority is normal, not low
-        priority.restore()
-
-    recording.on_late = on_late
+    pace = Pace(reader)
+    is_relay_gone = False
     while True:
-        recording.drain()
+        recording.drain(None if is_relay_gone else pace.goes_on)
         notes.flush()
-        if has_priority and not is_relay_gone:
-            has_priority = False
-            priority.lower()
         if recording.is_over or is_relay_gone:
             return
-        is_relay_gone = wakeup.pause(RETRY_S) if recording.is_stuck else wakeup.await_more(reader.has_more)
+        if recording.is_stuck:
+            is_relay_gone = wakeup.pause(RETRY_S)
+        elif pace.gives_way:
+            is_relay_gone = pace.await_end_of_burst(wakeup.pause)
+        else:
+            pace.caught_up()
+            is_relay_gone = wakeup.await_more(reader.has_more)
         if is_relay_gone:
-            reader.end(wakeup.unwritten)
+            reader.end(wakeup.unwritten or b"")

@@ -5,20 +5,21 @@ recorder. If recovery is killed, it can be repeated."""
 
 import os
 import struct
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder import foreign_journals, journal_reader
-from mcpproxy.recorder.checkpoint import Checkpoint, read_checkpoint
+from mcpproxy.recorder.checkpoint import Checkpoint, damaged, read_checkpoint
 from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly
-from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.judge import Observing, observer_for_recovery, standard_observer
+from mcpproxy.recorder.judge import Observing, observer_for, standard_observer
 from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import Lock, is_held_by_relay
 from mcpproxy.recorder.payloads import header_of
@@ -37,8 +38,7 @@ _DAMAGE_ERRORS: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""The exceptions that a checkpoint from an unknown source may cause: its objects may have wrong
-attributes."""
+"""What a checkpoint from an unknown source may raise: its objects may have wrong attributes."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
@@ -81,7 +81,7 @@ def damage_refused(folder: str) -> Generator[None]:
         raise TraceError(folder, None, f"the journal is damaged: {fact}", next_step) from None
 
 
-def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
+def recover_copy(trace: str) -> str:
     """Complete a copy of a recording in a new temporary folder. If a path is returned, the caller has to
     delete the folder.
 
@@ -96,11 +96,11 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
     # The copy has no locks, so the locks of the original are asked for.
     if foreign_journals.is_recording(trace) or is_held_by_relay(Folder(journal.folder(trace))):
         return ""
-    folder = foreign_journals.make_temporary_folder()
+    folder = tempfile.mkdtemp(prefix="mcpproxy-")
     is_done = False
     try:
         copied = foreign_journals.copy(chain.files_of(trace), folder)
-        is_done = recover(copied, make_observer)
+        is_done = recover(copied)
         return copied if is_done else ""
     except OSError as fault:
         raise McpProxyError((fault.strerror or str(fault)).lower()) from None
@@ -112,23 +112,19 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
 
 
 def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
-    files = chain.files_of(trace)
-    if _is_closed(files[-1]):  # the recorder was killed before it deleted the journal
+    if _is_closed(chain.files_of(trace)[-1]):  # the recorder was killed before it deleted the journal
         journal_reader.remove(folder)
         return True
     start = read_checkpoint(folder) or Checkpoint()
-    path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
-    if path not in files:
-        raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
-    earlier_files, later_files = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
+    earlier_files, path, later_files = files_around(start, trace)
     header = read_trace(trace).header if start.trace_bytes else header_in_journal(folder)
     if header is None or is_relay_there(Folder(folder), header):
         return False
-    continues = chain.name_before(path, earlier_files)
-    _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
+    expected = replace(header, continues=chain.name_before(path, earlier_files))
+    _refuse_other_trace(path, expected, start.trace_bytes)
     _refuse_hole(folder, start.segment)
-    for index, later in enumerate(later_files, start=len(earlier_files) + 1):
-        _refuse_other_trace(later, replace(header, continues=os.path.basename(files[index - 1])), 0)
+    for previous, later in pairwise((path, *later_files)):
+        _refuse_other_trace(later, replace(header, continues=os.path.basename(previous)), 0)
     for later in later_files:  # their records are in the journal and are written again
         os.unlink(later)
     reader = JournalReader(folder, start)
@@ -152,6 +148,22 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     return True
 
 
+def files_around(start: Checkpoint, trace: str) -> tuple[tuple[str, ...], str, list[str]]:
+    """Return the files of a recording before the one in which it goes on, that one, and those after it.
+
+    ``trace`` is the first file.
+
+    Raises:
+        TraceError: the file in which it goes on is missing.
+    """
+    files = chain.files_of(trace)
+    path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
+    if path not in files:
+        raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
+    at = files.index(path)
+    return tuple(files[:at]), path, files[at + 1 :]
+
+
 def resumed(
     start: Checkpoint,
     reader: JournalReader,
@@ -165,29 +177,14 @@ def resumed(
         TraceError: the trace or the checkpoint is damaged.
     """
     if start.rule_options is not None:
-        make_observer = partial(observer_for_recovery, start.rule_options)
-    assembly = _assembly(reader.folder, start)
-    state = restore(writer.path, start.trace_bytes, make_observer, assembly, earlier_files)
-    return RecordingPipeline(
-        reader,
-        writer,
-        make_observer,
-        StderrNotes(None),
-        start,
-        state,
-        make_observer_for=observer_for_recovery,
-    )
-
-
-def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
-    if start.assembly is None:
-        return None
+        make_observer = partial(observer_for, start.rule_options, is_found=True)
     try:
-        return restore_assembly(start.assembly, [bytes(run) for run in start.long])
+        long = [bytes(run) for run in start.long]
+        assembly = None if start.assembly is None else restore_assembly(start.assembly, long)
     except StateError:
-        raise TraceError(
-            folder, None, "the checkpoint is damaged", "the trace is whole up to its last line"
-        ) from None
+        raise damaged(reader.folder) from None
+    state = restore(writer.path, start.trace_bytes, make_observer, assembly, earlier_files)
+    return RecordingPipeline(reader, writer, make_observer, StderrNotes(None), start, state, is_found=True)
 
 
 def _is_closed(trace: str) -> bool:
@@ -203,8 +200,7 @@ def _is_closed(trace: str) -> bool:
 
 
 def header_in_journal(folder: str) -> Header | None:
-    """Return the header from the START record; ``None`` if the relay was killed before it wrote that
-    record."""
+    """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
     reader = JournalReader(folder)
     try:
         entries = reader.read()
@@ -241,12 +237,9 @@ def _refuse_hole(folder: str, first_segment: int) -> None:
     Raises:
         TraceError: a segment is missing.
     """
-    segments = [
-        int(name)
-        for name in Folder(folder).names()
-        if journal_reader.is_segment(name) and int(name) >= first_segment
-    ]
-    for expected, segment in enumerate(segments, start=first_segment):
+    segments = map(int, filter(journal_reader.is_segment, Folder(folder).names()))
+    left = (segment for segment in segments if segment >= first_segment)
+    for expected, segment in enumerate(left, start=first_segment):
         if segment != expected:
             name = journal.segment_name(expected)
             raise TraceError(folder, None, f"segment {name} is missing", "the trace is whole up to its end")

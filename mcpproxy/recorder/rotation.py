@@ -17,9 +17,7 @@ class Rotation:
 
     def is_due(self, size: int, since_ns: int, now_ns: int) -> bool:
         """Whether a file of ``size`` bytes that began at ``since_ns`` has reached a limit."""
-        if self.file_bytes and size >= self.file_bytes:
-            return True
-        return bool(self.file_ns) and now_ns - since_ns >= self.file_ns
+        return 0 < self.file_bytes <= size or 0 < self.file_ns <= now_ns - since_ns
 
 
 def rotation_of(start: bytes) -> Rotation | None:

@@ -34,8 +34,7 @@ _IN_TEXT: Final = pattern(
 
 
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
-    """Return ``command`` with its secrets masked. Equal secrets get equal masks if the ``key`` is the
-    same."""
+    """Return ``command`` with its secrets masked. With one ``key``, equal secrets get equal masks."""
     masker = Masker(key)
     return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from mcpproxy.base.visible import visible, visible_lines
-from mcpproxy.session.frame import Finding, Sender, Severity
+from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.encode import finding_object
 from mcpproxy.trace.members import object_line
 from mcpproxy.trace.records import Tally
@@ -67,7 +67,9 @@ class StderrNotes:
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file."""
-        parts = [_frames(tally.frames), _findings(tally.total_findings, lists_info=self._mode != "text")]
+        client, server = tally.frames["client"], tally.frames["server"]
+        frames = f"{client} frame{'' if client == 1 else 's'} from the client, {server} from the server"
+        parts = [frames, _findings(tally.total_findings, lists_info=self._mode != "text")]
         for repeated in tally.more:
             kind = (repeated.rule, repeated.blame, repeated.requirement)
             if kind in self._repeats:
@@ -111,11 +113,6 @@ class StderrNotes:
             self._dropped += 1
             return
         self._pending += line
-
-
-def _frames(frames: Mapping[Sender, int]) -> str:
-    plural = "" if frames["client"] == 1 else "s"
-    return f"{frames['client']} frame{plural} from the client, {frames['server']} from the server"
 
 
 def _findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:

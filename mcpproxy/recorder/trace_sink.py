@@ -164,7 +164,7 @@ class TraceSink:
                 self._writer.write(record)
             if isinstance(event, Encoded):
                 continue
-            if isinstance(event, Frame):
+            if type(event) is Frame:
                 tally[event.sender] += 1
             if findings := judge.observe(event):
                 self._record_findings(findings)
@@ -181,10 +181,6 @@ class TraceSink:
         self._writer.write(encode(event))
         self.state.at_ns = event.observed_at_ns
         self._judge(event)
-
-    def write_missing_findings(self) -> None:
-        """Write the findings that the trace lacks for its last event. They were shown on stderr before."""
-        self._write_findings(self.state.missing_findings)
 
     def write_close(self, close: Close) -> None:
         """Write how the session ended."""
@@ -224,11 +220,12 @@ class TraceSink:
         self.report_judge()
 
     def _record_findings(self, findings: list[Finding]) -> None:
-        self._write_findings(findings)
+        self.write_findings(findings)
         for finding in findings:
             self._notes.show_finding(finding)
 
-    def _write_findings(self, findings: list[Finding]) -> None:
+    def write_findings(self, findings: list[Finding]) -> None:
+        """Write findings without showing them."""
         for finding in findings:
             self._writer.write(encode_finding(finding))
             self.state.tally.findings[finding.severity] += 1

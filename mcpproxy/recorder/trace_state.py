@@ -39,11 +39,9 @@ class TraceState:
     before: tuple[str, ...] = ()
     """The earlier files of the recording, in order."""
     after_hole: str = ""
-    """The file after those that were shipped and deleted; ``stream_bytes`` are counted from it on. Empty if
-    no file is gone."""
+    """The file after those that were shipped and deleted, if any; ``stream_bytes`` count from it on."""
     file_ns: int = 0
     """The time at which the current file began."""
-
     unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
@@ -73,14 +71,14 @@ def restore(
         TraceError: the trace is damaged.
     """
     # A file may be shipped and deleted while it is read. But decoders cannot be fed twice.
-    for is_last in (False, False, True):
-        here = tuple(path for path in before if os.path.exists(path))
+    attempts = 3 if assembly is None else 1
+    while True:
+        attempts -= 1
         try:
-            return _restored(trace, size, make_observer, assembly, here)
+            return _restored(trace, size, make_observer, assembly, tuple(filter(os.path.exists, before)))
         except TraceError:
-            if is_last or assembly is not None:
+            if not attempts:
                 raise
-    raise AssertionError
 
 
 def _restored(

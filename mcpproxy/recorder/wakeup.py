@@ -1,10 +1,15 @@
-"""Wait until the relay wakes the recorder, or exits.
+"""When the recorder reads the journal: when the relay wakes it, and not during a burst.
 
 The relay must never wait for the recorder, and need not wake it for every record. A byte of shared memory
 says whether the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps, the
 recorder naps for some milliseconds. During a busy conversation it reads the journal once after each nap, and
 the relay needs no system call to wake it. When nothing happens, the recorder sleeps until it is woken, so an
-idle session costs nothing."""
+idle session costs nothing.
+
+A recorder that needs most of a processor to keep up with a burst takes it from the peers that make the
+burst. So it gives way: it sleeps until the burst is over, or what it has not recorded is older than
+``LONGEST_BURST_NS`` or more than ``LARGEST_BURST_BYTES``. If it is late nevertheless, it takes its full
+priority."""
 
 import os
 import select
@@ -13,10 +18,26 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from mcpproxy.relay import journal
+from mcpproxy.recorder.journal_reader import JournalReader
+from mcpproxy.relay import journal, priority
 
 NAP_S: Final = 0.002
 LONGEST_NAP_S: Final = 0.016
+
+LONGEST_BURST_NS: Final = 1_000_000_000
+"""How old what was read last may be while the recorder gives way."""
+
+LARGEST_BURST_BYTES: Final = journal.LIMIT_BYTES // 8
+"""About how much it may not have read while it gives way, so that the journal has room for more."""
+
+LATE_NS: Final = 2_000_000_000
+"""From this age on the recorder has its full priority, until it has caught up."""
+
+_WINDOW_NS: Final = 5_000_000
+"""Over this time the recorder compares the processor time that it needs with the time that passes."""
+
+_BURST_NAP_S: Final = 0.01
+"""If nothing comes for this long, the burst is over."""
 
 
 class Flag(Protocol):
@@ -35,8 +56,7 @@ class Wakeup:
         self._fd = fd
         self._asleep = asleep
         self._nap_s = NAP_S
-        self._has_unwritten = False
-        self.unwritten = b""
+        self.unwritten: bytes | None = None
         """Journal records that the relay could not write and sent through the pipe when it exited."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
@@ -58,26 +78,26 @@ class Wakeup:
 
     def pause(self, for_s: float) -> bool:
         """Wait ``for_s`` seconds, or less if the relay exits."""
-        if self._asleep is not None and sys.platform != "win32":
-            # While the shared byte is 0 the relay writes nothing, so only the end of the pipe ends the wait.
-            ready, _, _ = select.select([self._fd], [], [], for_s)
-            return bool(ready) and self._read_pipe()
-        time.sleep(for_s)
-        return self._is_ended()
+        if sys.platform == "win32":
+            time.sleep(for_s)
+            return self._is_ended()
+        # While the shared byte is 0 the relay writes nothing. Without that byte, records end the wait too.
+        ready, _, _ = select.select([self._fd], [], [], for_s)
+        return bool(ready) and self._read_pipe()
 
     def _read_pipe(self) -> bool:
         """Read the pipe. Return whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
-        if not self._has_unwritten and journal.UNWRITTEN in data:
-            self._has_unwritten = True
-            self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
-        elif self._has_unwritten:
+        if self.unwritten is not None:
             self.unwritten += data
+        elif journal.UNWRITTEN in data:
+            self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
         return not data
 
-    def _is_ended(self) -> bool:
-        """Whether the pipe is empty and has no writer."""
-        if sys.platform == "win32":
+    if sys.platform == "win32":
+
+        def _is_ended(self) -> bool:
+            """Whether the pipe is empty and has no writer."""
             import _winapi
             import msvcrt
 
@@ -86,5 +106,57 @@ class Wakeup:
             except OSError:
                 return True
             return False
-        ready, _, _ = select.select([self._fd], [], [], 0)
-        return bool(ready) and self._read_pipe()
+
+
+class Pace:
+    """The pace of the recorder that reads ``reader``."""
+
+    def __init__(self, reader: JournalReader) -> None:
+        self._reader = reader
+        self._end = (0, 0)
+        """Where the journal ended when that was asked last."""
+        self._read_ns = self._window_ns = self._window_used_ns = 0
+        self._has_priority = False
+        self.gives_way = False
+        """Whether the recorder should ``await_end_of_burst``."""
+
+    def goes_on(self, read_ns: int) -> bool:
+        """Whether to read on at once, after what the relay forwarded until ``read_ns`` was recorded.
+
+        The time is by the relay's clock, which is ``time.monotonic_ns``.
+        """
+        self._read_ns = read_ns
+        if self._age_ns() > LATE_NS and not self._has_priority:
+            self._has_priority = True
+            priority.restore()
+        passed_ns = read_ns - self._window_ns
+        if passed_ns < _WINDOW_NS:
+            return True
+        used_ns = time.thread_time_ns() - self._window_used_ns
+        self._window_ns, self._window_used_ns = read_ns, self._window_used_ns + used_ns
+        self.gives_way = 2 * used_ns > passed_ns and self._may_give_way()
+        return not self.gives_way
+
+    def await_end_of_burst(self, pause: Callable[[float], bool]) -> bool:
+        """Wait with ``Wakeup.pause`` until the burst is over. Return whether the relay is gone."""
+        self.gives_way = False
+        while not pause(_BURST_NAP_S):
+            if not self._may_give_way():
+                return False
+        return True
+
+    def caught_up(self) -> None:
+        """Lower the priority again, because everything was read."""
+        if self._has_priority:
+            self._has_priority = False
+            priority.lower()
+
+    def _age_ns(self) -> int:
+        return time.monotonic_ns() - self._read_ns
+
+    def _may_give_way(self) -> bool:
+        """Whether the journal has grown since the last call, and what is unread is neither old nor large."""
+        before, self._end = self._end, self._reader.end_of_journal()
+        unread_bytes = (self._end[0] - self._reader.segment) * journal.SEGMENT_BYTES
+        is_small = unread_bytes < LARGEST_BURST_BYTES
+        return self._end != before and is_small and self._age_ns() < LONGEST_BURST_NS

@@ -166,12 +166,10 @@ class Journal:
 
     def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
         self.folder = folder(trace)
-        self.on_notice: Callable[[str], None] = (
-            _ignore_notice  # called once when loss begins, once when it ends
-        )
-        self.on_loss: Callable[[int, int, int], None] = (
-            ignore_loss  # called with the lost bytes of each stream
-        )
+        # Called once when loss begins, and once when it ends.
+        self.on_notice: Callable[[str], None] = _ignore_notice
+        # Called with the lost bytes of each stream.
+        self.on_loss: Callable[[int, int, int], None] = ignore_loss
         self._number = self._oldest = 1  # of the current segment, and of the oldest one that may exist
         self._size = 0  # bytes in the current segment
         self._lost: dict[int, int] | None = None  # bytes per stream; ``None`` while all records are written

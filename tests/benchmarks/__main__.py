@@ -21,6 +21,9 @@ ALIKE: Final = (
 BENCHMARKS: Final = {**{name: name for name in ALIKE}, "hosts": "host_files"}
 """Name of a benchmark -> its module. Only that one is imported: another version may lack what others need."""
 
+ROUNDS: Final = {"fleet": 1}
+"""How often each variant is measured where the default of 5 would take hours."""
+
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {
     "pipe": ("pipe",),
     "socketpair": ("socketpair",),
@@ -31,7 +34,7 @@ KINDS: Final[dict[str, tuple[Kind, ...]]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("benchmark", choices=BENCHMARKS)
-    parser.add_argument("--rounds", type=int, default=5, help="how often each variant is measured")
+    parser.add_argument("--rounds", type=int, help="how often each variant is measured")
     parser.add_argument("--short", action="store_true", help="a few seconds; checks bytes, not times")
     parser.add_argument("--channels", choices=KINDS, default="both", help="what connects the processes")
     parser.add_argument("--long", action="store_true", help="stdio: a session of a million frames as well")
@@ -48,7 +51,7 @@ def main() -> int:
         f"tests.benchmarks.{BENCHMARKS[given.benchmark]}"
     ).run
     options = Options(
-        1 if given.short else given.rounds,
+        1 if given.short else given.rounds or ROUNDS.get(given.benchmark, Options.rounds),
         given.short,
         KINDS[given.channels],
         long=given.long,

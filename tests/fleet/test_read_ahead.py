@@ -1,4 +1,4 @@
-"""``check --out`` from a store: recordings are fetched before their turn, and none harms another."""
+"""Recordings of a store are fetched before their turn, by ``check --out`` and by ``export parquet``."""
 
 import asyncio
 import os
@@ -70,6 +70,22 @@ def test_recordings_are_fetched_and_results_written_together(
     assert judged.code == 0, judged.err
     assert {kind: len(held) for kind, held in gathering.held.items()} == {b"GET": _MANY, b"PUT": _MANY}
     assert len(keys(store, f"{tmp_path.name}/findings")) == _MANY
+
+
+def test_an_export_fetches_recordings_together(
+    mcpproxy: Mcpproxy,
+    store: ObjectStore,
+    shipped: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gathering = Gathering()
+    with distant(store.variables, gathering.hold) as variables:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", variables["AWS_ENDPOINT_URL"])
+        exported = mcpproxy("export", "parquet", shipped, "-o", str(tmp_path / "columns"))
+    assert exported.code == 0, exported.err
+    assert len(gathering.held[b"GET"]) == _MANY
+    assert f": {_MANY} recordings, " in exported.err
 
 
 @posix

@@ -1,8 +1,10 @@
 """SeaweedFS, a real server of S3: started, killed and started again on the same folder and ports."""
 
 import json
+import os
 import subprocess
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -22,9 +24,12 @@ BUCKET: Final = "recordings"
 
 
 class ObjectStore:
-    """A server that keeps its objects in ``folder``. ``variables`` is the environment of its clients."""
+    """A server that keeps its objects in ``folder``. ``variables`` is the environment of its clients.
 
-    def __init__(self, program: Path, folder: Path) -> None:
+    ``settings`` is added to its own.
+    """
+
+    def __init__(self, program: Path, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         identity = {
             "name": "test",
@@ -45,6 +50,7 @@ class ObjectStore:
             *(f"-{name}.port={port}" for name, port in zip(_SERVICES, ports, strict=False)),
             *(f"-{name}.port.grpc={port}" for name, port in zip(_SERVICES, ports[4:], strict=True)),
         ]  # fmt: skip
+        self._settings: Final = settings or {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,7 +73,12 @@ class ObjectStore:
         """Start the server, without waiting until it answers."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._log.parent
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._log.parent,
+                env={**os.environ, **self._settings},
             )
 
     def wait_until_ready(self) -> None:

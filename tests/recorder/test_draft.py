@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder import draft, recovery
+from mcpproxy.recorder import draft
 from mcpproxy.recorder.draft import Draft
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
@@ -155,13 +156,13 @@ def test_a_draft_leaves_nothing_behind(
     trace: Path, tmp_path: Path, segments: list[list[Entry]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    make = recovery.foreign_journals.make_temporary_folder
+    make = tempfile.mkdtemp
 
-    def noted() -> str:
-        made.append(make())
+    def noted(**named: str) -> str:
+        made.append(make(**named))
         return made[-1]
 
-    monkeypatch.setattr(recovery.foreign_journals, "make_temporary_folder", noted)
+    monkeypatch.setattr(tempfile, "mkdtemp", noted)
     JournalFolder(trace, *segments)
     drafted = Draft(str(trace))
     assert [os.path.isdir(folder) for folder in made] == [True]

@@ -80,6 +80,13 @@ def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpproxy.recorder.recovery.standard_observer", Accuser)
 
 
+@pytest.fixture(autouse=True)
+def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorder that is forked here is in the session of the tests, whose priority stays as it is."""
+    for change in ("lower", "restore"):
+        monkeypatch.setattr(f"mcpproxy.relay.priority.{change}", lambda: None)
+
+
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     return tmp_path / "s.jsonl"

@@ -81,7 +81,7 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         from tests.relay import macos
 
         macos.pretend()
-    from mcpproxy.relay.stdio import relay, signals
+    from mcpproxy.relay.stdio import session_start, signals
 
     if kind == "handlers":  # as where no thread can learn who sent a signal
         setattr(signals, "_HAS_SENDER", False)  # noqa: B010 - private, and Final for everybody else
@@ -89,7 +89,7 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         setattr(signals, "_has_terminal", lambda: True)  # noqa: B010 - private
     fake = None if recorder == "none" else globals()[recorder]
     greeting = "hello " * 100 if kind == "greeting" else ""
-    return relay.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)
+    return session_start.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)
 
 
 def follow() -> int:

@@ -3,7 +3,8 @@
 ``python drive_http.py TRACE RECORDER CONNECT_S RECORDER_S LOOP FAULT OPTION...``.
 
 ``TRACE`` is where the journal goes (empty: none), ``RECORDER`` names a fake of drive.py or ``none``,
-``LOOP`` what makes the loop (``portable``: the proxy for systems without fork), ``FAULT`` one of faults.py.
+``LOOP`` what the loop waits with (``epoll`` or ``selectors``, or ``portable``: the proxy for systems without
+fork), ``FAULT`` one of faults.py.
 """
 
 import sys
@@ -42,11 +43,11 @@ def main(
     settings.router = cast("Router", Faulty(settings.router))
     settings.recorder_s = float(recorder_s)
     journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
+    if loop != "epoll":
+        loops.make_epoll = loops.SelectorEpoll
     if loop == "portable":
-        proxy.make_loop = loops.SelectorLoop
         follow = [sys.executable, drive.__file__, "follow"] if recorder != "none" else None
         return portable.run(settings, listener, journal, follow)
-    proxy.make_loop = getattr(loops, loop)
     return proxy.run(settings, listener, journal, getattr(drive, recorder, None))
 
 

@@ -21,7 +21,7 @@ from tests.relay.hosts import DEADLINE_S, HERE
 
 Record = tuple[int, int, bytes]
 
-LOOPS = ("make_loop", "portable")
+LOOPS = ("epoll", "portable")
 """The kinds of proxy: for Linux, and for systems without fork (Windows)."""
 
 usual_loop = LOOPS[0]

@@ -6,13 +6,12 @@ import types
 from mcpproxy.cli import enforce_options
 from mcpproxy.cli.commands import http, run
 from mcpproxy.cli.main import main
-from mcpproxy.relay.http import proxy
-from mcpproxy.relay.http.loop import SelectorLoop
+from mcpproxy.relay.http import loop
 
 if __name__ == "__main__":
     windows = types.ModuleType("sys")
     vars(windows).update(vars(sys), platform="win32")
-    proxy.make_loop = SelectorLoop
+    loop.make_epoll = loop.SelectorEpoll
     for module in (enforce_options, http, run):
         setattr(module, "sys", windows)  # noqa: B010 # it is not theirs
     sys.exit(main())

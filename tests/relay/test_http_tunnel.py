@@ -286,7 +286,7 @@ def test_no_answer_is_journaled_before_its_question(upstream: Upstream, proxy: P
     assert found[: 1 + 2 * 500] == [journal.CONNECT] + [journal.CLIENT, journal.SERVER] * 500
 
 
-@pytest.mark.parametrize("loop", ["SelectorLoop"], indirect=True)
+@pytest.mark.parametrize("loop", ["selectors"], indirect=True)
 def test_without_epoll(upstream: Upstream, tmp_path: Path) -> None:
     """Requests, a large body under back-pressure, an end: on systems that have only the module selectors."""
     body = b"b" * (8 << 20)

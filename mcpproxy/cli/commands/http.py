@@ -14,11 +14,8 @@ import sys
 from mcpproxy.base import paths
 from mcpproxy.cli.arguments import Parser, UsageError, endpoint, split_listen, split_url
 from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
-from mcpproxy.relay.http import proxy
-from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
 from mcpproxy.relay.http.listener import listen
-from mcpproxy.relay.http.rewrite import Rewriting
-from mcpproxy.relay.http.route import Forward, Reverse, Upstream
+from mcpproxy.relay.http.resolve import Upstream
 from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False
@@ -27,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final, NoReturn
 
+    from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.http.route import Forward, Reverse
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
 
 DESCRIPTION: Final = """\
@@ -106,6 +105,8 @@ def run(argv: list[str]) -> int:
 
     def serve() -> int:
         if sys.platform != "win32":
+            from mcpproxy.relay.http import proxy
+
             return proxy.run(settings, listener, journal, record if journal else None)
         from mcpproxy.relay.http import portable
         from mcpproxy.relay.spawned_recorder import recorder_command
@@ -123,7 +124,7 @@ def run(argv: list[str]) -> int:
     return code
 
 
-def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
+def prepare(options: HttpOptions) -> tuple[Settings, socket.socket, str]:
     """Return the settings of the proxy, its listening socket, and its address as ``host:port``.
 
     Raises:
@@ -131,10 +132,14 @@ def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
     """
     tls_up, tls_down = _tls(options)
     listener = open_listener(options.host, options.port)
+    # Imported only now: clients that connect during these imports wait in the backlog of the listener.
+    from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.http.rewrite import Rewriting
+
     address: tuple[str, int] = listener.getsockname()[:2]
     host, port = address
     proxy_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    settings = proxy.Settings(_router(options, host), options.upstream.address if options.upstream else "")
+    settings = Settings(_router(options, host), options.upstream.address if options.upstream else "")
     settings.tls_up, settings.tls_down = tls_up, tls_down
     settings.is_quiet = options.recording.is_quiet
     if options.upstream is not None:
@@ -302,6 +307,9 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
+    from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
+    from mcpproxy.relay.http.route import Forward, Reverse
+
     guard = Guard(is_loopback(bound), [options.host], options.allow_origins)
     if options.upstream is None:
         return Forward(Targets(options.allow_hosts), guard)
@@ -324,6 +332,8 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
     """Return the lines for stderr about options that are deprecated or make the proxy less safe."""
+    from mcpproxy.relay.http.guard import is_loopback
+
     warnings: list[str] = []
     if options.is_url_named:
         warnings.append("write URL instead of --upstream URL; the next release removes the option")

@@ -96,7 +96,7 @@ def run(argv: list[str]) -> int:
             greeting=greeting,
         )
 
-    from mcpproxy.relay.stdio import relay
+    from mcpproxy.relay.stdio import session_start
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
@@ -106,7 +106,7 @@ def run(argv: list[str]) -> int:
             trace, lambda: run_recorder(trace, wake_fd, asleep, options.live, options.is_quiet)
         )
 
-    return relay.run(
+    return session_start.run(
         options.command,
         journal,
         record if journal else None,

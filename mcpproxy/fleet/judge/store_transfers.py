@@ -20,14 +20,12 @@ from typing import Final
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet.judge.judge_results import Results, StoreResults
 from mcpproxy.fleet.judge.judge_unit import UnitResult
+from mcpproxy.fleet.judge.read_ahead import LARGEST_AHEAD_BYTES, REQUESTS
 from mcpproxy.fleet.judge.shard_corpus import Corpus, FleetRecording, StoreCorpus
 
-LARGEST_AHEAD_BYTES: Final = 1 << 20
-"""A larger recording is fetched in its turn, and a larger result is written before the next turn."""
 OUT_OF_MEMORY: Final = 86
 """The exit code of the process after it could get no more memory."""
 
-_REQUESTS: Final = 24
 _STACK_BYTES: Final = 1 << 20
 """The stacks of all threads count towards the memory that the process may have."""
 
@@ -94,7 +92,7 @@ class StoreTransfers(Transfers):
     def __init__(self, corpus: Corpus, results: Results) -> None:
         super().__init__(corpus, results)
         threading.stack_size(_STACK_BYTES)
-        self._pool: Final = ThreadPoolExecutor(_REQUESTS)
+        self._pool: Final = ThreadPoolExecutor(REQUESTS)
         self._arrived: Final[SimpleQueue[JudgeTurn | None]] = SimpleQueue()
         """Turns, and ``None`` whenever something else has happened."""
         self._is_over = False
@@ -115,7 +113,7 @@ class StoreTransfers(Transfers):
         return self._corpus.opened(turn.recording, turn.ahead.result())
 
     def keep(self, number: int, result: UnitResult) -> None:
-        is_small = len(result.record) <= LARGEST_AHEAD_BYTES
+        is_small = len(result.record) <= LARGEST_AHEAD_BYTES  # a larger one is written before the next turn
         if result.record and is_small and isinstance(self._results, StoreResults):
             self._pool.submit(self._keep_aside, number, result)
         else:

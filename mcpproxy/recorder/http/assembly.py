@@ -7,6 +7,7 @@ judge sees them."""
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from operator import itemgetter
 from typing import Final
@@ -25,12 +26,12 @@ from mcpproxy.framing.http1 import (
 )
 from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.recorder.http.connections import Connection, OpenExchange
-from mcpproxy.recorder.http.contents import ContentOwner, Contents
-from mcpproxy.recorder.http.faulted import GIVEN, SENT_KIND, as_given, given_events, held_end, sent_events
+from mcpproxy.recorder.http.contents import ContentOwner, Contents, open_contents, sender_of
+from mcpproxy.recorder.http.faulted import GIVEN, SENT_KIND, given_events, held_end, sent_events
 from mcpproxy.recorder.http.head_reader import HeadReader, MaskedHead
 from mcpproxy.recorder.http.memory_budget import HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.payloads import http_faulted_of, object_of, salt_of
+from mcpproxy.recorder.payloads import faulted_of, note_of, object_of, salt_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -43,7 +44,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.trace.members import list_member, member
+from mcpproxy.trace.members import list_member, member, optional_member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
@@ -62,7 +63,13 @@ _EXCHANGE_COST: Final = 4 << 10
 _TOO_MUCH_HELD: Final = f"incomplete heads and open requests take more than {HELD_BYTES >> 20} MiB"
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
-_BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
+
+_FEED: Final = {
+    journal.CLIENT: Http1Connection.client,
+    journal.SERVER: Http1Connection.server,
+    journal.OWN: Http1Connection.proxy,
+}
+"""Kind of a record about bytes -> the method that parses them."""
 
 
 class HttpAssembly:
@@ -104,20 +111,15 @@ class HttpAssembly:
         self._contents = Contents(self._mask, self._budget, self._held, self._next_seq)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                for side, _ in exchange.sides:
+                for side in (exchange.client, exchange.server):
                     for data, _ in side.kept or ():
                         side.feed_again(data)
 
     @property
     def held_bytes(self) -> int:
         """About how many bytes a checkpoint would take."""
-        total = 0
-        for connection in self._connections.values():
-            total += _CONNECTION_COST + connection.http.held_bytes
-            for exchange in connection.exchanges.values():
-                for side in (exchange.client, exchange.server):
-                    total += side.kept_bytes + (side.body.held_bytes if side.body else 0)
-        return total
+        connections = self._connections.values()
+        return self._held() + sum(_CONNECTION_COST + connection.http.held_bytes for connection in connections)
 
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Return the events of one journal record, as an iterator that makes them when they are needed.
@@ -125,38 +127,29 @@ class HttpAssembly:
         The caller must exhaust the iterator before it takes the next record.
         """
         self.at_ns = at_ns
-        if kind not in _BYTES:
-            if kind in SENT_KIND or kind in GIVEN:
-                return self._faulted(kind, payload, at_ns, number)
+        if kind not in _FEED:
             return self._from_relay(kind, payload, at_ns, number)
         self._budget.count_passed(len(payload))
         self._contents.grown += len(payload)
-        events = self._bytes(kind, payload, at_ns, number)
-        return events if self._contents.grown < _RECHECK_BYTES else self._with_spills(events, at_ns)
-
-    def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """Return the events of bytes that passed on a connection."""
         connection = self._connection(number)
         if connection.is_lost and not self._resume_at_request(connection, kind, payload):
-            side: Side = "client" if kind == journal.CLIENT else "server"
-            return self._opaque(connection, side, len(payload), "", at_ns)
-        http = connection.http
-        if kind == journal.CLIENT:
-            return self._read(connection, http.client(payload, at_ns))
-        if kind == journal.SERVER:
-            return self._read(connection, http.server(payload, at_ns))
-        return self._read(connection, http.proxy(payload, at_ns))
+            side: Side = CLIENT if kind == journal.CLIENT else SERVER
+            events = self._opaque(connection, side, len(payload), "", at_ns)
+        else:
+            events = self._read(connection, _FEED[kind](connection.http, payload, at_ns))
+        return events if self._contents.grown < _RECHECK_BYTES else self._with_spills(events, at_ns)
 
     def _faulted(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Yield the events of what met a fault, or of what was given in its place."""
-        fault, content, part, has_more = http_faulted_of(payload)
+        fault, content, members = faulted_of(payload)
+        has_more = bool(members.get("more"))  # something is still given in the place of what was sent
         connection = self._connection(number)
         if kind in SENT_KIND:
             events = self.take(SENT_KIND[kind], content, at_ns, number)
             yield from sent_events(events, connection, fault, has_more=has_more)
             return
-        for event in given_events(GIVEN[kind], part, content, at_ns, connection, self._heads, self._next_seq):
-            yield as_given(event, fault)
+        part, heads = optional_member(members, "part", str) or "", self._heads
+        yield from given_events(GIVEN[kind], part, content, at_ns, connection, fault, heads, self._next_seq)
         if not has_more:
             yield from held_end(connection)
 
@@ -174,14 +167,9 @@ class HttpAssembly:
         A content holds its bytes; a connection holds incomplete heads and its open exchanges.
         """
         contents: list[tuple[int, ContentOwner | Connection]] = [
-            (
-                (side.kept_bytes if side.kept is not None else 0) + side.body.held_bytes,
-                ContentOwner(connection, exchange, side, of),
-            )
+            ((owner.side.kept_bytes if owner.side.kept is not None else 0) + body.held_bytes, owner)
             for connection in self._connections.values()
-            for exchange in connection.exchanges.values()
-            for side, of in exchange.sides
-            if side.body is not None
+            for owner, body in open_contents(connection)
         ]
         # The first exchange of a connection is not counted: the number of connections is limited elsewhere.
         return contents + [
@@ -224,39 +212,33 @@ class HttpAssembly:
         elif kind in (journal.CLIENT_EOF, journal.SERVER_EOF):
             yield from self._take_eof(self._connection(number), kind, payload, at_ns)
         elif kind == journal.NOTE:
-            note = object_of(payload)
-            yield Note(number, member(note, "what", str), self._mask.url(member(note, "why", str)), at_ns)
+            note = note_of(payload, at_ns)
+            yield replace(note, connection=number, why=self._mask.url(note.why))
         elif kind == journal.OPAQUE:
             connection = self._connection(number)
             yield from self._read(connection, connection.http.opaque(at_ns))
+        elif kind in SENT_KIND or kind in GIVEN:
+            yield from self._faulted(kind, payload, at_ns, number)
 
-    def gap(self, at_ns: int) -> list[Recorded]:
+    def gap(self, at_ns: int) -> Iterator[Recorded]:
         """Cut all open exchanges at a gap, because it is unknown on which connection bytes are missing."""
-        events: list[Recorded] = []
         self._had_gap = True
         for connection in self._connections.values():
-            events += self._abandoned(connection, None)
-            events += [
-                ExchangeEnd(exchange.number, connection.number, True, "proxy", at_ns)
-                for exchange in connection.exchanges.values()
-            ]
-            self._forget(connection)
+            yield from self._abandoned(connection, None)
+            yield from self._cut_exchanges(connection, "proxy", at_ns)
             connection.is_lost = True
-        return events
 
-    def end(self) -> list[Recorded]:
-        """At the end of the journal, return held parts of messages and counts of bytes that are not HTTP."""
-        events: list[Recorded] = []
+    def end(self) -> Iterator[Recorded]:
+        """At the end of the journal, yield held parts of messages and counts of bytes that are not HTTP."""
         for connection in self._connections.values():
-            events += self._abandoned(connection, None)
-            events += self._report_opaque(connection, self.at_ns)
-        return events
+            yield from self._abandoned(connection, None)
+            yield from self._report_opaque(connection, self.at_ns)
 
     def feed_again(self, record: Encoded) -> None:
         """Feed a decoder the encoded bytes of a trace record, which it had read before the checkpoint."""
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                side = exchange.client if record.sender == CLIENT else exchange.server
+                side = exchange.side(record.sender)
                 if exchange.number == record.exchange and side.body is not None:
                     side.feed_again(record.data)
 
@@ -300,16 +282,16 @@ class HttpAssembly:
             return
         yield from self._abandoned(connection, at_ns)
         yield from held_end(connection)
-        for exchange in connection.exchanges.values():
-            yield ExchangeEnd(exchange.number, connection.number, True, _blame(connection.first), at_ns)
+        yield from self._cut_exchanges(connection, connection.first or "proxy", at_ns)
         yield from self._report_opaque(connection, at_ns)
         who = "mcpproxy" if connection.first == "proxy" else f"the {connection.first}"
         yield Note(connection.number, "closed", f"{who} ended it first", at_ns)
-        self._forget(connection)
         del self._connections[connection.number]
 
-    def _forget(self, connection: Connection) -> None:
-        """Forget the exchanges of a connection."""
+    def _cut_exchanges(self, connection: Connection, by: Side, at_ns: int) -> Iterator[Recorded]:
+        """Yield the ends of the open exchanges of a connection, and forget them."""
+        for exchange in connection.exchanges.values():
+            yield ExchangeEnd(exchange.number, connection.number, True, by, at_ns)
         self._budget.spent -= sum(exchange.cost for exchange in connection.exchanges.values())
         connection.exchanges.clear()
 
@@ -318,14 +300,11 @@ class HttpAssembly:
 
         If ``at_ns`` is ``None``, each gets the time of its last bytes.
         """
-        for exchange in connection.exchanges.values():
-            for side, of in exchange.sides:
-                if not side.is_over and side.body is not None:
-                    owner = ContentOwner(connection, exchange, side, of)
-                    for event in self._contents.end(owner, at_ns, is_whole=False):
-                        if type(event) is Frame:
-                            event.continues = True  # more was to follow, so it is not judged
-                        yield event
+        for owner, _ in open_contents(connection):
+            for event in self._contents.end(owner, at_ns, is_whole=False):
+                if type(event) is Frame:
+                    event.continues = True  # more was to follow, so it is not judged
+                yield event
 
     # Pieces
 
@@ -335,11 +314,10 @@ class HttpAssembly:
         for piece in pieces:
             if type(piece) is BodyPart:
                 exchange = connection.exchanges[piece.exchange]
-                side = exchange.client if piece.of == CLIENT else exchange.server
-                owner = ContentOwner(connection, exchange, side, piece.of)
+                owner = ContentOwner(connection, exchange, exchange.side(piece.of), piece.of)
                 yield from self._contents.feed(owner, piece.data, piece.at_ns)
             elif type(piece) is BodyEnd:
-                yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, "")
+                yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, None)
             elif type(piece) is RequestStart:
                 yield self._request(connection, piece)
             elif type(piece) is ResponseStart:
@@ -367,18 +345,7 @@ class HttpAssembly:
         connection.learn(head.ids)
         exchange.endpoint = head.endpoint
         exchange.client.begin(WholeBody(CLIENT), head.coding, is_masked=self._is_masked(exchange, head))
-        self.seq += 1
-        return RequestHead(
-            self.seq,
-            exchange.number,
-            connection.number,
-            method=start.method,
-            target=head.target,
-            headers=head.headers,
-            endpoint=head.endpoint,
-            version=start.version,
-            observed_at_ns=start.at_ns,
-        )
+        return head.of_request(start, self._next_seq(), exchange.number, connection.number)
 
     def _response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
         exchange = self._exchange_of(connection, start.exchange)
@@ -387,18 +354,7 @@ class HttpAssembly:
         if start.status >= 200:
             body = EventBody(SERVER) if head.streams else WholeBody(SERVER)
             exchange.server.begin(body, head.coding, is_masked=self._is_masked(exchange, head))
-        self.seq += 1
-        return ResponseHead(
-            self.seq,
-            exchange.number,
-            connection.number,
-            status=start.status,
-            headers=head.headers,
-            reason=start.reason,
-            version=start.version,
-            by_proxy=start.by == "proxy",
-            observed_at_ns=start.at_ns,
-        )
+        return head.of_response(start, self._next_seq(), exchange.number, connection.number)
 
     def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
         """Whether credentials in the body that follows a head have to be masked."""
@@ -409,19 +365,19 @@ class HttpAssembly:
         return not exchange.endpoint or (self._is_forward and not head.streams)
 
     def _end_side(
-        self, connection: Connection, number_on_connection: int, of: Side, at_ns: int, cut_by: str
+        self, connection: Connection, number_on_connection: int, of: Side, at_ns: int, cut_by: Side | None
     ) -> Iterator[Recorded]:
         exchange = self._exchange_of(connection, number_on_connection)
-        side = exchange.client if of == CLIENT else exchange.server
+        side = exchange.side(of)
         if side.body is not None:
             owner = ContentOwner(connection, exchange, side, of)
             yield from self._contents.end(owner, at_ns, is_whole=not cut_by)
         side.is_over = True
-        exchange.cut_by = exchange.cut_by or cut_by
-        if exchange.client.is_over and exchange.server.is_over:
+        exchange.cut_by = exchange.cut_by or cut_by or ""
+        if exchange.is_over:
             self._budget.spent -= exchange.cost
             del connection.exchanges[number_on_connection]
-            by = _blame(exchange.cut_by) if exchange.cut_by else None
+            by = exchange.cut_by or None
             yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns)
 
     # Bytes that are not HTTP
@@ -439,24 +395,14 @@ class HttpAssembly:
 
     def _report_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
         """Yield a record with the number of bytes that are not HTTP, for each side that has sent some."""
-        default_reason = (
-            "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
-        )
+        usual = "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
         opaque, connection.opaque = connection.opaque or {}, None
         for of, size in opaque.items():
             if size:
-                why = (connection.reasons or {}).get(of, default_reason)
-                yield Opaque(connection.number, _sender(of), size, why, at_ns)
+                why = (connection.reasons or {}).get(of, usual)
+                yield Opaque(connection.number, sender_of(of), size, why, at_ns)
 
 
 def _by_proxy(piece: Piece, closed_by_proxy: str) -> Piece:
     """Return ``piece``. A cut by the side that the proxy closed is attributed to the proxy."""
     return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == closed_by_proxy else piece
-
-
-def _sender(of: Side) -> Sender:
-    return CLIENT if of == "client" else SERVER
-
-
-def _blame(side: str) -> Side:
-    return "client" if side == "client" else "server" if side == "server" else "proxy"

@@ -105,8 +105,7 @@ class EventBody:
             yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
-        """End the stream. Bytes without a blank line after them are not an event, even if the stream ended in
-        order."""
+        """End the stream. Bytes without a blank line after them are never an event."""
         del is_whole
         return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
 
@@ -218,7 +217,7 @@ class ContentDecoder:
             self.why = self._decoder.why
 
 
-def coding_of(field: str | None) -> str:
+def coding_of(field: str) -> str:
     """Return the codings that a Content-Encoding field names, joined by commas; empty if there are none."""
-    names = [name.strip(" \t").lower() for name in (field or "").split(",")]
+    names = [name.strip(" \t").lower() for name in field.split(",")]
     return ", ".join(name for name in names if name not in ("", "identity"))

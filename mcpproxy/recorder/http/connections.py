@@ -5,12 +5,12 @@ A checkpoint contains this state attribute by attribute (see ``mcpproxy.recorder
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from mcpproxy.framing.http1 import Http1Connection, Side
 from mcpproxy.recorder.http.body_frames import Body, ContentDecoder
 from mcpproxy.recorder.masking import ID_LENGTH
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.session.frame import CLIENT, Sender
 
 _IDS: Final = 8
 """How many session ids of a connection, the latest ones, are searched for in its messages."""
@@ -57,17 +57,16 @@ class OpenExchange:
     # Over until a request head is read: a server may answer a request whose head cannot be read.
     client: ExchangeSide = field(default_factory=lambda: ExchangeSide(is_over=True))
     server: ExchangeSide = field(default_factory=ExchangeSide)
-    cut_by: str = ""
+    cut_by: Side | Literal[""] = ""
     cost: int = 0  # how much of the memory budget the judge needs until the exchange ends, in bytes
 
     @property
     def is_over(self) -> bool:
         return self.client.is_over and self.server.is_over
 
-    @property
-    def sides(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
-        """The client's side and the server's side. Answers of the proxy are on the server's side."""
-        return (self.client, CLIENT), (self.server, SERVER)
+    def side(self, of: Side) -> ExchangeSide:
+        """Return the side on which ``of`` sends. Answers of the proxy are on the server's side."""
+        return self.client if of == CLIENT else self.server
 
 
 @dataclass(slots=True)
@@ -78,11 +77,9 @@ class Connection:
     http: Http1Connection = field(default_factory=Http1Connection)
     exchanges: dict[int, OpenExchange] = field(default_factory=dict[int, OpenExchange])
     ended: tuple[Sender, ...] = ()
-    first: str = ""
+    first: Side | Literal[""] = ""
     is_lost: bool = False  # after a gap, until a request begins: the bytes cannot be parsed
-    opaque: dict[Side, int] | None = (
-        None  # by side, the number of bytes that are not HTTP, since the last record
-    )
+    opaque: dict[Side, int] | None = None  # by side, how many bytes were not HTTP since the last record
     reasons: dict[Side, str] | None = None  # by side, why its bytes are not HTTP
     has_told_opaque: bool = False  # a record with the number of bytes that are not HTTP was written
     ids: tuple[str, ...] = ()  # session ids, the latest last

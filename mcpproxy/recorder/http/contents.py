@@ -1,5 +1,4 @@
-"""Decode and mask the contents of HTTP messages, and split contents that are too long, before they are
-recorded.
+"""Decode and mask the contents of HTTP messages, and split those that are too long, for the recording.
 
 A compressed body is recorded twice: ``Encoded`` records hold the bytes that passed, and frames the decoded
 content. If masking changes the frames, the encoded bytes are not recorded. A note says which bodies were
@@ -20,8 +19,7 @@ _RECORD_BYTES: Final = 160
 """About how many bytes the record of a frame takes besides its content."""
 
 _SLICE_BYTES: Final = 16 << 10
-"""How many bytes of a decoded event stream are split into frames at a time: they may contain thousands of
-events."""
+"""How many bytes of a decoded event stream, with up to thousands of events, are split at a time."""
 
 _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
 _TOO_MUCH_HELD: Final = f"incomplete messages take more than {HELD_BYTES >> 20} MiB: recorded in pieces"
@@ -37,8 +35,8 @@ class ContentOwner(NamedTuple):
 
     @property
     def sender(self) -> Sender:
-        """The peer to whose side the content belongs; answers of the proxy are on the server's side."""
-        return CLIENT if self.of == "client" else SERVER
+        """The peer to whose side the content belongs."""
+        return sender_of(self.of)
 
     def encoded(self, data: bytes, at_ns: int) -> Encoded:
         """Return the record of bytes that have a content coding."""
@@ -47,6 +45,20 @@ class ContentOwner(NamedTuple):
     def note(self, what: str, why: str, at_ns: int) -> Note:
         """Return a note about the connection."""
         return Note(self.connection.number, what, why, at_ns)
+
+
+def open_contents(connection: Connection) -> Iterator[tuple[ContentOwner, Body]]:
+    """Yield each content of a connection that has not ended, with its body."""
+    for exchange in connection.exchanges.values():
+        for of in (CLIENT, SERVER):
+            side = exchange.side(of)
+            if side.body is not None:
+                yield ContentOwner(connection, exchange, side, of), side.body
+
+
+def sender_of(of: Side) -> Sender:
+    """Return the peer in whose place ``of`` sends: the proxy answers in the server's."""
+    return CLIENT if of == CLIENT else SERVER
 
 
 class Contents:
@@ -235,13 +247,10 @@ class Contents:
         before = b"" if is_changed and after is None else mask.ids(before, ids)
         after = None if after is None else mask.ids(after, ids)
         id = None if event.id is None else mask.text(event.id, ids)
-        # Masking returns the same object if it changes nothing.
-        if before is event.before and after is event.after and id is event.id:
+        if (before, after, id) == (event.before, event.after, event.id):
             return is_changed
-        around = SseEvent(before, after, id, event.name, event.retry)
-        if is_changed := is_changed or around != event:
-            frame.event = around
-        return is_changed
+        frame.event = SseEvent(before, after, id, event.name, event.retry)
+        return True
 
     def _masked(self, owner: ContentOwner, frame: Frame) -> bytes:
         """Return the bytes of a frame with credentials masked."""

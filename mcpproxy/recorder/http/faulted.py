@@ -24,10 +24,7 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.trace.records import Recorded
 
-SENT_KIND: Final = {
-    journal.CLIENT_ALTERED: journal.CLIENT,
-    journal.SERVER_ALTERED: journal.SERVER,
-}
+SENT_KIND: Final = {journal.CLIENT_ALTERED: journal.CLIENT, journal.SERVER_ALTERED: journal.SERVER}
 """Kind of a record about bytes that met a fault -> the kind that they would have without it."""
 
 GIVEN: Final[dict[int, Sender]] = {journal.CLIENT_GIVEN: CLIENT, journal.SERVER_GIVEN: SERVER}
@@ -59,54 +56,38 @@ def given_events(
     content: bytes,
     at_ns: int,
     connection: Connection,
+    fault: FaultMark,
     heads: HeadReader,
     next_seq: Callable[[], int],
-) -> Iterator[Frame | RequestHead | ResponseHead]:
-    """Yield what the other peer was given in the place of what ``sender`` sent."""
+) -> Iterator[Recorded]:
+    """Yield what the other peer was given in the place of what ``sender`` sent, because of ``fault``.
+
+    ``part`` is the part of a message that ``content`` is: ``head``, ``body`` or ``event``.
+    """
     exchange, number = connection.faulted_exchange, connection.number
     if part == "head":
         if sender == CLIENT:
             parsed = request_head(content)
             if not isinstance(parsed, str):
-                method, target, version, headers, _ = parsed
-                start = RequestStart(0, method, target, version, headers=headers, raw=content, at_ns=at_ns)
-                masked = heads.read(start, connection.ids)
-                yield RequestHead(
-                    next_seq(),
-                    exchange,
-                    number,
-                    method=method,
-                    target=masked.target,
-                    headers=masked.headers,
-                    endpoint=masked.endpoint,
-                    version=version,
-                    observed_at_ns=at_ns,
-                )
+                start = RequestStart(0, *parsed[:4], content, at_ns)
+                head = heads.read(start, connection.ids).of_request(start, next_seq(), exchange, number)
+                yield replace(head, by_proxy=True, fault=fault)
             return
         answered = response_head(content)
         if not isinstance(answered, str):
-            status, reason, version, headers, _ = answered
-            response = ResponseStart(
-                0, status, reason, version, headers=headers, raw=content, at_ns=at_ns, by="proxy"
-            )
-            yield ResponseHead(
-                next_seq(),
-                exchange,
-                number,
-                status=status,
-                headers=heads.read(response, connection.ids).headers,
-                reason=reason,
-                version=version,
-                observed_at_ns=at_ns,
-            )
-    elif part == "event":
+            response = ResponseStart(0, *answered[:4], content, at_ns, by="proxy")
+            answer = heads.read(response, connection.ids).of_response(response, next_seq(), exchange, number)
+            yield replace(answer, fault=fault)
+        return
+    frames = [Frame(0, sender, content, at_ns)] if content else []
+    if part == "event":
         framer = SseFramer(BODY_BYTES)
-        for block in [*framer.feed(content, at_ns), *framer.end(at_ns)]:
-            frame = event_frame(sender, block)
-            frame.seq, frame.exchange, frame.connection = next_seq(), exchange, number
-            yield frame
-    elif content:
-        yield Frame(next_seq(), sender, content, at_ns, exchange=exchange, connection=number)
+        blocks = [*framer.feed(content, at_ns), *framer.end(at_ns)]
+        frames = [event_frame(sender, block) for block in blocks]
+    for frame in frames:
+        frame.seq, frame.exchange, frame.connection = next_seq(), exchange, number
+        frame.by_proxy, frame.fault = True, fault
+        yield frame
 
 
 def held_end(connection: Connection) -> Iterator[ExchangeEnd]:
@@ -114,11 +95,3 @@ def held_end(connection: Connection) -> Iterator[ExchangeEnd]:
     if connection.held_end is not None:
         (exchange, by, at_ns), connection.held_end = connection.held_end, None
         yield ExchangeEnd(exchange, connection.number, bool(by), cast("Blame", by) or None, at_ns)
-
-
-def as_given(event: Frame | RequestHead | ResponseHead, fault: FaultMark) -> Recorded:
-    """Return ``event`` as one that mcpproxy gave because of ``fault``."""
-    if isinstance(event, Frame):
-        event.by_proxy, event.fault = True, fault
-        return event
-    return replace(event, by_proxy=True, fault=fault)

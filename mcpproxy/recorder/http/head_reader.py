@@ -11,7 +11,7 @@ from mcpproxy.framing.http1 import RequestStart, ResponseStart
 from mcpproxy.recorder.http.body_frames import coding_of
 from mcpproxy.recorder.masking import ID_LENGTH, Masker
 from mcpproxy.session.exchanges import SESSION, Fields
-from mcpproxy.session.frame import Headers
+from mcpproxy.session.frame import Headers, RequestHead, ResponseHead
 
 _MAX_CACHED: Final = 256
 
@@ -32,6 +32,34 @@ class MaskedHead:
     target: str = ""
     endpoint: bool = True
     resumes: bool = False
+
+    def of_request(self, start: RequestStart, seq: int, exchange: int, connection: int) -> RequestHead:
+        """Return the event of this head, which was read from ``start``."""
+        return RequestHead(
+            seq,
+            exchange,
+            connection,
+            method=start.method,
+            target=self.target,
+            headers=self.headers,
+            endpoint=self.endpoint,
+            version=start.version,
+            observed_at_ns=start.at_ns,
+        )
+
+    def of_response(self, start: ResponseStart, seq: int, exchange: int, connection: int) -> ResponseHead:
+        """Return the event of this head, which was read from ``start``."""
+        return ResponseHead(
+            seq,
+            exchange,
+            connection,
+            status=start.status,
+            headers=self.headers,
+            reason=start.reason,
+            version=start.version,
+            by_proxy=start.by == "proxy",
+            observed_at_ns=start.at_ns,
+        )
 
 
 class HeadReader:

@@ -21,8 +21,7 @@ Requests that wait for an answer count as well, except one on each connection.""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
-"""How many bytes of decoded content are recorded in a session: ``DECODED_BYTES``, and ``DECODED_RATIO`` times
-all bytes that have passed."""
+"""How much decoded content a session records, in bytes: so many, and so many times what has passed."""
 
 # Measured with CPython 3.11 and orjson 3.11: the parser's own tree, the values, and the text that is written
 # again to find repeated names. Every value but the first follows a comma, a colon or an opening bracket, so
@@ -95,9 +94,8 @@ def _is_read_again(raw: bytes) -> bool:
     bits, or an escaped colon (see ``mcpproxy.protocol.jsontext.may_repeat``)."""
     if any(escape in raw for escape in (b"\\ud", b"\\uD", b"\\u003a", b"\\u003A")):
         return True
-    blocks = range(0, len(raw), _BLOCK_BYTES)
     length = _BLOCK_BYTES + max(map(len, _BEYOND_64_BITS))
-    for start in blocks:
+    for start in range(0, len(raw), _BLOCK_BYTES):
         block = raw[start : start + length].translate(_DIGITS)
         if any(digits in block for digits in _BEYOND_64_BITS):
             return True
@@ -105,8 +103,7 @@ def _is_read_again(raw: bytes) -> bool:
 
 
 def _width(raw: bytes) -> int:
-    """Return how many bytes each character takes in memory beyond ``_COPIES``: one wide character makes its
-    whole string wide."""
+    """Return the bytes of a character beyond ``_COPIES``; one wide character makes its whole string wide."""
     if b"\\u" in raw:
         return 4 if b"\\ud" in raw or b"\\uD" in raw else 2
     if raw.isascii():

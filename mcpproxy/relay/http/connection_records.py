@@ -34,10 +34,6 @@ class Records:
         """Write a record of a connection that has begun."""
         self._proxy.record(kind, at_ns, payload, self.number)
 
-    def keep_until_journaled(self, kind: int, at_ns: int, payload: bytes) -> None:
-        """Keep a payload that is about to be sent in the crash buffer, until its record is added."""
-        self._proxy.keep_until_journaled(kind, at_ns, payload, self.number)
-
     def note(self, what: str, why: str, at_ns: int) -> None:
         """Write a note about what mcpproxy did to the connection."""
         note = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpproxy.relay.http.loop import Loop, Timer, Timers
-    from mcpproxy.relay.http.resolve import Address, Answer, Resolver
-    from mcpproxy.relay.http.route import Upstream
+    from mcpproxy.relay.http.resolve import Address, Answer, Resolver, Upstream
     from mcpproxy.relay.http.tls import TlsClient, TlsSocket
 
     Sock = socket.socket | TlsSocket

@@ -29,15 +29,16 @@ BROKEN: Final = 8 | 16
 _EVENTS_PER_TURN: Final = 256
 
 
-class EpollLoop:
+class Loop:
     """Calls the handler of each ready descriptor with its events.
 
-    A descriptor may be watched for no events (0). Then its handler is called only on a broken connection."""
+    A descriptor may be watched for no events (0). Then its handler is called only on a broken connection, and
+    without epoll never."""
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
         self._handlers: dict[int, Handler] = {}
-        self._epoll = select.epoll()
+        self._epoll = make_epoll()
 
     def watch(self, fd: int, events: int, handler: Handler) -> None:
         """Begin to watch ``fd``, which is not watched yet.
@@ -57,6 +58,11 @@ class EpollLoop:
         del self._handlers[fd]
         self._epoll.unregister(fd)
 
+    @property
+    def watched(self) -> int:
+        """How many descriptors are watched, for events or for none."""
+        return len(self._handlers)
+
     def turn(self, timeout_s: float | None) -> None:
         """Wait until something is ready, at most ``timeout_s`` seconds, and call its handlers."""
         handlers = self._handlers
@@ -69,65 +75,39 @@ class EpollLoop:
                     self._on_fault(handler, fault)
 
 
-class SelectorLoop:
-    """Like `EpollLoop`, for systems without epoll. A broken connection is not reported if it is watched for
-    no events."""
+class SelectorEpoll:
+    """The methods of ``select.epoll`` that the loop calls, for systems without epoll."""
 
-    def __init__(self, on_fault: OnFault) -> None:
+    def __init__(self) -> None:
         import selectors
 
-        self._on_fault = on_fault
-        self._handlers: dict[int, Handler] = {}
         self._selector = selectors.DefaultSelector()
 
-    def watch(self, fd: int, events: int, handler: Handler) -> None:
+    def register(self, fd: int, events: int) -> None:
         if events:
             self._selector.register(fd, _TO_SELECTORS[events])
-        self._handlers[fd] = handler
 
-    def change(self, fd: int, events: int) -> None:
-        if not events:
-            self._unregister(fd)
-        elif fd in self._selector.get_map():
-            self._selector.modify(fd, _TO_SELECTORS[events])
-        else:
-            self._selector.register(fd, _TO_SELECTORS[events])
+    def modify(self, fd: int, events: int) -> None:
+        self.unregister(fd)
+        self.register(fd, events)
 
-    def forget(self, fd: int) -> None:
-        del self._handlers[fd]
-        self._unregister(fd)
-
-    @property
-    def watched(self) -> int:
-        """How many descriptors are watched, for events or for none."""
-        return len(self._handlers)
-
-    def turn(self, timeout_s: float | None) -> None:
-        for key, events in self._selector.select(timeout_s):
-            handler = self._handlers.get(key.fd)
-            if handler is not None:
-                try:
-                    handler(_FROM_SELECTORS[events])
-                except Exception as fault:
-                    self._on_fault(handler, fault)
-
-    def _unregister(self, fd: int) -> None:
-        try:
+    def unregister(self, fd: int) -> None:
+        if fd in self._selector.get_map():  # otherwise it is watched for no events
             self._selector.unregister(fd)
-        except KeyError:  # the descriptor is watched for no events
-            pass
+
+    def poll(self, timeout_s: float | None, most: int) -> list[tuple[int, int]]:
+        ready = self._selector.select(timeout_s)[:most]
+        return [(key.fd, _FROM_SELECTORS[events]) for key, events in ready]
 
 
 # The values of the module selectors: EVENT_READ is 1, EVENT_WRITE is 2.
 _TO_SELECTORS: Final = {READ: 1, WRITE: 2, READ | WRITE: 3}
 _FROM_SELECTORS: Final = {1: READ, 2: WRITE, 3: READ | WRITE}
 
-Loop = EpollLoop | SelectorLoop
 
-
-def make_loop(on_fault: OnFault) -> Loop:
-    """Return the loop for this system: epoll if the system has it."""
-    return EpollLoop(on_fault) if hasattr(select, "epoll") else SelectorLoop(on_fault)
+def make_epoll() -> select.epoll | SelectorEpoll:
+    """Return what the loop waits with: epoll if the system has it."""
+    return select.epoll() if hasattr(select, "epoll") else SelectorEpoll()
 
 
 class Timer:

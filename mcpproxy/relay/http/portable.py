@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import os
 import queue
-import socket
 import threading
 
 from mcpproxy.base.visible import visible
-from mcpproxy.relay.http.loop import SelectorLoop
-from mcpproxy.relay.http.proxy import ACCEPT_AGAIN_S, Proxy, Settings, catch_endings
+from mcpproxy.relay.http.proxy import Proxy, Settings
 from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.journal import ignore_loss
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
-from mcpproxy.relay.stdio.signals import ENDING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from typing import Final
 
@@ -62,12 +60,7 @@ def run(
 class PortableProxy(Proxy):
     """The proxy, with threads and sockets in the place of descriptors."""
 
-    def _open_streams(self, is_quiet: bool) -> None:
-        self._wakeup_socket, self._wakeup_writer = socket.socketpair()
-        for end in (self._wakeup_socket, self._wakeup_writer):
-            end.setblocking(False)
-        catch_endings(self._wakeup_writer.fileno())
-        self._wakeup_r = self._wakeup_socket.fileno()
+    def _open_stderr(self, is_quiet: bool) -> None:
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
         self._spawned: SpawnedRecorder | None = None
         self._was_full = False
@@ -90,7 +83,6 @@ class PortableProxy(Proxy):
         self.log.close()
 
     def _clients_to_accept(self) -> int:
-        assert isinstance(self.loop, SelectorLoop)
         # Two sockets are watched beside those of clients: the listener, and the one that wakes the loop.
         clients = max(len(self._tunnels), (self.loop.watched - 2) // 2)
         return max(0, min(super()._clients_to_accept(), (MOST_SOCKETS - 2) // 2 - clients))
@@ -102,26 +94,11 @@ class PortableProxy(Proxy):
         if not self._was_full:
             self._was_full = True
             self.stderr_log.say(f"{len(self._tunnels)} clients are all that this system allows; others wait")
-        self.loop.change(self._listener.fileno(), 0)
-        self.timers.start(ACCEPT_AGAIN_S, self._go_on_accepting)
+        self._pause_accepting()
 
     def _on_wakeup(self, events: int) -> None:
-        del events
-        try:
-            numbers = self._wakeup_socket.recv(64)
-        except BlockingIOError:
-            return
-        for number in numbers:
-            if number in ENDING:
-                self._stop(number)
+        super()._on_wakeup(events)
         self.log.deliver()
-        self._resolver.deliver()
-
-    def _wake(self) -> None:
-        try:
-            self._wakeup_writer.send(b"\0")
-        except BlockingIOError:  # the buffer is full, so the loop wakes up anyway
-            pass
 
     def _leave_recorder(self, unwritten: bytes) -> None:
         if self._journal is not None:

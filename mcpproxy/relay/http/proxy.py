@@ -11,7 +11,7 @@ The modules of this package:
     body_end            finds where a body ends
     route               decides where a request goes, and rewrites its head for that server
     guard               decides which requests and targets are allowed
-    dial                opens the upstream connection (resolve: addresses, tls: TLS)
+    dial                opens the upstream connection (resolve: the server and its addresses, tls: TLS)
     reply               makes the proxy's own answers
     upgrade             finds out whether a server agreed to an upgrade
     rewrite             rewrites addresses in answers that would lead the client past the proxy
@@ -33,14 +33,14 @@ from mcpproxy.relay import journal as journals
 from mcpproxy.relay.crash_buffer import CrashBuffer
 from mcpproxy.relay.exit_status import exit_payload
 from mcpproxy.relay.http.dial import Dialer
-from mcpproxy.relay.http.loop import READ, Timers, make_loop
+from mcpproxy.relay.http.loop import READ, Loop, Timers
 from mcpproxy.relay.http.resolve import Resolver
 from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.relay.open_files import raise_limit
+from mcpproxy.relay.stdio.descriptors import occupy_standard
 from mcpproxy.relay.stdio.processes import fork_recorder
-from mcpproxy.relay.stdio.signals import ENDING
-from mcpproxy.relay.stdio.sinks import occupy_standard
+from mcpproxy.relay.stdio.signals import ENDING, catch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ RECORDER_S: Final = 5.0
 exit."""
 
 _ACCEPTS_PER_TURN: Final = 64
-_RESOLVED: Final = 0
-"""Written into the wake-up pipe when the resolver has an answer; no signal has this number."""
+_NO_SIGNAL: Final = b"\0"
+"""Wakes the loop without a signal, because the resolver has an answer."""
 
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 ACCEPT_AGAIN_S: Final = 0.1
@@ -118,6 +118,7 @@ def run(
     """
     occupy_standard()
     raise_limit()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, the recorder's id may become another's
     proxy = (settings.make_proxy or Proxy)(settings, listener, journal)
 
     def start_recorder() -> None:
@@ -132,13 +133,18 @@ class Proxy:
     """All tunnels, and the objects that they share."""
 
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
-        self.loop = make_loop(self._on_fault)
+        self.loop = Loop(self._on_fault)
         self.timers = Timers(self._on_fault)
         self.tunnel: type[Tunnel] = Tunnel  # a subclass, if requests are judged before they are forwarded
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
-        self._open_streams(settings.is_quiet)
+        # A pair of sockets and no pipe, because Windows waits for sockets only.
+        self._wakeup, self._waking = socket.socketpair()
+        for end in (self._wakeup, self._waking):
+            end.setblocking(False)
+        catch(ENDING, self._waking.fileno())
+        self._open_stderr(settings.is_quiet)
         self._resolver = Resolver(self._wake, self._on_fault)
         self.dialer = Dialer(self.loop, self.timers, self._resolver, settings.tls_up, settings.connect_s)
         self._tls = settings.tls_down
@@ -162,14 +168,12 @@ class Proxy:
                 self.keep_until_journaled = CrashBuffer(journal, LONGEST_BYTES).store
             except OSError:
                 pass  # the disk is full; then a kill may lose the last chunk
-        self.loop.watch(self._wakeup_r, READ, self._on_wakeup)
+        self.loop.watch(self._wakeup.fileno(), READ, self._on_wakeup)
         self.loop.watch(listener.fileno(), READ, self._on_listener)
 
-    def _open_streams(self, is_quiet: bool) -> None:
-        """Open stderr, and the pipe that wakes the loop. `PortableProxy`, for systems without fork, overrides
-        this."""
+    def _open_stderr(self, is_quiet: bool) -> None:
+        """Open stderr. `PortableProxy`, for systems without fork, overrides this."""
         self.stderr_log = StderrLog(self.loop, is_quiet)
-        self._wakeup_r, self._wakeup_w = _catch_signals()
 
     def attach_recorder(self, recorder: Recorder) -> None:
         """Wake this recorder from now on, and forward its lines to stderr."""
@@ -187,14 +191,10 @@ class Proxy:
             )
         for greeting in greetings:
             self.stderr_log.say(greeting)
-        self.serve()
-        self.finish()
-        return 0
-
-    def serve(self) -> None:
-        """Serve until a signal to stop has come."""
         while not self._is_stopped:
             self._turn(None)
+        self.finish()
+        return 0
 
     def _turn(self, limit_s: float | None) -> None:
         """Run due timers, wait for ready descriptors (at most ``limit_s`` seconds), and call their
@@ -232,10 +232,7 @@ class Proxy:
             return
         recorder.leave(unwritten)
         self._recorder = None
-        try:
-            os.kill(recorder.pid, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
+        os.kill(recorder.pid, signal.SIGCONT)
         self._await_notes()
 
     def _await_notes(self) -> None:
@@ -280,7 +277,9 @@ class Proxy:
                 return
             except OSError as error:
                 if error.errno in _NO_DESCRIPTORS:
-                    self._pause_accepting(error)
+                    fact = f"no more connections for now ({error.strerror})"
+                    self.stderr_log.say(f"{fact}; raise the limit of open files")
+                    self._pause_accepting()
                     return
                 continue  # the client has closed already
             try:
@@ -314,9 +313,8 @@ class Proxy:
         except Exception as fault:
             self._on_fault(tunnel.start, fault)
 
-    def _pause_accepting(self, error: OSError) -> None:
-        """Let new clients wait in the backlog, because no more descriptors can be opened at the moment."""
-        self.stderr_log.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
+    def _pause_accepting(self) -> None:
+        """Let new clients wait in the backlog for a moment."""
         self.loop.change(self._listener.fileno(), 0)
         self.timers.start(ACCEPT_AGAIN_S, self._go_on_accepting)
 
@@ -345,16 +343,14 @@ class Proxy:
             self._on_fault(_no_connection, second)
 
     def _on_wakeup(self, events: int) -> None:
-        """Handle the signals in the wake-up pipe, and the answers of the resolver."""
+        """Handle the signals that have come, and the answers of the resolver."""
         del events
         try:
-            numbers = os.read(self._wakeup_r, 64)
+            numbers = self._wakeup.recv(64)
         except BlockingIOError:
             return
         for number in numbers:
-            if number == signal.SIGCHLD:
-                self._reap()
-            elif number in ENDING:
+            if number in ENDING:
                 self._stop(number)
         self._resolver.deliver()
 
@@ -364,12 +360,6 @@ class Proxy:
         self._is_stopped = True
         self.record(journals.SIGNAL, journals.now_ns(), ENDING[number].encode(), 0)
 
-    def _reap(self) -> None:
-        recorder = self._recorder
-        if recorder is not None and not recorder.reaped:
-            pid, _ = os.waitpid(recorder.pid, os.WNOHANG)
-            recorder.reaped = bool(pid)
-
     def _on_recorder_gone(self) -> None:
         if not self._is_stopped:
             self.stderr_log.say(
@@ -378,8 +368,8 @@ class Proxy:
 
     def _wake(self) -> None:
         try:
-            os.write(self._wakeup_w, bytes((_RESOLVED,)))
-        except BlockingIOError:  # the pipe is full, so the loop wakes up anyway
+            self._waking.send(_NO_SIGNAL)
+        except BlockingIOError:  # the buffer is full, so the loop wakes up anyway
             pass
 
 
@@ -399,27 +389,3 @@ def _place(fault: Exception) -> str:
     return (
         f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})" if frame else ""
     )
-
-
-def _catch_signals() -> tuple[int, int]:
-    """Have signals written into a pipe that the loop reads. Return the reading and the writing end of the
-    pipe."""
-    wakeup_r, wakeup_w = os.pipe()
-    os.set_blocking(wakeup_r, False)
-    os.set_blocking(wakeup_w, False)
-    catch_endings(wakeup_w)
-    signal.signal(signal.SIGCHLD, _do_nothing)
-    return wakeup_r, wakeup_w
-
-
-def catch_endings(wakeup: int) -> None:
-    """Have the signals to stop written to the descriptor ``wakeup``."""
-    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-    for number in ENDING:
-        # A signal that was ignored when the proxy was started stays ignored.
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _do_nothing)
-
-
-def _do_nothing(number: int, frame: object) -> None:
-    """The handler of every signal. It does nothing, because the number is written elsewhere."""

@@ -25,7 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from mcpproxy.relay.http.route import Route, Upstream
+    from mcpproxy.relay.http.resolve import Upstream
+    from mcpproxy.relay.http.route import Route
 
 DOCUMENT_BYTES: Final = 1 << 20
 """The longest metadata document that is rewritten."""

@@ -350,7 +350,7 @@ class Tunnel(Pair):
     def _send_own(self, out: bytes, now: int) -> bool:
         """Send bytes of the proxy itself to the client. Return false if the client accepts no more bytes."""
         self._records.begin(now, self._upstream_address())
-        self._records.keep_until_journaled(journals.OWN, now, out)
+        self._proxy.keep_until_journaled(journals.OWN, now, out, self._records.number)
         is_delivered = self._send_down(out)
         self._record(journals.OWN, now, out)
         return is_delivered

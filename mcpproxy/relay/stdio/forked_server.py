@@ -16,27 +16,27 @@ from mcpproxy.relay.stdio.signals import IGNORED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from typing import Final, NoReturn
+    from typing import NoReturn
 
     from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal
 
-_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 
-
-def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) -> int:
+def fork_server(
+    command: list[str], streams: tuple[int, ...], environment: list[bytes], signals: Signals
+) -> int:
     """Start ``command`` with ``streams`` as its descriptors 0, 1 and 2, and return its process id.
 
     Raises:
         OSError: the program does not exist or cannot be run.
     """
-    locale = _locale()
+    locales = [entry[9:] for entry in environment if entry.startswith(b"LC_CTYPE=")]
     failure_r, failure_w = os.pipe()
     try:
         pid = os.fork()
         if pid == 0:
-            _become_server(command, streams, locale, signals, failure_w)
+            _become_server(command, streams, locales, signals, failure_w)
     finally:
         os.close(failure_w)
     with open(failure_r, "rb") as pipe:
@@ -49,62 +49,23 @@ def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) 
 
 
 def _become_server(
-    command: list[str], streams: tuple[int, ...], locale: bytes | None, signals: Signals, failure_w: int
+    command: list[str], streams: tuple[int, ...], locales: list[bytes], signals: Signals, failure_w: int
 ) -> NoReturn:
     try:
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
-        if locale is not None:
-            os.putenv(b"LC_CTYPE", locale)
-        elif os.environb.get(b"LC_CTYPE") is not None:
+        if locales:  # Python may have set another value (PEP 538)
+            os.putenv(b"LC_CTYPE", locales[0])
+        else:
             os.unsetenv(b"LC_CTYPE")
         for number in IGNORED:
             signal.signal(number, signal.SIG_DFL)
         if signals.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked)
-        _execute(command)
+        # It passes on the environment of the C library, which may have entries that ``os.environ`` lacks.
+        os.execvp(command[0], command)
     except OSError as error:
         os.write(failure_w, (error.errno or errno.EINVAL).to_bytes(4, "little"))
     finally:
         os._exit(127)
-
-
-def _execute(command: list[str]) -> NoReturn:
-    """Replace this process by ``command``, found in PATH as a shell finds it.
-
-    ``execv`` passes on the environment of the C library, which may have entries that ``os.environ`` lacks.
-
-    Raises:
-        OSError: the program does not exist or cannot be run.
-    """
-    program = os.fsencode(command[0])
-    error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    folders = [b""] if b"/" in program else os.environb.get(b"PATH", os.defpath.encode()).split(b":")
-    for folder in folders:
-        try:
-            os.execv(os.path.join(folder, program), command)
-        except OSError as caught:
-            if caught.errno == errno.EACCES:
-                error = caught
-            elif caught.errno not in _NOT_THERE:
-                raise
-    raise error
-
-
-def _locale() -> bytes | None:
-    """Return the value of LC_CTYPE that the host set; ``None`` if the host set none.
-
-    In the C locale Python sets LC_CTYPE for itself and its children (PEP 538). Without mcpproxy, the server
-    would not have that value."""
-    current = os.environb.get(b"LC_CTYPE")
-    if current is not None:
-        try:
-            with open("/proc/self/environ", "rb", buffering=0) as file:
-                for entry in file.readall().split(b"\0"):
-                    if entry.startswith(b"LC_CTYPE="):
-                        return entry[9:]
-        except OSError:
-            return current
-        return None
-    return None

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 
 from mcpproxy.relay.journal import UNWRITTEN, WAKE
+from mcpproxy.relay.stdio.descriptors import open_descriptors, release
 from mcpproxy.relay.stdio.signals import ENDING, IGNORED
-from mcpproxy.relay.stdio.sinks import END_EVENT, open_descriptors, release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,18 +61,20 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
     streams = (stdin, stdout, stderr)
-    # posix_spawn cannot start a server with SIGCHLD ignored, as a host may demand.
-    environ = None if signals.is_child_ignored else _environment()
+    entries = environment()
+    parts = [entry.partition(b"=") for entry in entries]
+    mapping = {name: value for name, equals, value in parts if name and equals}
     try:
-        if environ is None:
+        # posix_spawn takes a mapping, and cannot start a server with SIGCHLD ignored, as a host may demand.
+        if len(mapping) != len(entries) or signals.is_child_ignored:
             from mcpproxy.relay.stdio.forked_server import fork_server
 
-            pid = fork_server(command, streams, signals)
+            pid = fork_server(command, streams, entries, signals)
         else:
             pid = os.posix_spawnp(
                 command[0],
                 command,
-                environ,
+                mapping,
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(streams)],
                 setsigmask=signals.blocked,
                 setsigdef=IGNORED,
@@ -90,20 +91,17 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
     return WrappedServer(pid, to_server, from_server, errors)
 
 
-def _environment() -> dict[bytes, bytes] | None:
-    """Return the environment that the host gave us; ``None`` if it cannot be represented as a mapping.
+def environment() -> list[bytes]:
+    """Return the entries of the environment that the host gave us; most are ``name=value``.
 
     ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
     ``os.environ`` lacks entries without ``=`` and repeated names.
     """
     try:
         with open("/proc/self/environ", "rb", buffering=0) as file:
-            entries = file.readall().split(b"\0")[:-1]
+            return file.readall().split(b"\0")[:-1]
     except OSError:
-        return None if b"" in os.environb else dict(os.environb)
-    parts = [entry.partition(b"=") for entry in entries]
-    environ = {name: value for name, equals, value in parts if name and equals}
-    return environ if len(environ) == len(entries) else None
+        return [name + b"=" + value for name, value in os.environb.items()]
 
 
 class Recorder:
@@ -195,10 +193,7 @@ def _become_recorder(
         release(1)
         for fd in open_descriptors():
             if fd not in (wake_fd, pidfd):
-                try:
-                    os.close(fd)
-                except OSError:  # the descriptor with which the others were listed
-                    pass
+                os.closerange(fd, fd + 1)  # ignores the descriptor with which the others were listed
         watching = _thread.allocate_lock()  # held while the thread below may have to end the server
         if server is not None:
             watching.acquire()
@@ -248,6 +243,11 @@ def _end_orphan(server: WrappedServer, pidfd: int, wake_fd: int, asleep: mmap.mm
     On systems without pidfds the process id is used. No other process gets that id before the server is
     reaped. If the relay has reaped the server, ``asleep[1]`` is set. If the system has reaped it after the
     relay was killed, the id is still safe to use: no system reuses a process id within a second."""
+    # Imported late, so that the server's start does not wait for the imports.
+    import select
+
+    from mcpproxy.relay.stdio.sinks import END_EVENT
+
     relay_end = select.poll()
     relay_end.register(wake_fd, END_EVENT)
     while not any(events & END_EVENT for _, events in relay_end.poll()):

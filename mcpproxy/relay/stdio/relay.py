@@ -38,20 +38,10 @@ import select
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code, start_failure
-from mcpproxy.relay.stdio.processes import fork_recorder, start_server
-from mcpproxy.relay.stdio.server_life import ServerLife
-from mcpproxy.relay.stdio.signals import Signals
-from mcpproxy.relay.stdio.sinks import (
-    RelaySource,
-    Sink,
-    inherited_sink,
-    occupy_standard,
-    open_descriptors,
-    own_sink,
-    release,
-    widen,
-)
+from mcpproxy.relay.exit_status import LINGER_S, RECORDER_S, exit_payload
+from mcpproxy.relay.stdio.descriptors import release
+from mcpproxy.relay.stdio.server_life import PosixServerLife
+from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_sink, widen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +51,8 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain, WrappedServer
+    from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
+    from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal
 
@@ -80,80 +71,17 @@ _EOF_OF: Final = {
 _BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
-def run(
-    command: list[str],
-    journal: Journal | None,
-    recorder_main: RecorderMain | None,
-    *,
-    grace_s: float = GRACE_S,
-    quiet: bool = False,
-    greeting: str = "",
-    make_relay: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
-) -> int:
-    """Start ``command``, relay until it has exited, and return its exit code as a shell would.
-
-    Args:
-        command: program and arguments.
-        journal: the journal to record in, or ``None`` to relay only.
-        recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
-        grace_s: how long the server may take to exit, once it has to exit.
-        quiet: write no lines of mcpproxy to stderr.
-        greeting: the line to write to stderr when the server has started.
-        make_relay: makes the `Relay`, if a subclass is to be used.
-
-    Returns:
-        The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
-        126 when it cannot be run.
-    """
-    occupy_standard()
-    inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
-    signals = Signals()
-    relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
-    server: WrappedServer | None = None
-    error: OSError | None = None
-    try:
-        server = start_server(command, inherited, signals)
-        relay.attach_server(server)
-    except OSError as caught:
-        error = caught
-    if recorder_main is not None:
-        try:
-            relay.attach_recorder(fork_recorder(recorder_main, server, grace_s))
-        except OSError as fault:
-            relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
-    if error is not None:
-        fact, code = start_failure(command[0], error)
-        relay.quiet = False  # a shell would report this failure too
-        relay.say(fact)
-        relay.finish(None)
-        return code
-    if greeting:
-        relay.say(greeting)
-    relay.open_crash_buffer()
-    signals.start()
-    code = relay.pump()
-    relay.finish(code)
-    return shell_code(code)
-
-
-def _inheritable(fd: int) -> bool:
-    try:
-        return os.get_inheritable(fd)
-    except OSError:  # the descriptor with which the others were listed
-        return False
-
-
-class Relay(ServerLife):
-    """The relay of one session. ``pump`` is its loop: it polls the descriptors and calls their handlers."""
+class Relay(PosixServerLife):
+    """The relay of one session. ``serve`` is its loop: it polls the descriptors and calls their handlers."""
 
     reads_in_place = True
     """Whether chunks are read into the crash buffer, and not copied there. A subclass that holds chunks back
     sets it to false: it needs ``bytes``, which nothing overwrites."""
 
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
-        super().__init__(grace_s)
+        super().__init__(grace_s, quiet)
         self.journal = journal
-        self.quiet = quiet
+        self.signals = signals
         self.finishing = False
         self.pending_lines: list[bytes] = []
         self.narrow_pipes: tuple[int, ...] = ()  # the server's pipes that could hold more at once
@@ -198,22 +126,19 @@ class Relay(ServerLife):
             except OSError:
                 pass  # the disk is full; then a kill may lose the last chunk
 
-    def pump(self) -> int:
-        """Relay until the server has exited and its output is delivered.
-
-        Returns:
-            The server's exit code, negative if a signal ended it.
-        """
+    def serve(self) -> int:
+        self.open_crash_buffer()
+        self.signals.start()
         while self.exit_code is None:
             if self.deadline is None:
-                self._serve(None)
+                self._turn(None)
             else:
-                self._serve(self.deadline - time.monotonic())
+                self._turn(self.deadline - time.monotonic())
                 self._end_when_due()
         self._drain()
         return self.exit_code
 
-    def _serve(self, timeout_s: float | None) -> None:
+    def _turn(self, timeout_s: float | None) -> None:
         """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""
         handlers = self.handlers
         for fd, events in self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000):
@@ -228,7 +153,7 @@ class Relay(ServerLife):
             self._widen_stderr()
             host_is_behind, old_rest = self._is_host_behind(), self.to_stderr.rest
             # Wait without a limit for a host that does not read, as the server would have waited.
-            self._serve(None if host_is_behind else deadline - time.monotonic())
+            self._turn(None if host_is_behind else deadline - time.monotonic())
             if not host_is_behind and old_rest is not None and self.to_stderr.rest is not old_rest:
                 deadline = time.monotonic() + LINGER_S  # the host reads, so more may be delivered
             # One read empties a pipe, so a round in which the host had room has read all that was there.
@@ -396,11 +321,6 @@ class Relay(ServerLife):
             sink.close()
 
     def finish(self, code: int | None) -> None:
-        """Close the journal and the peers' streams, then wait a moment for the recorder to complete the
-        trace.
-
-        ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started.
-        """
         self.finishing = True
         unwritten = b""
         if self.journal is not None:
@@ -429,7 +349,7 @@ class Relay(ServerLife):
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
             self._widen_stderr()
-            self._serve(left_s)
+            self._turn(left_s)
 
     # Lines of mcpproxy itself.
 

@@ -1,4 +1,4 @@
-"""The life of a wrapped server: which signals it gets, when it is stopped and continued, when it has to exit.
+"""The life of a wrapped server: its start, the signals it gets, when it is stopped and when it has to exit.
 
 The relay ends the server in two cases only: the host is gone (nobody reads the relay's stdout), or the host
 has both sent a signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period
@@ -16,11 +16,13 @@ import os
 import time
 
 from mcpproxy.relay import journal as journals
+from mcpproxy.relay.exit_status import start_failure
 from mcpproxy.relay.stdio.signals import LEAVING, name_of, stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
     from typing import Final
 
     from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
@@ -32,20 +34,103 @@ STOP_S: Final = 1.0
 """How long after SIGTSTP a stop of the server still makes the relay stop."""
 
 
-class ServerLife:
-    """The server of a session. ``exit_code`` is ``None`` while it runs, and negative after a signal."""
+_KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""Windows has only one way to end a process, and every signal uses it."""
 
-    def __init__(self, grace_s: float) -> None:
+
+class ServerLife:
+    """The part that is the same on every system: start the server and its recorder, and end the server when
+    it has to exit."""
+
+    def __init__(self, grace_s: float, quiet: bool) -> None:
         self.grace_s = grace_s
-        self.server: WrappedServer | None = None
-        self.recorder: Recorder | None = None
-        self.exit_code: int | None = None
+        self.quiet = quiet
         self.host_gone = False  # nobody reads our stdout any more
         self.client_ended = False  # the host has closed our stdin
         self.signalled = False  # the host has sent a signal that asks the server to exit
-        self.stops_until = 0.0  # if the server stops before this time, so does the relay
         self.terminated = False  # the server was sent SIGTERM, by the host or by us
         self.deadline: float | None = None  # when a server that has to exit is sent the next signal
+
+    def run(
+        self,
+        command: list[str],
+        start_server: Callable[[], None],
+        start_recorder: Callable[[], None],
+        greeting: str,
+    ) -> int:
+        """Start the server ``command`` and the recorder, relay, and return the server's exit code.
+
+        The code is negative if a signal ended the server, 127 when there is no such command and 126 when it
+        cannot be run.
+        """
+        error: OSError | None = None
+        try:
+            start_server()
+        except OSError as caught:
+            error = caught
+        try:
+            start_recorder()
+        except OSError as fault:
+            self.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
+        if error is not None:
+            fact, code = start_failure(command[0], error)
+            self.quiet = False  # a shell would report this failure too
+            self.say(fact)
+            self.finish(None)
+            return code
+        if greeting:
+            self.say(greeting)
+        code = self.serve()
+        self.finish(code)
+        return code
+
+    def serve(self) -> int:
+        """Relay until the server has exited and its output is delivered.
+
+        Returns:
+            The server's exit code, negative if a signal ended it.
+        """
+        raise NotImplementedError
+
+    def finish(self, code: int | None) -> None:
+        """Close the journal and the peers' streams, then wait a moment for the recorder to complete the
+        trace.
+
+        ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started.
+        """
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        """Write one line to the host's stderr, unless the relay is ``quiet``."""
+        raise NotImplementedError
+
+    def _kill(self, number: int) -> None:
+        """Send the server a signal, if it is still running."""
+        raise NotImplementedError
+
+    def _start_grace_period(self) -> None:
+        """Begin the grace period, if the server has to exit (see the top of this file)."""
+        if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
+            self.deadline = time.monotonic() + self.grace_s
+
+    def _end_when_due(self) -> None:
+        """Send the server SIGTERM, or later SIGKILL, if a grace period is over."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            self._kill(_KILL if self.terminated else signal.SIGTERM)
+            self.deadline = None if self.terminated else time.monotonic() + self.grace_s
+            self.terminated = True
+
+
+class PosixServerLife(ServerLife):
+    """The server and the recorder as child processes. ``exit_code`` is ``None`` while the server runs, and
+    negative after a signal."""
+
+    def __init__(self, grace_s: float, quiet: bool) -> None:
+        super().__init__(grace_s, quiet)
+        self.server: WrappedServer | None = None
+        self.recorder: Recorder | None = None
+        self.exit_code: int | None = None
+        self.stops_until = 0.0  # if the server stops before this time, so does the relay
 
     def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
         raise NotImplementedError
@@ -95,20 +180,7 @@ class ServerLife:
             self._reap()
         self._start_grace_period()
 
-    def _start_grace_period(self) -> None:
-        """Begin the grace period, if the server has to exit (see the top of this file)."""
-        if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
-            self.deadline = time.monotonic() + self.grace_s
-
-    def _end_when_due(self) -> None:
-        """Send the server SIGTERM, or later SIGKILL, if a grace period is over."""
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            self._kill(signal.SIGKILL if self.terminated else signal.SIGTERM)
-            self.deadline = None if self.terminated else time.monotonic() + self.grace_s
-            self.terminated = True
-
     def _kill(self, number: int) -> None:
-        """Send the server a signal, if it is still running."""
         # The server is not reaped yet, so the process id is still the server's.
         if self.server is not None and self.exit_code is None:
             os.kill(self.server.pid, number)

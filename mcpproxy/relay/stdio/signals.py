@@ -92,9 +92,7 @@ class Signals:
                 return
             except RuntimeError:  # no more threads for this user
                 pass
-        signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
-        for number in self._numbers:
-            signal.signal(number, _do_nothing)
+        catch(self._numbers, self._write_fd)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
 
     def read(self) -> Iterator[tuple[int, bool]]:
@@ -114,6 +112,16 @@ class Signals:
                 os.write(self._write_fd, bytes((info.si_signo, info.si_code == _SI_KERNEL)))
             except BlockingIOError:  # the pipe is full: thousands of signals wait in it
                 pass
+
+
+def catch(numbers: Iterable[int], wakeup_fd: int) -> None:
+    """Have the number of each of these signals written to the descriptor ``wakeup_fd`` when it comes.
+
+    A signal that was ignored when the host started us stays ignored."""
+    signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _do_nothing)
 
 
 def name_of(number: int) -> str:

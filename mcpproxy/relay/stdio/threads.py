@@ -20,9 +20,11 @@ from typing import IO, TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code, start_failure
+from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
-from mcpproxy.relay.stdio.sinks import occupy_standard, release
+from mcpproxy.relay.stdio.descriptors import occupy_standard, release
+from mcpproxy.relay.stdio.server_life import ServerLife
+from mcpproxy.relay.stdio.signals import ENDING, catch, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,51 +45,31 @@ def run(
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
-    Arguments and result are those of ``mcpproxy.relay.stdio.relay.run``, except ``recorder``: the command
-    that starts the recorder."""
+    Arguments and result are those of ``mcpproxy.relay.stdio.session_start.run``, except ``recorder``: the
+    command that starts the recorder."""
     occupy_standard()
     _make_binary()
     relay = ThreadedRelay(journal, grace_s, quiet)
-    error: OSError | None = None
-    try:
-        relay.start_server(command)
-    except OSError as caught:
-        error = caught
-    if recorder is not None:
-        relay.start_recorder(recorder)
-    if error is not None:
-        fact, code = start_failure(command[0], error)
-        relay.quiet = False
-        relay.say(fact)
-        relay.finish(None)
-        return code
-    if greeting:
-        relay.say(greeting)
-    code = relay.wait()
-    relay.finish(code)
+    code = relay.run(
+        command, lambda: relay.start_server(command), lambda: relay.start_recorder(recorder), greeting
+    )
     return _own_code(code)
 
 
-class ThreadedRelay:
+class ThreadedRelay(ServerLife):
     """One session: the server, the threads between it and the host, and the journal that all threads
     share."""
 
     def __init__(self, journal: Journal | None, grace_s: float, quiet: bool) -> None:
+        super().__init__(grace_s, quiet)
         self.journal = journal
-        self.grace_s = grace_s
-        self.quiet = quiet
         self.lock = threading.RLock()  # reentrant: the journal may call say() while it appends
         self.changed = threading.Event()  # the server has exited, or a deadline for it was set
         self.server: subprocess.Popen[bytes] | None = None
         self.recorder: SpawnedRecorder | None = None
         self.notes: threading.Thread | None = None
         self.output: list[threading.Thread] = []
-        self.host_gone = False
-        self.client_ended = False
-        self.signalled = False
-        self.terminated = False
         self.finished = False
-        self.deadline: float | None = None
         if journal is not None:
             journal.on_notice = self.say
 
@@ -111,17 +93,17 @@ class ThreadedRelay:
             _start_thread(lambda: self._server_to_stderr(stderr)),
         ]
 
-    def start_recorder(self, command: list[str]) -> None:
-        """Start the recorder, and the thread that forwards its notes to stderr."""
-        try:
-            self.recorder = recorder = SpawnedRecorder(command)
-        except OSError as error:
-            self.say(f"no recorder ({error.strerror}); the next mcpproxy command completes the trace")
-            return
-        self.notes = _start_thread(lambda: self._pass_notes(recorder.notes))
+    def start_recorder(self, command: list[str] | None) -> None:
+        """Start the recorder, if there is a command for that, and the thread that forwards its notes.
 
-    def wait(self) -> int:
-        """Wait until the server has exited, and return its exit code. If the host is gone, end the server."""
+        Raises:
+            OSError: the recorder cannot be started.
+        """
+        if command is not None:
+            self.recorder = recorder = SpawnedRecorder(command)
+            self.notes = _start_thread(lambda: self._pass_notes(recorder.notes))
+
+    def serve(self) -> int:
         assert self.server is not None
         while self.server.returncode is None:
             self.changed.wait(None if self.deadline is None else max(0, self.deadline - time.monotonic()))
@@ -133,7 +115,6 @@ class ThreadedRelay:
         return self.server.returncode
 
     def finish(self, code: int | None) -> None:
-        """Close the journal and our stdout, then wait a moment for the recorder to complete the trace."""
         now_ns = journals.now_ns()
         self._record(journals.EXIT, now_ns, exit_payload(code))
         with self.lock:
@@ -147,7 +128,6 @@ class ThreadedRelay:
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
 
     def say(self, text: str) -> None:
-        """Write one line to the host's stderr."""
         if not self.quiet:
             _write_all(2, f"mcpproxy: {visible(text)}\n".encode())
 
@@ -210,9 +190,7 @@ class ThreadedRelay:
         """Handle signals in a thread. On Windows, no signal interrupts the main thread while it waits."""
         reader, writer = socket.socketpair()
         writer.setblocking(False)
-        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        for number in _forwarded():
-            signal.signal(number, _do_nothing)
+        catch(ENDING, writer.fileno())
 
         def receive() -> None:
             with writer:  # keeps the socket open as long as the thread runs
@@ -225,26 +203,15 @@ class ThreadedRelay:
     def _forward(self, number: int) -> None:
         """Handle a signal: record it, and forward it to the server."""
         self.signalled = True
-        self._record(journals.SIGNAL, journals.now_ns(), signal.Signals(number).name.encode())
+        self._record(journals.SIGNAL, journals.now_ns(), name_of(number).encode())
         self.terminated = self.terminated or number == signal.SIGTERM
         if sys.platform != "win32":  # on Windows the console sends the signal to the server as well
             self._kill(number)
         self._start_grace_period()
 
     def _start_grace_period(self) -> None:
-        """Set the deadline of the server, if the host is gone or has both signalled and closed our stdin."""
-        if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
-            self.deadline = time.monotonic() + self.grace_s
-            self.changed.set()
-
-    def _end_when_due(self) -> None:
-        """End the server, gently and later by force, if its deadline has passed."""
-        if self.deadline is None or time.monotonic() < self.deadline:
-            return
-        # Windows has only one way to end a process, and both signals use it.
-        self._kill(_SIGKILL if self.terminated else signal.SIGTERM)
-        self.deadline = None if self.terminated else time.monotonic() + self.grace_s
-        self.terminated = True
+        super()._start_grace_period()
+        self.changed.set()  # there may be a deadline now
 
     def _kill(self, number: int) -> None:
         if self.server is not None and self.server.returncode is None:
@@ -254,25 +221,12 @@ class ThreadedRelay:
                 pass
 
 
-_SIGKILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
-
-
 def _own_code(code: int) -> int:
     """Return the exit code by which this process passes on the server's."""
     if sys.platform != "win32":
         return shell_code(code)
     # Windows has codes of 32 bits (0xC0000005 for a crash). Python can exit with them as signed numbers only.
     return code - (1 << 32) if code >> 31 else code
-
-
-def _forwarded() -> list[int]:
-    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-
-
-def _do_nothing(number: int, frame: object) -> None:
-    """The handler of every signal. It does nothing, because a thread gets the number."""
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:

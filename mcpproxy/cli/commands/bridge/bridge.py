@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands.bridge.options import BridgeOptions, parse
 from mcpproxy.cli.commands.http import open_listener
+from mcpproxy.relay.exit_status import GRACE_S
 from mcpproxy.relay.journal import quoted
 from mcpproxy.relay.open_files import raise_limit
 
@@ -38,7 +39,7 @@ def run(argv: list[str]) -> int:
 
 def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
     """Relay between the client and the inner process, and record what they say on stdio."""
-    from mcpproxy.relay.stdio import relay
+    from mcpproxy.relay.stdio import session_start
 
     recording = options.recording
     shown = ["mcpproxy", "bridge", options.shown_url]
@@ -63,10 +64,11 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
         )
 
     inner = [sys.executable, "-P", "-m", "mcpproxy", "bridge", "--inside", *argv]
-    return relay.run(
+    return session_start.run(
         inner,
         journal,
         record if journal else None,
+        grace_s=GRACE_S,
         quiet=recording.is_quiet,
         greeting=f"stdio leg: {greeting}",
         make_relay=make_relay,

@@ -1,6 +1,8 @@
 """``mcpproxy export parquet``: recordings as tables, for DuckDB, Spark, pandas and others."""
 
 import os
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 from mcpproxy.base.style import count
@@ -11,7 +13,7 @@ from mcpproxy.fleet import urls
 from mcpproxy.fleet.columns import columns_installed
 from mcpproxy.fleet.judge.judge_results import open_results
 from mcpproxy.fleet.judge.shard import Shard, shard
-from mcpproxy.fleet.judge.shard_corpus import open_corpus
+from mcpproxy.fleet.judge.shard_corpus import FleetRecording, open_corpus
 
 EPILOG: Final = """\
 OUT, a folder or URL, gets the tables recordings, frames, findings and tools, without the content of messages,
@@ -45,25 +47,34 @@ def run(argv: list[str]) -> int:
 
     from mcpproxy.fleet.columns import recording_columns
     from mcpproxy.fleet.columns.columns_writer import ColumnsWriter
+    from mcpproxy.fleet.judge import read_ahead
 
     corpus = open_corpus(options.folder)
     results = open_results(options.findings) if options.findings else None
     judged = set(results.names()) if results else None
     writer = ColumnsWriter(options.output, options.shard)
     left_out = failed = 0
-    for recording in options.shard.of(corpus.recordings()):
-        name = recording.name
-        if name in writer.written:
-            continue
-        if judged is not None and name not in judged:
-            left_out += 1
-            continue
-        try:
-            with corpus.opened(recording) as path:
-                writer.add(name, recording_columns.read(path, name, results.read(name) if results else None))
-        except McpProxyError as error:
-            tell(str(error))
-            failed += 1
+
+    def wanted() -> Iterator[FleetRecording]:
+        nonlocal left_out
+        for recording in options.shard.of(corpus.recordings()):
+            if recording.name in writer.written:
+                continue
+            if judged is not None and recording.name not in judged:
+                left_out += 1
+                continue
+            yield recording
+
+    with closing(read_ahead.opened_in_turn(corpus, wanted())) as turns:
+        for recording, opened in turns:
+            name = recording.name
+            try:
+                with opened as path:
+                    found = results.read(name) if results else None
+                    writer.add(name, recording_columns.read(path, name, found))
+            except McpProxyError as error:
+                tell(str(error))
+                failed += 1
     writer.flush()
     rows = ", ".join(f"{number:,} {table}" for table, number in writer.rows.items())
     tell(f"{options.output}: {rows}")

@@ -1,0 +1,75 @@
+"""The start of a wrapped session: first the server, then the imports that it need not wait for."""
+
+from __future__ import annotations
+
+import os
+
+from mcpproxy.relay.stdio.descriptors import occupy_standard, open_descriptors
+from mcpproxy.relay.stdio.processes import fork_recorder, start_server
+from mcpproxy.relay.stdio.signals import Signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.stdio.processes import RecorderMain, WrappedServer
+    from mcpproxy.relay.stdio.relay import Relay
+
+
+def run(
+    command: list[str],
+    journal: Journal | None,
+    recorder_main: RecorderMain | None,
+    *,
+    grace_s: float,
+    quiet: bool = False,
+    greeting: str = "",
+    make_relay: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
+) -> int:
+    """Start ``command``, relay until it has exited, and return its exit code as a shell would.
+
+    Args:
+        command: program and arguments.
+        journal: the journal to record in, or ``None`` to relay only.
+        recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
+        grace_s: how long the server may take to exit, once it has to exit.
+        quiet: write no lines of mcpproxy to stderr.
+        greeting: the line to write to stderr when the server has started.
+        make_relay: makes the `Relay`, if a subclass is to be used.
+
+    Returns:
+        The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
+        126 when it cannot be run.
+    """
+    occupy_standard()
+    inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
+    signals = Signals()
+    started: WrappedServer | OSError
+    try:
+        started = start_server(command, inherited, signals)
+    except OSError as error:
+        started = error
+
+    from mcpproxy.relay.exit_status import shell_code
+    from mcpproxy.relay.stdio.relay import Relay
+
+    relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
+
+    def attach_server() -> None:
+        if isinstance(started, OSError):
+            raise started
+        relay.attach_server(started)
+
+    def start_recorder() -> None:
+        if recorder_main is not None:
+            relay.attach_recorder(fork_recorder(recorder_main, relay.server, grace_s))
+
+    return shell_code(relay.run(command, attach_server, start_recorder, greeting))
+
+
+def _inheritable(fd: int) -> bool:
+    try:
+        return os.get_inheritable(fd)
+    except OSError:  # the descriptor with which the others were listed
+        return False
