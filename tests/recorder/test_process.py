@@ -247,6 +247,7 @@ def test_the_recorder_runs_as_a_command_where_fork_is_missing(trace: Path) -> No
         [sys.executable, "-m", "mcpproxy.recorder", str(trace), "--live", "off"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        start_new_session=True,  # it changes the priority of its session
     ) as recorder:
         assert recorder.stdin
         for _ in range(3):
