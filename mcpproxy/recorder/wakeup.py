@@ -6,8 +6,8 @@ recorder naps for some milliseconds. During a busy conversation it reads the jou
 the relay needs no system call to wake it. When nothing happens, the recorder sleeps until it is woken, so an
 idle session costs nothing.
 
-A recorder that needs most of a processor to keep up with a burst takes it from the peers that make the
-burst. So it gives way: it sleeps until the burst is over, or what it has not recorded is older than
+A recorder that cannot keep up with a burst would only take a processor from the peers that make the burst.
+So it gives way: it sleeps until the burst is over, or what it has not recorded is older than
 ``LONGEST_BURST_NS`` or more than ``LARGEST_BURST_BYTES``. If it is late nevertheless, it takes its full
 priority."""
 
@@ -134,7 +134,7 @@ class Pace:
             return True
         used_ns = time.thread_time_ns() - self._window_used_ns
         self._window_ns, self._window_used_ns = read_ns, self._window_used_ns + used_ns
-        self.gives_way = 2 * used_ns > passed_ns and self._may_give_way()
+        self.gives_way = used_ns > passed_ns and self._may_give_way()
         return not self.gives_way
 
     def await_end_of_burst(self, pause: Callable[[float], bool]) -> bool:

@@ -1,4 +1,4 @@
-"""The pace of the recorder: it gives way to a burst that costs it most of a processor, but not for long."""
+"""The pace of the recorder: it gives way to a burst with which it cannot keep up, but not for long."""
 
 from pathlib import Path
 
@@ -81,13 +81,13 @@ def test_a_recorder_that_is_quick_enough_reads_on(recorder: Recorder) -> None:
     recorder.traffic_for(ms=500)
     for _ in range(40):
         recorder.passes(ms=8)
-        assert recorder.records(ms=3)
+        assert recorder.records(ms=7)
 
 
 def test_it_waits_for_the_end_of_a_burst_and_then_reads_on(recorder: Recorder) -> None:
     recorder.traffic_for(ms=300)
     recorder.passes(ms=8)
-    assert not recorder.records(ms=7)
+    assert not recorder.records(ms=12)
     began_ns = recorder.clock.now_ns
     assert recorder.pace.gives_way
     assert not recorder.waits()
@@ -95,7 +95,7 @@ def test_it_waits_for_the_end_of_a_burst_and_then_reads_on(recorder: Recorder) -
     assert not recorder.pace.gives_way
     naps = recorder.naps
     for read_ns in range(began_ns, recorder.clock.now_ns, 8 * MS):  # what came meanwhile
-        recorder.clock.used_ns += 7 * MS
+        recorder.clock.used_ns += 12 * MS
         assert recorder.pace.goes_on(read_ns)
     assert recorder.naps == naps
 
@@ -103,7 +103,7 @@ def test_it_waits_for_the_end_of_a_burst_and_then_reads_on(recorder: Recorder) -
 def test_a_burst_that_goes_on_in_the_next_segment_has_not_ended(recorder: Recorder) -> None:
     recorder.traffic_for(ms=300)
     recorder.passes(ms=8)
-    assert not recorder.records(ms=7)
+    assert not recorder.records(ms=12)
     began_ns, recorder.segment = recorder.clock.now_ns, 2
     assert not recorder.waits()
     assert recorder.clock.now_ns - began_ns >= 280 * MS
@@ -113,7 +113,7 @@ def test_it_waits_no_longer_than_it_may(recorder: Recorder) -> None:
     recorder.traffic_for(ms=60_000)
     recorder.passes(ms=8)
     read_ns = recorder.clock.now_ns
-    assert not recorder.records(ms=7)
+    assert not recorder.records(ms=12)
     assert not recorder.waits()
     assert LONGEST_BURST_NS <= recorder.clock.now_ns - read_ns <= LONGEST_BURST_NS + 20 * MS
     assert recorder.pace.goes_on(read_ns + 8 * MS)  # it is a second old: that is enough
@@ -122,7 +122,7 @@ def test_it_waits_no_longer_than_it_may(recorder: Recorder) -> None:
 def test_it_waits_for_no_more_than_the_journal_may_hold(recorder: Recorder) -> None:
     recorder.traffic_for(ms=60_000)
     recorder.passes(ms=8)
-    assert not recorder.records(ms=7)
+    assert not recorder.records(ms=12)
     began_ns = recorder.clock.now_ns
     for segment in range(2, 2 + LARGEST_BURST_BYTES // SEGMENT_BYTES):
         recorder.journal.append(segment, PING)
@@ -135,7 +135,7 @@ def test_it_waits_for_no_more_than_the_journal_may_hold(recorder: Recorder) -> N
 def test_the_end_of_the_relay_ends_the_wait(recorder: Recorder) -> None:
     recorder.traffic_for(ms=60_000)
     recorder.passes(ms=8)
-    assert not recorder.records(ms=7)
+    assert not recorder.records(ms=12)
     recorder.relay_ends_ns = recorder.clock.now_ns + 50 * MS
     assert recorder.waits()
     assert recorder.clock.now_ns <= recorder.relay_ends_ns + 10 * MS
