@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, Relay
+from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, PIPE_BYTES, Relay
 from mcpproxy.session.frame import CLIENT, SERVER, Frame
 
 if TYPE_CHECKING:
@@ -136,6 +136,7 @@ class EnforcingRelay(Relay):
     """
 
     reads_in_place = False
+    chunk_bytes = PIPE_BYTES
 
     def __init__(
         self,

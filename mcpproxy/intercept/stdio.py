@@ -23,7 +23,7 @@ from mcpproxy.intercept.fault_lane import LaneStep
 from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.observer.two_views import CUT, KILLED
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, Relay
+from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, PIPE_BYTES, Relay
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class FaultRelay(Relay):
     """A relay that does to the messages of both peers what ``rules`` say."""
 
     reads_in_place = False
+    chunk_bytes = PIPE_BYTES
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ else:
 CHUNK_BYTES: Final = 256 << 10
 """How much is read at once. The server's pipes hold no more, so one read empties them."""
 
-_PIPE_BYTES: Final = 64 << 10
+PIPE_BYTES: Final = 64 << 10
 """How much a pipe of Linux holds. After a read of as much, the server's pipes are made to hold a chunk."""
 
 NOT_JOURNALED: Final = journals.START  # 0, used as the kind of bytes that are forwarded but not recorded
@@ -77,6 +77,9 @@ class Relay(PosixServerLife):
     reads_in_place = True
     """Whether chunks are read into the crash buffer, and not copied there. A subclass that holds chunks back
     sets it to false: it needs ``bytes``, which nothing overwrites."""
+
+    chunk_bytes = CHUNK_BYTES
+    """How much is read at once. New ``bytes`` for more than a pipe cost ten times as much as the read."""
 
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
         super().__init__(grace_s, quiet)
@@ -185,15 +188,15 @@ class Relay(PosixServerLife):
             return
         try:
             buffer = self.crash_buffer if self.reads_in_place else None
-            data = os.read(source.fd, CHUNK_BYTES) if buffer is None else buffer.read(source.fd)
+            data = os.read(source.fd, self.chunk_bytes) if buffer is None else buffer.read(source.fd)
         except BlockingIOError:
             return
         except OSError:  # the socket was reset, or the terminal hung up
             data = b""
         now_ns = time.monotonic_ns()
-        if len(data) >= _PIPE_BYTES and self.narrow_pipes:
+        if len(data) >= PIPE_BYTES and self.narrow_pipes:
             for fd in self.narrow_pipes:
-                widen(fd, CHUNK_BYTES)
+                widen(fd, self.chunk_bytes)
             self.narrow_pipes = ()
         if not data:
             self._on_end(source, now_ns)
