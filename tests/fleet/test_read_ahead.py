@@ -39,20 +39,27 @@ def shipped(mcpproxy: Mcpproxy, store: ObjectStore, tmp_path: Path, monkeypatch:
 
 
 class Gathering:
-    """Holds requests for recordings until several wait, and the same with results."""
+    """Holds requests for recordings until several wait, and the same with results.
+
+    If too few come together, ``gave_up`` is set, and nothing is held any more.
+    """
 
     def __init__(self) -> None:
         self.held: Final[dict[bytes, list[asyncio.Event]]] = {b"GET": [], b"PUT": []}
+        self.gave_up = False
 
     async def hold(self, piece: bytes) -> None:
-        if (found := _REQUEST.match(piece)) is None:
+        if self.gave_up or (found := _REQUEST.match(piece)) is None:
             return
         waiting = self.held[found[1]]
         waiting.append(asyncio.Event())
         if len(waiting) == _MANY:
             for each in waiting:
                 each.set()
-        await asyncio.wait_for(waiting[-1].wait(), _GIVE_UP_S)
+        try:
+            await asyncio.wait_for(waiting[-1].wait(), _GIVE_UP_S)
+        except TimeoutError:
+            self.gave_up = True
 
 
 def test_recordings_are_fetched_and_results_written_together(
@@ -68,6 +75,7 @@ def test_recordings_are_fetched_and_results_written_together(
         monkeypatch.setenv("AWS_ENDPOINT_URL", variables["AWS_ENDPOINT_URL"])
         judged = mcpproxy("check", shipped, "--out", f"{shipped}/findings", "--workers", "1")
     assert judged.code == 0, judged.err
+    assert not gathering.gave_up
     assert {kind: len(held) for kind, held in gathering.held.items()} == {b"GET": _MANY, b"PUT": _MANY}
     assert len(keys(store, f"{tmp_path.name}/findings")) == _MANY
 
@@ -84,6 +92,7 @@ def test_an_export_fetches_recordings_together(
         monkeypatch.setenv("AWS_ENDPOINT_URL", variables["AWS_ENDPOINT_URL"])
         exported = mcpproxy("export", "parquet", shipped, "-o", str(tmp_path / "columns"))
     assert exported.code == 0, exported.err
+    assert not gathering.gave_up
     assert len(gathering.held[b"GET"]) == _MANY
     assert f": {_MANY} recordings, " in exported.err
 
