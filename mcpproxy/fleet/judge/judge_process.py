@@ -11,6 +11,7 @@ import faulthandler
 import os
 import shutil
 import sys
+import time
 from typing import Any, BinaryIO, cast
 
 import orjson
@@ -41,7 +42,7 @@ def main() -> int:
                 _answer(answers, _members(step))
                 continue
             name = step.recording.name
-            _answer(answers, {"begins": step.number})
+            _answer(answers, {"begins": step.number, "at_s": time.monotonic()})
             _limit_cpu(job["seconds"])
             # A thread without the interpreter's lock ends the process, even if the judge never returns.
             faulthandler.dump_traceback_later(job["seconds"], exit=True, file=nowhere)
