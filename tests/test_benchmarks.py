@@ -16,7 +16,7 @@ def section(title: str, **values: tuple[float, ...]) -> Section:
 
 
 def test_every_benchmark_is_compared() -> None:
-    assert set(compare.PLAN) == set(BENCHMARKS) - {"compare", "bounds"}
+    assert set(compare.PLAN) == set(BENCHMARKS) - {"compare"}
     assert set(compare.SHORT) < set(compare.PLAN)
 
 

@@ -40,7 +40,7 @@ PLAN: Final = {
     "stdio": Share(part=4),
     "http": Share(part=4),
     "bridge": Share(part=10, rounds=2),
-    "offline": Share(part=10),
+    "offline": Share(part=2),
     "start": Share(),
     "judge": Share(),
     "recorder": Share(part=2),
@@ -54,6 +54,7 @@ PLAN: Final = {
     "fleet": Share(part=20, rounds=2),
     "hosts": Share(),
     "replay": Share(part=4, rounds=3),
+    "bounds": Share(part=10, rounds=2),
 }
 SHORT: Final = ("offline", "start", "judge", "recorder")
 
