@@ -17,6 +17,7 @@ on everything is forwarded, and stderr says so once."""
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.recorder.http.assembly import HttpAssembly
@@ -26,7 +27,7 @@ from mcpproxy.relay.http.proxy import Proxy, Settings
 from mcpproxy.relay.http.reply import reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES as HEAD_BYTES
 from mcpproxy.relay.http.request_head import Refusal, check_beginning
-from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
+from mcpproxy.relay.http.tunnel import Tunnel
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Encoded
 
@@ -61,38 +62,30 @@ class EnforcingProxy(Proxy):
         self._assembly = HttpAssembly(json.dumps(options).encode())
         self._unjournaled_bytes: dict[int, int] = {}
         """Connection -> how many bytes of its client were judged and are not journaled yet."""
-        # The proxy and its tunnels call these two functions to record. Replace both, so that each record is
-        # judged as well.
+        # The proxy and its tunnels call this function to record. Replace it, so that each record is judged as
+        # well.
         self._journal_record = self.record
         self.record = self._record
-        self._store_until_journaled = self.keep_until_journaled
-        self.keep_until_journaled = self._keep_until_journaled
-        self._journaled_payload: bytes | None = None
-        """The payload that was journaled before it is forwarded. It must not be journaled again."""
+        self._unjudged: deque[tuple[int, int, bytes, int]] = deque()
+        """Kind, time, payload and connection of what was recorded and is judged after it is forwarded."""
 
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
         """Judge bytes of the client of connection ``number``; return our answer if they must be refused."""
+        self.judge_recorded()
         self._unjournaled_bytes[number] = self._unjournaled_bytes.get(number, 0) + len(data)
         return self._judge_record(journals.CLIENT, at_ns, data, number)
 
-    def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """Keep a payload in the crash buffer until it is journaled, because it may be forwarded before that.
+    def judge_recorded(self) -> None:
+        """Judge what was recorded."""
+        while self._unjudged:
+            self._judge_record(*self._unjudged.popleft())
 
-        The crash buffer is a file from which the recorder takes the payload if the proxy is killed. A payload
-        that is too long for the crash buffer is journaled now.
-        """
-        if len(payload) <= LONGEST_BYTES:
-            self._store_until_journaled(kind, at_ns, payload, number)
-            return
-        for position in range(0, len(payload), LONGEST_BYTES):
-            self._record(kind, at_ns, payload[position : position + LONGEST_BYTES], number)
-        self._journaled_payload = payload
+    def _journal_turn(self) -> None:
+        self.judge_recorded()
+        super()._journal_turn()
 
     def _record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """Journal a record, and judge those of its bytes that were not judged before."""
-        if payload is self._journaled_payload:
-            self._journaled_payload = None
-            return
+        """Journal a record, and judge later those of its bytes that were not judged before."""
         self._journal_record(kind, at_ns, payload, number)
         if kind == journals.CLIENT and (judged_bytes := self._unjournaled_bytes.get(number)):
             self._unjournaled_bytes[number] = max(0, judged_bytes - len(payload))
@@ -102,7 +95,7 @@ class EnforcingProxy(Proxy):
         elif kind == journals.CLIENT_EOF:
             self._unjournaled_bytes.pop(number, None)
         if number:  # 0 is the number of a record that belongs to no connection
-            self._judge_record(kind, at_ns, payload, number)
+            self._unjudged.append((kind, at_ns, payload, number))
 
     def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
         """Judge the events of a record; return our answer if they must be refused."""

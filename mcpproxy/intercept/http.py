@@ -95,6 +95,7 @@ class FaultProxy(SharedByTunnels):
             self._control.close()
 
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
+        self.judge_recorded()  # what it says belongs to earlier bytes
         self.faults.verdict = self.faults.asked = None
         super().judge(data, at_ns, number)
         return self.faults.response
@@ -102,11 +103,13 @@ class FaultProxy(SharedByTunnels):
     def judge_answer(self, data: bytes, at_ns: int, number: int) -> None:
         """Judge bytes of a server that were read, if a breakpoint asks for findings."""
         if self.live is not None:
+            self.judge_recorded()
             self._read_ahead.add(number)
             super()._judge_record(journals.SERVER, at_ns, data, number)
 
     def stop_judging_answers(self, number: int) -> None:
         """Judge what the server of a connection sends when it is recorded, because it passes in any case."""
+        self.judge_recorded()
         self._read_ahead.discard(number)
 
     def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
@@ -117,9 +120,8 @@ class FaultProxy(SharedByTunnels):
         return super()._judge_record(kind, at_ns, payload, number)
 
     def _record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        is_journaled = payload is self._journaled_payload
         self._record_and_judge(kind, at_ns, payload, number)
-        if self.live is not None and number and not is_journaled:
+        if self.live is not None and number:
             self.live.recorded(kind, at_ns, payload, number)
 
     def _record_and_judge(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
@@ -132,4 +134,4 @@ class FaultProxy(SharedByTunnels):
             left_bytes = self._unjournaled_bytes.get(number, 0) - len(sent)
             self._unjournaled_bytes[number] = max(0, left_bytes)
         elif kind == journals.SERVER_ALTERED:
-            self._judge_record(journals.SERVER, at_ns, sent, number)
+            self._unjudged.append((journals.SERVER, at_ns, sent, number))

@@ -134,11 +134,8 @@ class AnsweringTunnel(EnforcingTunnel):
                 self._withhold(step.fault, now)
                 self._finish(is_reset=step.is_reset)
                 return
-            if step.kind == "pass":
-                self._proxy.keep_until_journaled(journals.SERVER, now, step.data, self._records.number)
-            is_delivered = step.kind == "alter" or self._send_answer(step.data)
             self._record_step(step, now)
-            if not is_delivered:
+            if step.kind != "alter" and not self._send_answer(step.data):
                 self._on_broken(self._client)
         if self._ended_upstream is not None and not self._is_over:
             upstream, self._ended_upstream = self._ended_upstream, None

@@ -1,4 +1,4 @@
-"""The crash buffer: the chunk that the relay may have forwarded but has not journaled yet.
+"""The crash buffer: what the relay may have forwarded but has not journaled yet.
 
 A chunk is forwarded before it is journaled. If the relay were killed between the two, the recording would
 lack a chunk that the peer has received. Therefore the relay first copies every chunk (and the remainder of a
@@ -11,6 +11,9 @@ the chunk's record will begin. If the journal ends at that position or before it
 No other record is written between storing a chunk and journaling it, so at most one chunk can be missing. The
 position is written last, so a chunk that was stored only in part, and not forwarded yet, does not count.
 
+Over HTTP, where a turn of the loop serves many connections, the buffer holds all records of the turn, as they
+will be in the journal, and they are journaled in one write (``TurnBuffer``).
+
 While the disk accepts no records, the relay counts the bytes that are lost. The file holds these counts too,
 so that they survive a kill.
 """
@@ -22,10 +25,11 @@ import mmap
 import os
 import struct
 
-from mcpproxy.relay.journal import CLIENT, GAP, OWN, SERVER, STDERR
+from mcpproxy.relay.journal import CLIENT, GAP, HEAD, SERVER, STDERR, ignore_loss
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Final
 
     from mcpproxy.relay.journal import Journal
@@ -41,6 +45,9 @@ _CHUNK_AT: Final = _LOST.size
 _BYTES_AT: Final = _CHUNK_AT + _CHUNK.size
 _POSITION_AT: Final = _BYTES_AT - 8
 _NO_POSITION: Final = bytes(8)
+
+_RECORDS: Final = 255
+"""In the place of a chunk's kind: the bytes are records, the first of which will begin at the position."""
 
 LONGEST_BYTES: Final = 16 << 20
 """Longer than any chunk; a larger file was not written by the relay."""
@@ -87,14 +94,14 @@ class CrashBuffer:
         self._chunk = self._room[: os.readv(fd, (self._room,))]
         return self._chunk
 
-    def store(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
+    def store(self, kind: int, at_ns: int, chunk: bytes | memoryview) -> None:
         """Keep ``chunk`` until it is journaled. No other record may be journaled before it."""
         memory = self._memory
         size = len(chunk)
         if chunk is not self._chunk:  # what ``read`` returned is there already
             memory[_BYTES_AT : _BYTES_AT + size] = chunk
         # The fields are stored in order, so the position comes last.
-        _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, connection, at_ns, self._journal.position)
+        _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, 0, at_ns, self._journal.position)
 
     def clear(self) -> None:
         """Forget the chunk, because nothing of it was forwarded, or because it is counted as lost."""
@@ -104,6 +111,57 @@ class CrashBuffer:
         """Store how many bytes are lost so far, including the chunk in the buffer."""
         self._memory[:_CHUNK_AT] = _LOST.pack(client, server, stderr, self._journal.position)
         self.clear()
+
+
+class TurnBuffer(CrashBuffer):
+    """The crash buffer of a loop that journals once in a turn. What is appended before it is forwarded is
+    recorded whatever happens then, so ``append`` needs no system call."""
+
+    __slots__ = ("_end", "_position")
+
+    def __init__(self, journal: Journal, payload_bytes: int) -> None:
+        super().__init__(journal, HEAD.size + payload_bytes)
+        self._end = 0  # of the records of this turn
+        self._position = 0  # where the first of them will begin
+
+    def append(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
+        """Append a record. One of more than ``payload_bytes`` is journaled at once."""
+        start, size = self._end, len(payload)
+        end = start + HEAD.size + size
+        if end > len(self._room):
+            self.flush()
+            start, end = 0, HEAD.size + size
+            if end > len(self._room):
+                self._journal.append(kind, at_ns, payload, connection)
+                return
+        if not start:
+            self._position = self._journal.position
+        self._room[start + HEAD.size : end] = payload
+        HEAD.pack_into(self._room, start, size, kind, connection, at_ns)
+        _CHUNK.pack_into(self._memory, _CHUNK_AT, end, _RECORDS, 0, 0, self._position)
+        self._end = end
+
+    def flush(self) -> None:
+        """Journal the records of the turn."""
+        if not self._end:
+            return
+        records = self._room[: self._end]
+        begin = self._journal.append_all(records)
+        while begin < self._end:  # the disk is full: append each alone, so that what is lost is counted
+            size, kind, connection, at_ns = HEAD.unpack_from(records, begin)
+            position = self._journal.position - begin  # where the first would be, if this one comes next
+            _CHUNK.pack_into(self._memory, _CHUNK_AT, self._end, _RECORDS, 0, 0, position)
+            begin += HEAD.size + size
+            self._journal.append(kind, at_ns, bytes(records[begin - size : begin]), connection)
+        self._end = 0
+
+    def close(self) -> None:
+        """Journal what is left, and unmap the file: Windows does not delete one that is mapped."""
+        self.flush()
+        self._journal.on_loss = ignore_loss
+        self._chunk.release()
+        self._room.release()
+        self._memory.close()
 
 
 def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, int]]:
@@ -128,7 +186,22 @@ def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, i
         counts = f'"client":{client},"server":{server},"stderr":{stderr}'
         gap = f'{{"reason":"the journal could not be written",{counts}}}'
         records.append((GAP, gap.encode(), at_ns, 0))
-    is_chunk = kind in (CLIENT, SERVER, STDERR, OWN) and _BYTES_AT + size <= len(content)
-    if position >= journal_end and is_chunk:
-        records.append((kind, content[_BYTES_AT : _BYTES_AT + size], at_ns, connection))
+    stored = content[_BYTES_AT : _BYTES_AT + size]
+    if kind == _RECORDS and position + size > journal_end:
+        records += _from_journal_end(stored, position, journal_end)
+    elif position >= journal_end and kind in (CLIENT, SERVER, STDERR) and len(stored) == size:
+        records.append((kind, stored, at_ns, connection))
     return records
+
+
+def _from_journal_end(
+    stored: bytes, position: int, journal_end: int
+) -> Iterator[tuple[int, bytes, int, int]]:
+    """The records that ``stored`` holds from ``journal_end`` on, if the first will begin at ``position``."""
+    begin = 0
+    while begin + HEAD.size <= len(stored):
+        size, kind, connection, at_ns = HEAD.unpack_from(stored, begin)
+        payload = stored[begin + HEAD.size : begin + HEAD.size + size]
+        if len(payload) == size and position + begin >= journal_end:
+            yield kind, payload, at_ns, connection
+        begin += HEAD.size + size

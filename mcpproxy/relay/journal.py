@@ -208,6 +208,28 @@ class Journal:
                 return
         self._count_lost(kind, at_ns, payload, connection)
 
+    def append_all(self, records: memoryview) -> int:
+        """Append whole records in one write. Return how many bytes of whole records were written: if not all,
+        the rest is for ``append``."""
+        if self._lost is not None:
+            return 0
+        try:
+            if self._size >= SEGMENT_BYTES:
+                self._rotate()
+            written = os.write(self._fd, records)
+        except OSError:
+            return 0
+        self._size += written
+        if written == len(records):
+            return written
+        whole = 0
+        while written >= (end := whole + HEAD.size) and written >= (
+            end := end + HEAD.unpack_from(records, whole)[0]
+        ):
+            whole = end
+        self._end_segment(written - whole)
+        return whole
+
     def close(self, at_ns: int) -> bytes:
         """Write the records that wait, and close the segment. Return the records that could not be
         written."""
@@ -252,13 +274,17 @@ class Journal:
         if written == HEAD.size + len(payload):
             self._size += written
             return None
-        # The recorder may have read the incomplete record already, so nothing may follow it in this segment.
+        self._end_segment(written)
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _end_segment(self, incomplete_bytes: int) -> None:
+        """Remove an incomplete record of so many bytes, and go on in the next segment: the recorder may have
+        read the record already, so nothing may follow it in this one."""
         self._size = SEGMENT_BYTES
         try:
-            os.ftruncate(self._fd, os.lseek(self._fd, 0, os.SEEK_END) - written)
+            os.ftruncate(self._fd, os.lseek(self._fd, 0, os.SEEK_END) - incomplete_bytes)
         except OSError:
             pass
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _rotate(self) -> None:
         """Begin the next segment.

@@ -17,7 +17,6 @@ import threading
 from mcpproxy.base.visible import visible
 from mcpproxy.relay.http.proxy import Proxy, Settings
 from mcpproxy.relay.http.stderr_log import StderrLog
-from mcpproxy.relay.journal import ignore_loss
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 
 TYPE_CHECKING = False
@@ -63,19 +62,23 @@ class PortableProxy(Proxy):
     def _open_stderr(self, is_quiet: bool) -> None:
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
         self._spawned: SpawnedRecorder | None = None
+        self._told_to = 0  # up to which position of the journal the recorder was told to read
         self._was_full = False
 
     def attach_spawned(self, recorder: SpawnedRecorder) -> None:
         """Wake this recorder from now on, and forward its lines to stderr."""
         self._spawned = recorder
         self.log.forward_notes(recorder.notes, self._on_recorder_gone)
-        append, wake = self.record, recorder.wake
 
-        def record(kind: int, at_ns: int, payload: bytes, number: int) -> None:
-            append(kind, at_ns, payload, number)
-            wake()
-
-        self.record = record
+    def _journal_turn(self) -> None:
+        super()._journal_turn()
+        if (
+            self._spawned is not None
+            and self._journal is not None
+            and self._told_to != self._journal.position
+        ):
+            self._told_to = self._journal.position
+            self._spawned.wake()
 
     def finish(self) -> None:
         """Do what ``Proxy.finish`` does, and wait a moment until the last lines are on stderr."""
@@ -101,9 +104,6 @@ class PortableProxy(Proxy):
         self.log.deliver()
 
     def _leave_recorder(self, unwritten: bytes) -> None:
-        if self._journal is not None:
-            # With this, nothing refers to the crash buffer any more. A file that is mapped cannot be deleted.
-            self._journal.on_loss = ignore_loss
         if self._spawned is not None:
             self._spawned.leave(unwritten)
             self._await_notes()

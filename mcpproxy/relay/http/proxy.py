@@ -30,7 +30,7 @@ import socket
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.crash_buffer import CrashBuffer
+from mcpproxy.relay.crash_buffer import TurnBuffer
 from mcpproxy.relay.exit_status import exit_payload
 from mcpproxy.relay.http.dial import Dialer
 from mcpproxy.relay.http.loop import READ, Loop, Timers
@@ -151,8 +151,8 @@ class Proxy:
         self._recorder_s = settings.recorder_s
         self._listener = listener
         self._journal = journal
-        self.record: Record = _discard  # appends to the journal
-        self.keep_until_journaled: Record = _discard  # keeps in the crash buffer
+        self.record: Record = _discard  # appends to the records of the turn, or to the journal
+        self._turn_buffer: TurnBuffer | None = None
         self._recorder: Recorder | None = None
         self._asleep: bytearray | mmap.mmap = bytearray(1)  # the first byte is 1 while the recorder sleeps
         self._tunnels: set[StoppableTunnel] = set()
@@ -165,9 +165,10 @@ class Proxy:
             journal.on_notice = self.stderr_log.say
             self.record = journal.append
             try:
-                self.keep_until_journaled = CrashBuffer(journal, LONGEST_BYTES).store
+                self._turn_buffer = TurnBuffer(journal, LONGEST_BYTES)
+                self.record = self._turn_buffer.append
             except OSError:
-                pass  # the disk is full; then a kill may lose the last chunk
+                pass  # the disk is full; then each record is journaled before its bytes are forwarded
         self.loop.watch(self._wakeup.fileno(), READ, self._on_wakeup)
         self.loop.watch(listener.fileno(), READ, self._on_listener)
 
@@ -202,8 +203,13 @@ class Proxy:
         left_s = self.timers.run()
         if limit_s is not None:
             left_s = limit_s if left_s is None else min(left_s, limit_s)
+        self._journal_turn()
         self.loop.turn(left_s)
-        # Wake the recorder once in a turn, after all bytes of the turn were forwarded.
+
+    def _journal_turn(self) -> None:
+        """Journal the records of the last turn, all bytes of which were forwarded, and wake the recorder."""
+        if self._turn_buffer is not None:
+            self._turn_buffer.flush()
         if self._asleep[0] and self._recorder is not None:
             self._recorder.wake()
 
@@ -220,9 +226,12 @@ class Proxy:
         now_ns = journals.now_ns()
         unwritten = b""
         if self._journal is not None:
+            if self._turn_buffer is not None:
+                self._turn_buffer.close()
+                self._turn_buffer = None
             self._journal.append(journals.EXIT, now_ns, exit_payload(0))
             unwritten = self._journal.close(now_ns)
-            self.record = self.keep_until_journaled = _discard
+            self.record = _discard
         self._leave_recorder(unwritten)
 
     def _leave_recorder(self, unwritten: bytes) -> None:

@@ -11,8 +11,7 @@ from mcpproxy.relay.http.rewrite import Rewriting
 from mcpproxy.relay.http.route import Router
 
 Record: TypeAlias = Callable[[int, int, bytes, int], None]
-"""Appends a record to the journal, or keeps it in the crash buffer: ``(kind, at_ns, payload,
-connection)``."""
+"""Records what was received, before it is forwarded: ``(kind, at_ns, payload, connection)``."""
 
 
 class StoppableTunnel(Protocol):
@@ -37,7 +36,6 @@ class ProxyInterface(Protocol):
     upstream: str
     rewriting: Rewriting | None
     record: Record
-    keep_until_journaled: Record
 
     def next_number(self) -> int:
         """Return a number for a connection that has something to record."""

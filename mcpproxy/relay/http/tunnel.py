@@ -134,14 +134,12 @@ class Tunnel(Pair):
         """Send ``out`` to upstream instead of ``data``, which the client sent."""
         upstream = self._upstream
         assert upstream is not None
-        self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
+        self._record(journals.CLIENT, now, data)
         try:
             is_sent = upstream.put(out)
         except OSError:
-            self._record(journals.CLIENT, now, data)
             self._on_broken(upstream)
             return
-        self._proxy.record(journals.CLIENT, now, data, self._records.number)
         self._requests.note_sent()
         if not is_sent:
             self._watch()
@@ -172,13 +170,10 @@ class Tunnel(Pair):
             self._on_upstream_end(self._upstream, now)
             return
         self._requests.upstream_reads += 1
-        self._proxy.keep_until_journaled(journals.SERVER, now, data, self._records.number)
+        self._record(journals.SERVER, now, data)
         if self._rewriter is not None or self._upgrade is not None:
             self._forward_read(data, now)
-            return
-        is_delivered = self._send_down(data)
-        self._proxy.record(journals.SERVER, now, data, self._records.number)
-        if not is_delivered:
+        elif not self._send_down(data):
             self._on_broken(self._client)
 
     def _read_upstream(self, events: int) -> bytes | None:
@@ -203,11 +198,9 @@ class Tunnel(Pair):
             notes = self._rewriter.take_notes()
             if self._rewriter.is_done:
                 self._rewriter = None
-        is_delivered = self._send_down(out)
-        self._record(journals.SERVER, now, data)
         for note in notes:
             self._note("rewrote-response", note, now)
-        if not is_delivered:
+        if not self._send_down(out):
             self._on_broken(self._client)
         elif self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
             self._upgrade = None
@@ -256,14 +249,12 @@ class Tunnel(Pair):
         """Connect to the server of the first request; ``out`` and ``data`` as for ``_send_up``."""
         route = self._requests.route
         assert route is not None
-        self._records.begin(now, self._upstream_address())
-        self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
+        self._record(journals.CLIENT, now, data)
         self._out = out
         self._dial = dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         dial.start()
         if dial.sock is not None:
             self._use_upstream(dial.sock)
-        self._record(journals.CLIENT, now, data)
         if dial.sock is not None or dial.failure is not None:
             self._on_dialed()
         else:
@@ -349,11 +340,8 @@ class Tunnel(Pair):
 
     def _send_own(self, out: bytes, now: int) -> bool:
         """Send bytes of the proxy itself to the client. Return false if the client accepts no more bytes."""
-        self._records.begin(now, self._upstream_address())
-        self._proxy.keep_until_journaled(journals.OWN, now, out, self._records.number)
-        is_delivered = self._send_down(out)
         self._record(journals.OWN, now, out)
-        return is_delivered
+        return self._send_down(out)
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
         return reply(status, why, has_body=has_body)
