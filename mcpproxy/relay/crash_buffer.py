@@ -47,7 +47,8 @@ _POSITION_AT: Final = _BYTES_AT - 8
 _NO_POSITION: Final = bytes(8)
 
 _RECORDS: Final = 255
-"""In the place of a chunk's kind: the bytes are records, the first of which will begin at the position."""
+"""In the place of a chunk's kind: the bytes are records. The position is that of the first one, the time that
+of the last one."""
 
 LONGEST_BYTES: Final = 16 << 20
 """Longer than any chunk; a larger file was not written by the relay."""
@@ -138,7 +139,7 @@ class TurnBuffer(CrashBuffer):
             self._position = self._journal.position
         self._room[start + HEAD.size : end] = payload
         HEAD.pack_into(self._room, start, size, kind, connection, at_ns)
-        _CHUNK.pack_into(self._memory, _CHUNK_AT, end, _RECORDS, 0, 0, self._position)
+        _CHUNK.pack_into(self._memory, _CHUNK_AT, end, _RECORDS, 0, at_ns, self._position)
         self._end = end
 
     def flush(self) -> None:
@@ -150,9 +151,10 @@ class TurnBuffer(CrashBuffer):
         while begin < self._end:  # the disk is full: append each alone, so that what is lost is counted
             size, kind, connection, at_ns = HEAD.unpack_from(records, begin)
             position = self._journal.position - begin  # where the first would be, if this one comes next
-            _CHUNK.pack_into(self._memory, _CHUNK_AT, self._end, _RECORDS, 0, 0, position)
+            _CHUNK.pack_into(self._memory, _CHUNK_AT, self._end, _RECORDS, 0, at_ns, position)
             begin += HEAD.size + size
             self._journal.append(kind, at_ns, bytes(records[begin - size : begin]), connection)
+        self.clear()
         self._end = 0
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mcpproxy.recorder.checkpoint import Checkpoint
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.relay import crash_buffer, journal
-from mcpproxy.relay.crash_buffer import CrashBuffer
+from mcpproxy.relay.crash_buffer import CrashBuffer, TurnBuffer
 from mcpproxy.relay.journal import Journal
 
 START = b'{"transport":"stdio"}'
@@ -190,3 +190,112 @@ def test_a_rest_is_stored_after_another_chunk_was_read_over_it(written: Journal)
     os.close(end)
     os.close(source)
     assert left_by(written) == [(journal.CLIENT, b"second half", 2, 0)]
+
+
+# The records of a turn of the loop.
+
+TURN = [
+    (journal.CONNECT, b'{"client":"a"}', 3, 1),
+    (journal.CLIENT, b"question", 3, 1),
+    (journal.SERVER, b"answer", 5, 2),
+    (journal.CLIENT_EOF, b"", 6, 1),
+]
+
+
+def turn_of(written: Journal, *records: Entry) -> TurnBuffer:
+    buffer = TurnBuffer(written, 200)
+    for kind, payload, at_ns, connection in records:
+        buffer.append(kind, at_ns, payload, connection)
+    return buffer
+
+
+def journaled(written: Journal) -> bytes:
+    return Path(written.folder, journal.segment_name(1)).read_bytes()
+
+
+def packed(*records: Entry) -> bytes:
+    return b"".join(
+        journal.HEAD.pack(len(payload), kind, connection, at_ns) + payload
+        for kind, payload, at_ns, connection in records
+    )
+
+
+def test_a_turn_that_was_not_journaled_is_found(written: Journal) -> None:
+    turn_of(written, *TURN)
+    assert left_by(written) == TURN
+
+
+def test_a_turn_is_journaled_in_one_write(written: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, sizes, write = journaled(written), list[int](), os.write
+
+    def counted(fd: int, data: bytes) -> int:
+        sizes.append(len(data))
+        return write(fd, data)
+
+    buffer = turn_of(written, *TURN)
+    monkeypatch.setattr(os, "write", counted)
+    buffer.flush()
+    buffer.flush()
+    assert sizes == [len(packed(*TURN))]
+    assert journaled(written) == start + packed(*TURN)
+    assert left_by(written) == TURN
+
+
+@pytest.mark.parametrize("size", range(len(packed(*TURN)) + 1))
+def test_a_turn_of_which_a_part_was_written_is_found_whole(written: Journal, size: int) -> None:
+    """A kill may interrupt the write."""
+    turn_of(written, *TURN)
+    with Path(written.folder, journal.segment_name(1)).open("ab") as segment:
+        segment.write(packed(*TURN)[:size])
+    assert left_by(written) == TURN
+
+
+@pytest.mark.parametrize("size", range(len(packed(*TURN)) + 1))
+def test_what_the_disk_did_not_take_of_a_turn_is_written_later(
+    written: Journal, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def short(fd: int, data: bytes) -> int:
+        return write(fd, data[:size])
+
+    buffer = turn_of(written, *TURN)
+    monkeypatch.setattr(os, "write", short)
+    buffer.flush()
+    assert left_by(written) == TURN
+
+
+def test_a_turn_that_a_full_disk_does_not_take_is_counted(
+    written: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    buffer = turn_of(written, *TURN)
+    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(journal, "_write", full)
+    buffer.flush()
+    [(kind, payload, at_ns, _)] = left_by(written)
+    assert (kind, at_ns) == (journal.GAP, 6)
+    assert b'"client":8,"server":6,"stderr":0' in payload
+
+
+def test_a_turn_longer_than_its_buffer_keeps_its_order(written: Journal) -> None:
+    long = [(journal.CLIENT, bytes([number]) * size, 2, 1) for number, size in enumerate((160, 30, 400, 9))]
+    turn_of(written, *long)
+    assert left_by(written) == long
+
+
+def test_a_turn_at_the_end_of_a_segment(written: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 8)
+    buffer = turn_of(written, *TURN)
+    assert crash_buffer.left_records(written.folder, journal.position(1, 1000)) == TURN
+    buffer.flush()
+    assert crash_buffer.left_records(written.folder, written.position) == []
+    buffer.append(journal.SERVER, 9, b"more", 2)
+    assert left_by(written) == [*TURN, (journal.SERVER, b"more", 9, 2)]
+
+
+def test_a_closed_buffer_has_journaled_its_turn(written: Journal) -> None:
+    turn_of(written, *TURN).close()
+    assert left_by(written) == TURN

@@ -62,7 +62,6 @@ class PortableProxy(Proxy):
     def _open_stderr(self, is_quiet: bool) -> None:
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
         self._spawned: SpawnedRecorder | None = None
-        self._told_to = 0  # up to which position of the journal the recorder was told to read
         self._was_full = False
 
     def attach_spawned(self, recorder: SpawnedRecorder) -> None:
@@ -72,12 +71,7 @@ class PortableProxy(Proxy):
 
     def _journal_turn(self) -> None:
         super()._journal_turn()
-        if (
-            self._spawned is not None
-            and self._journal is not None
-            and self._told_to != self._journal.position
-        ):
-            self._told_to = self._journal.position
+        if self._spawned is not None:
             self._spawned.wake()
 
     def finish(self) -> None:

@@ -134,7 +134,7 @@ class Tunnel(Pair):
         """Send ``out`` to upstream instead of ``data``, which the client sent."""
         upstream = self._upstream
         assert upstream is not None
-        self._record(journals.CLIENT, now, data)
+        self._records.add(journals.CLIENT, now, data)
         try:
             is_sent = upstream.put(out)
         except OSError:
@@ -170,7 +170,7 @@ class Tunnel(Pair):
             self._on_upstream_end(self._upstream, now)
             return
         self._requests.upstream_reads += 1
-        self._record(journals.SERVER, now, data)
+        self._records.add(journals.SERVER, now, data)
         if self._rewriter is not None or self._upgrade is not None:
             self._forward_read(data, now)
         elif not self._send_down(data):
