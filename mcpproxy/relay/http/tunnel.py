@@ -6,9 +6,10 @@
 The journal is the copy of the traffic from which the recorder makes the trace. If a `Rewriter` changes
 addresses in an answer, the journal gets the bytes that upstream sent.
 
-*Order.* A chunk is read, its time is taken, it is forwarded, and then it is journaled as it was read, all
+*Order.* A chunk is read, its time is taken, it is recorded as it was read, and then it is forwarded, all
 before anything else is read. So in the journal no answer precedes its request. The beginning of a head waits
-in the `RequestReader` until the head is complete; it is journaled when it is forwarded.
+in the `RequestReader` until the head is complete; it is recorded when it is forwarded. A record is stored in
+the crash buffer, without a system call, and all records of a turn of the loop are journaled together.
 
 *Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, at most one chunk, and
 the other end is not read until they are sent.
