@@ -16,6 +16,7 @@ from mcpproxy.relay.journal import Journal, now_ns, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Callable, Mapping, Sequence
     from typing import NoReturn
 
@@ -109,6 +110,18 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def help_text(text: str, label: str) -> str:
     """Return the help of an option with its default inserted; ``label`` is the default of ``--label``."""
     return text.format(folder=paths.state_dir() if "{folder}" in text else "", label=label)
+
+
+def add_options(parser: ArgumentParser, options: Sequence[tuple[str, str, str]], label: str) -> None:
+    """Add ``options`` so that ``RecordingOptions.take`` can take them; ``label`` is as for ``help_text``."""
+    for name, metavar, text in options:
+        text = help_text(text, label).replace("%", "%%")  # a folder name may contain %
+        if metavar.startswith("["):
+            parser.add_argument(name, metavar=metavar.strip("[]"), nargs="?", const="", help=text)
+        elif metavar:
+            parser.add_argument(name, metavar=metavar, action="append", default=[], help=text)
+        else:
+            parser.add_argument(name, action="store_true", help=text)
 
 
 class RecordingOptions:
