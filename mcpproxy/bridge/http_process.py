@@ -38,7 +38,7 @@ class BridgeSettings:
     grace_s: float
 
 
-def run(
+async def serve(
     settings: BridgeSettings,
     listener: socket.socket,
     leg: Leg,
@@ -47,17 +47,6 @@ def run(
     stderr: StderrLines,
 ) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP. Return the exit code, which is 0."""
-    return asyncio.run(_serve(settings, listener, leg, begin, recorder_options, stderr))
-
-
-async def _serve(
-    settings: BridgeSettings,
-    listener: socket.socket,
-    leg: Leg,
-    begin: Begin,
-    recorder_options: list[str],
-    stderr: StderrLines,
-) -> int:
     leg.open()
     recordings = SessionRecordings(begin, recorder_options, stderr)
 

@@ -16,6 +16,7 @@ from mcpproxy.relay.journal import Journal, now_ns, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
     from collections.abc import Callable, Mapping, Sequence
     from typing import NoReturn
 
@@ -85,6 +86,23 @@ _REPEATABLE = (
     "--ignore",
 )
 _RULE_LISTS = ("--rules", "--select", "--extend-select", "--ignore")
+_TEXTS = {
+    "--trace": "trace",
+    "--trace-dir": "trace_dir",
+    "--label": "label",
+    "--otlp": "collector",
+    "--ship": "ship",
+    "--break-timeout": "break_timeout",
+    "--break-then": "break_then",
+}
+"""The attributes that hold values as they are given."""
+_SWITCHES = {
+    "--quiet": "is_quiet",
+    "--app-errors": "app_errors",
+    "--secrets": "secrets",
+    "--ui": "has_page",
+    "--otlp-content": "sends_content",
+}
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -92,6 +110,18 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def help_text(text: str, label: str) -> str:
     """Return the help of an option with its default inserted; ``label`` is the default of ``--label``."""
     return text.format(folder=paths.state_dir() if "{folder}" in text else "", label=label)
+
+
+def add_options(parser: ArgumentParser, options: Sequence[tuple[str, str, str]], label: str) -> None:
+    """Add ``options`` so that ``RecordingOptions.take`` can take them; ``label`` is as for ``help_text``."""
+    for name, metavar, text in options:
+        text = help_text(text, label).replace("%", "%%")  # a folder name may contain %
+        if metavar.startswith("["):
+            parser.add_argument(name, metavar=metavar.strip("[]"), nargs="?", const="", help=text)
+        elif metavar:
+            parser.add_argument(name, metavar=metavar, action="append", default=[], help=text)
+        else:
+            parser.add_argument(name, action="store_true", help=text)
 
 
 class RecordingOptions:
@@ -129,50 +159,26 @@ class RecordingOptions:
         """
         if name in _REPEATABLE:
             self.lists[name].append(value)
-            return
-        match name:
-            case "--trace":
-                self.trace = value
-            case "--trace-dir":
-                self.trace_dir = value
-            case "--label":
-                self.label = value
-            case "--quiet":
-                self.is_quiet = True
-            case "--app-errors":
-                self.app_errors = True
-            case "--secrets":
-                self.secrets = True
-            case "--ui":
-                self.has_page = True
-            case "--otlp":
-                self.collector = value
-            case "--ship":
-                self.ship = value
-            case "--otlp-content":
-                self.sends_content = True
-            case "--rotate":
-                from mcpproxy.cli.rotate_option import rotation_member
+        elif name in _TEXTS:
+            setattr(self, _TEXTS[name], value)
+        elif name in _SWITCHES:
+            setattr(self, _SWITCHES[name], True)
+        elif name == "--rotate":
+            from mcpproxy.cli.rotate_option import rotation_member
 
-                self.rotate = rotation_member(value, self.where)
-            case "--fault-seed":
-                if not value.isdecimal() or not value.isascii() or len(value) > 18:
-                    refuse(
-                        self.where,
-                        f"--fault-seed {value} is not a number",
-                        "give a number of up to 18 digits",
-                    )
-                self.fault_seed = int(value)
-            case "--break-timeout":
-                self.break_timeout = value
-            case "--break-then":
-                self.break_then = value
-            case "--live":
-                if value not in _LIVE:
-                    refuse(self.where, f"--live {value} is not known", "use text, json or off")
-                self.live = _LIVE[value]
-            case _:
-                raise LookupError(name)
+            self.rotate = rotation_member(value, self.where)
+        elif name == "--fault-seed":
+            if not value.isdecimal() or not value.isascii() or len(value) > 18:
+                refuse(
+                    self.where, f"--fault-seed {value} is not a number", "give a number of up to 18 digits"
+                )
+            self.fault_seed = int(value)
+        elif name == "--live":
+            if value not in _LIVE:
+                refuse(self.where, f"--live {value} is not known", "use text, json or off")
+            self.live = _LIVE[value]
+        else:
+            raise LookupError(name)
         if self.trace and self.trace_dir:
             refuse(self.where, "--trace and --trace-dir both say where to record", "leave one of them out")
 

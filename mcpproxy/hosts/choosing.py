@@ -25,6 +25,11 @@ class Places:
     key: str | None
     project: str | None
 
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether the options name no host and no file."""
+        return not (self.hosts or self.file)
+
     def chosen_hosts(self) -> list[Host]:
         """Return the hosts that were named.
 

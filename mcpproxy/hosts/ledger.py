@@ -58,6 +58,11 @@ class Ledger:
     path: str
     records: dict[tuple[str, Path], WrapRecord] = field(default_factory=dict[tuple[str, Path], WrapRecord])
 
+    @property
+    def interrupted(self) -> list[WrapRecord]:
+        """The records of changes that a process began and did not finish."""
+        return [record for record in self.records.values() if record.state != "wrapped"]
+
     def put(self, records: Iterable[WrapRecord], state: State) -> None:
         """Add or replace ``records`` in this state, and save if there are any.
 

@@ -56,7 +56,7 @@ def lost(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
 
 def recover(ledger: Ledger) -> None:
     """Remove drafts that a killed process has left, and correct its records by what the files say."""
-    for record in [record for record in ledger.records.values() if record.state != "wrapped"]:
+    for record in ledger.interrupted:
         remove_draft(record.file)
         try:
             file = read_file(record.file, os.path.dirname(record.file))

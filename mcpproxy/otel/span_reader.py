@@ -185,38 +185,47 @@ class SpanReader:
                 pass
 
     def _frame(self, line: int, frame: Frame) -> None:
-        view = self._view
-        columns, message = view.columns, frame.message
-        while self._row <= columns.rows and columns.first_line[self._row] <= line:
-            row, self._row = self._row, self._row + 1
-            if columns.first_line[row] == line and columns.kind_of(row) is Kind.REQUEST:
-                self._begin(row, frame)
+        columns, message = self._view.columns, frame.message
+        self._begin_calls(line, frame)
         stream = self._streams.take(frame)
-        if stream is None and frame.event is not None and frame.event.id:
-            exchange = self._exchanges.get(frame.exchange)
-            if exchange is not None and exchange.calls:
-                call = exchange.calls[0]
-                self._links.remember_event(columns.session[call.row], frame.event.id, self._context(call))
+        if stream is None:
+            self._remember_event(frame)
         if isinstance(message, Batch):
             for call in [call for row, call in self._open.items() if columns.answer_line[row] == line]:
                 element = columns.answer_elements.get(call.row, 0)
                 self._answer(call, frame, message.items[element])
-            return
-        call = self._open.get(columns.line_row[line])
-        if call is None:
-            if stream is not None and isinstance(message, Notification):
-                self._add_notification(stream.events, frame, message)
-            return
+        elif call := self._open.get(columns.line_row[line]):
+            self._frame_of_call(call, line, frame, message)
+        elif stream is not None and isinstance(message, Notification):
+            self._add_notification(stream.events, frame, message)
+
+    def _frame_of_call(self, call: OpenCall, line: int, frame: Frame, message: Single) -> None:
         if call.ended_ns is not None:  # a piece of its answer
             if not frame.continues:
                 self._end(call, Ending(call.ended_ns, Outcome.OK, seq=frame.seq))
-        elif columns.answer_line[call.row] == line:
+        elif self._view.columns.answer_line[call.row] == line:
             if frame.continues:
                 call.ended_ns = frame.observed_at_ns
             else:
                 self._answer(call, frame, message)
         elif isinstance(message, Notification):
             self._notify(call, frame, message)
+
+    def _remember_event(self, frame: Frame) -> None:
+        """Remember the call of a stream, for a request that resumes the stream after this event."""
+        exchange = self._exchanges.get(frame.exchange)
+        if frame.event is not None and frame.event.id and exchange is not None and exchange.calls:
+            call = exchange.calls[0]
+            session = self._view.columns.session[call.row]
+            self._links.remember_event(session, frame.event.id, self._context(call))
+
+    def _begin_calls(self, line: int, frame: Frame) -> None:
+        """Begin the calls whose requests are in this frame."""
+        columns = self._view.columns
+        while self._row <= columns.rows and columns.first_line[self._row] <= line:
+            row, self._row = self._row, self._row + 1
+            if columns.first_line[row] == line and columns.kind_of(row) is Kind.REQUEST:
+                self._begin(row, frame)
 
     def _begin(self, row: int, frame: Frame) -> None:
         columns, message = self._view.columns, frame.message

@@ -60,10 +60,8 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
                 if _is_seen(peer, event.sender, event) and (frame := _whole(event, pieces)) is not None:
                     yield frame
             case RequestHead() | ResponseHead():
-                sender: Sender = CLIENT if isinstance(event, RequestHead) else SERVER
-                if _is_seen(peer, sender, event):
-                    is_given = event.by_proxy and sender != peer
-                    yield replace(event, by_proxy=False, fault=event.fault or _OURS) if is_given else event
+                if (head := _head(peer, event)) is not None:
+                    yield head
             case Note() if event.what == CUT:
                 yield event
                 if not event.why.endswith("half-close") or disconnecting == other(peer):
@@ -75,6 +73,15 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
 def _is_seen(peer: Sender, sender: Sender, event: Frame | RequestHead | ResponseHead) -> bool:
     """Whether ``peer`` has sent or got this, and not something in its place."""
     return not event.by_proxy if sender == peer else event.by_proxy or event.fault is None
+
+
+def _head(peer: Sender, head: RequestHead | ResponseHead) -> RequestHead | ResponseHead | None:
+    """Return a head as ``peer`` saw it; ``None`` if it did not see it."""
+    sender: Sender = CLIENT if isinstance(head, RequestHead) else SERVER
+    if not _is_seen(peer, sender, head):
+        return None
+    is_given = head.by_proxy and sender != peer
+    return replace(head, by_proxy=False, fault=head.fault or _OURS) if is_given else head
 
 
 def _whole(frame: Frame, pieces: dict[Sender, list[bytes]]) -> Frame | None:

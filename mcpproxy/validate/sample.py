@@ -1,5 +1,6 @@
 """Generates arguments for a tool: roughly the smallest value that its schema accepts."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
@@ -28,32 +29,39 @@ def sample(schema: JSON, depth: int = 0) -> JSON:
     for member in ("default", "const"):
         if member in schema:
             return schema[member]
-    for member in ("examples", "enum"):
-        choices = schema.get(member)
-        if isinstance(choices, list) and choices:
-            return choices[0]
-    for member in ("anyOf", "oneOf", "allOf"):
-        choices = schema.get(member)
-        if isinstance(choices, list) and choices and "type" not in schema and "properties" not in schema:
-            return sample(choices[0], depth + 1)
+    for value in _first_of(schema, "examples", "enum"):
+        return value
+    if "type" not in schema and "properties" not in schema:
+        for choice in _first_of(schema, "anyOf", "oneOf", "allOf"):
+            return sample(choice, depth + 1)
     schema_type = schema.get("type")
     match schema_type[0] if isinstance(schema_type, list) and schema_type else schema_type:
         case "string":
             return _text(schema)
-        case "integer":
-            return _number(schema)
-        case "number":
+        case "integer" | "number":
             return _number(schema)
         case "boolean":
             return False
         case "null":
             return None
         case "array":
-            minimum = schema.get("minItems")
-            count = minimum if isinstance(minimum, int) and 0 < minimum <= 16 else 0
-            return [sample(schema.get("items"), depth + 1) for _ in range(count)]
+            return _array(schema, depth)
         case _:
             return _object(schema, depth)
+
+
+def _first_of(schema: JSONObject, *members: str) -> Iterator[JSON]:
+    """Yield the first element of each of ``members`` that has elements."""
+    for member in members:
+        elements = schema.get(member)
+        if isinstance(elements, list) and elements:
+            yield elements[0]
+
+
+def _array(schema: JSONObject, depth: int) -> JSON:
+    minimum = schema.get("minItems")
+    count = minimum if isinstance(minimum, int) and 0 < minimum <= 16 else 0
+    return [sample(schema.get("items"), depth + 1) for _ in range(count)]
 
 
 def _object(schema: JSONObject, depth: int) -> JSON:

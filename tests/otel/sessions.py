@@ -26,6 +26,18 @@ def traced() -> tuple[str, ...]:
     return session.closes(ms=200)
 
 
+def late_finding() -> tuple[str, ...]:
+    """A finding about a call, and one that comes too late for its call."""
+    session = begun()
+    asked = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    answer = session.answers(2, text("Oslo: sunny"), ms=112)
+    session.finds("RES-004", answer, "about the answer")
+    session.asks(3, "ping", ms=120)
+    session.finds("RPC-005", asked, "about the call, later")
+    session.answers(3, {}, ms=121)
+    return session.closes(ms=200)
+
+
 def task() -> tuple[str, ...]:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo") | {"task": {"ttl": 60000}}, ms=100)

@@ -10,19 +10,8 @@ from mcpproxy.otel.span_reader import SpanReader
 from mcpproxy.otel.span_source import resource
 from mcpproxy.view.view import open_view
 from tests.otel.decoding import exported
-from tests.view.situations import begun, forecast, text, write
-
-
-def recording(folder: Path) -> str:
-    """A session with a finding about a call, and one that comes too late for its call."""
-    session = begun()
-    asked = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
-    answer = session.answers(2, text("Oslo: sunny"), ms=112)
-    session.finds("RES-004", answer, "about the answer")
-    session.asks(3, "ping", ms=120)
-    session.finds("RPC-005", asked, "about the call, later")
-    session.answers(3, {}, ms=121)
-    return write(folder / "s.jsonl", session.closes(ms=200))
+from tests.otel.sessions import late_finding
+from tests.view.situations import write
 
 
 def logged(trace: str, *, restarts_after: int | None = None) -> list[ReadableLogRecord]:
@@ -40,7 +29,7 @@ def logged(trace: str, *, restarts_after: int | None = None) -> list[ReadableLog
 
 
 def test_a_finding_is_a_log_record_of_its_span(tmp_path: Path) -> None:
-    trace = recording(tmp_path)
+    trace = write(tmp_path / "s.jsonl", late_finding())
     spans = {span.name: span for span in exported(trace, tmp_path / "s.otlp")}
     call, session = spans["tools/call forecast"], spans["mcp.session"]
     of_call, of_session = sorted(logged(trace), key=lambda log: str(log.log_record.body))[::-1]
@@ -57,7 +46,7 @@ def test_a_finding_is_a_log_record_of_its_span(tmp_path: Path) -> None:
 
 
 def test_a_finding_is_logged_once(tmp_path: Path) -> None:
-    trace = recording(tmp_path)
+    trace = write(tmp_path / "s.jsonl", late_finding())
     once = sorted(str(log.log_record.body) for log in logged(trace))
     for lines in range(1, 14):
         again = logged(trace, restarts_after=lines)

@@ -12,7 +12,7 @@ from mcpproxy.otel.span_reader import SpanReader
 from mcpproxy.otel.texts import Texts
 from mcpproxy.view.view import open_view
 from tests.otel.decoding import Span, decoded, exported
-from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE
+from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE, late_finding
 from tests.otel.table import CONVENTIONS, GOLDEN, NAMES, table, trace_of
 from tests.view.situations import C, begun, forecast, text, write
 
@@ -103,14 +103,7 @@ def test_spans_that_were_made_are_not_made_again_after_a_restart(tmp_path: Path)
 
 
 def test_a_finding_that_comes_late_is_an_event_of_the_session(tmp_path: Path) -> None:
-    session = begun()
-    asked = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
-    answer = session.answers(2, text("Oslo: sunny"), ms=112)
-    session.finds("RES-004", answer, "about the answer")
-    session.asks(3, "ping", ms=120)
-    session.finds("RPC-005", asked, "about the call, later")
-    session.answers(3, {}, ms=121)
-    spans = spans_of(session.closes(ms=200), tmp_path)
+    spans = spans_of(late_finding(), tmp_path)
     assert [(span.name, span.found()) for span in spans if span.found()] == [
         ("tools/call forecast", ["RES-004"]),
         ("mcp.session", ["RPC-005"]),

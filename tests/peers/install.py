@@ -139,18 +139,11 @@ def node_packages(name: str, packages: tuple[str, ...]) -> Path:
     Raises:
         PeerUnavailableError: there is no Node.js, or they are not installed and cannot be fetched.
     """
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        raise PeerUnavailableError("no Node.js")
+    node = _node_program("node")
     version = _run(node, "--version").strip()
     if int(version.removeprefix("v").split(".")[0]) < OLDEST_NODE:
         raise PeerUnavailableError(f"no Node.js: {version} is older than {OLDEST_NODE}")
-
-    def build(folder: Path) -> None:
-        folder.mkdir()
-        _npm_install((npm,), folder, packages)
-
-    return environment(name, (*packages, version), build) / "node_modules"
+    return _node_modules(name, packages, version)
 
 
 def page_tools() -> Path:
@@ -159,15 +152,7 @@ def page_tools() -> Path:
     Raises:
         PeerUnavailableError: there is no npm, or they are not there and cannot be fetched.
     """
-    npm = shutil.which("npm")
-    if npm is None:
-        raise PeerUnavailableError("no Node.js")
-
-    def build(folder: Path) -> None:
-        folder.mkdir()
-        _npm_install((npm,), folder, PAGE_TOOLS)
-
-    return environment("page-tools", PAGE_TOOLS, build) / "node_modules"
+    return _node_modules("page-tools", PAGE_TOOLS)
 
 
 def object_store() -> Path:
@@ -195,9 +180,7 @@ def report_schemas() -> Path:
     Raises:
         PeerUnavailableError: there is no npm, or they are not there and cannot be fetched.
     """
-    npm = shutil.which("npm")
-    if npm is None:
-        raise PeerUnavailableError("no Node.js")
+    npm = _node_program("npm")
 
     def build(folder: Path) -> None:
         folder.mkdir()
@@ -308,6 +291,29 @@ def _python_with(name: str, packages: tuple[str, ...]) -> Path:
 def _ask_registry(npm: tuple[str, ...]) -> None:
     """Ask whether the registry answers, to learn soon whether there is a network."""
     _run(*npm, "ping", "--fetch-retries=0", "--loglevel=error", timeout_s=ANSWER_TIMEOUT_S)
+
+
+def _node_program(name: str) -> str:
+    """Return the path of ``node`` or ``npm``.
+
+    Raises:
+        PeerUnavailableError: it is not there.
+    """
+    program = shutil.which(name)
+    if program is None:
+        raise PeerUnavailableError("no Node.js")
+    return program
+
+
+def _node_modules(name: str, packages: tuple[str, ...], *further_pins: str) -> Path:
+    """Return the ``node_modules`` folder of an environment with packages of npm."""
+    npm = _node_program("npm")
+
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        _npm_install((npm,), folder, packages)
+
+    return environment(name, (*packages, *further_pins), build) / "node_modules"
 
 
 def _npm_install(npm: tuple[str, ...], folder: Path, packages: tuple[str, ...]) -> None:

@@ -147,16 +147,9 @@ class FollowedSession:
         lines = CallLines(style, session_marks(view.sessions))
         printed: list[str] = []
         self._take_findings()
-        count_now = view.count()
-        passing = set(view.numbers(self._wanted)) if self._wanted else None
-        new = range(self._next_row, count_now + 1)
-        # While no recorder writes the trace, the view shows a draft: a copy, completed from the journal. The
-        # trace that takes the place of the draft may be a row behind the draft for a moment.
-        self._next_row = max(self._next_row, count_now + 1)
-        rows = [*self._waiting, *(row for row in new if passing is None or row in passing)]
         waiting: dict[int, Call] = {}
         inner: dict[int, list[Call]] = {}
-        for row in rows:
+        for row in [*self._waiting, *self._new_rows()]:
             call = view.call(row)
             if call.parent in waiting:
                 inner.setdefault(call.parent, []).append(call)
@@ -166,17 +159,34 @@ class FollowedSession:
                 printed += self._finished(call, lines, of_call=call.parent)
         # Requests of the server stay with their call, so that both are printed together.
         self._waiting = sorted([*waiting, *(call.number for calls in inner.values() for call in calls)])
-        for row in [row for row in self._findings if row < self._next_row and row not in self._waiting]:
-            where = f" (call {row})" if row else " (about the session)"
-            for finding in self._findings.pop(row):
-                if not self._wanted:
-                    printed += lines.finding(finding, where=where)
+        printed += self._late_findings(lines)
         if not self._screen.rewrites:
             printed += self._long(waiting, lines)
         if printed:
             self._screen.print(printed)
         if self._screen.rewrites:
             self._screen.redraw(self._live(waiting, inner))
+
+    def _new_rows(self) -> list[int]:
+        """Return the rows since the last step that the filter lets through."""
+        new = range(self._next_row, self._view.count() + 1)
+        # While no recorder writes the trace, the view shows a draft: a copy, completed from the journal. The
+        # trace that takes the place of the draft may be a row behind the draft for a moment.
+        self._next_row = max(self._next_row, new.stop)
+        if not self._wanted:
+            return list(new)
+        passing = set(self._view.numbers(self._wanted))
+        return [row for row in new if row in passing]
+
+    def _late_findings(self, lines: CallLines) -> list[str]:
+        """Return the lines of findings about calls that were printed before, and about the session."""
+        printed: list[str] = []
+        for row in [row for row in self._findings if row < self._next_row and row not in self._waiting]:
+            where = f" (call {row})" if row else " (about the session)"
+            for finding in self._findings.pop(row):
+                if not self._wanted:
+                    printed += lines.finding(finding, where=where)
+        return printed
 
     def _finished(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
         is_inner = bool(of_call)

@@ -13,7 +13,7 @@ import sys
 
 from mcpproxy.base import paths
 from mcpproxy.cli.arguments import Parser, UsageError, endpoint, split_listen, split_url
-from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
+from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, add_options
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.relay.http.resolve import Upstream
 from mcpproxy.relay.journal import quoted
@@ -211,14 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         default="/mcp",
         help="path of the MCP endpoint on the proxy; default: %(default)s",
     )
-    for name, metavar, text in OPTIONS:
-        text = help_text(text, "its host").replace("%", "%%")  # a folder name may contain %
-        if metavar.startswith("["):
-            add(name, metavar=metavar.strip("[]"), nargs="?", const="", help=text)
-        elif metavar:
-            add(name, metavar=metavar, action="append", default=[], help=text)
-        else:
-            add(name, action="store_true", help=text)
+    add_options(parser, OPTIONS, "its host")
     add(
         "--keep-credentials",
         action="store_true",

@@ -113,52 +113,77 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
     ``first`` is the name of its first file, which does not exist if only the journal was written. No reason
     is given for a running recording, nor for a file that is not a recording.
     """
-    has_trace = folder.has(first)
-    names = [os.path.basename(path) for path in chain.files_of(os.path.join(folder.path, first))]
-    names = names if has_trace else []
-    beside = journal.folder(first)
-    total, changed_s = 0, 0.0
-    earlier: list[str] = []
-    for name in names:
-        status = folder.stat(name)
-        if not stat.S_ISREG(status.st_mode):
-            return KeptRecording(first, f"{name} is {files.kind_of(status.st_mode)}")
-        if not files.is_mine(status):
-            return KeptRecording(first, f"{name} belongs to another user")
-        if status.st_nlink > 1:
-            return KeptRecording(first, f"{name} has a second name elsewhere (a hard link)")
-        header = _header(folder, name)
-        if header is None:
-            return KeptRecording(first, "")
-        previous = chain.name_before(os.path.join(folder.path, name), earlier)
-        if previous and header.continues != previous:
-            return KeptRecording(first, f"{name} does not say that it continues {previous}")
-        earlier.append(os.path.join(folder.path, name))
-        total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
-    if folder.has(beside):
-        try:
-            inner = Folder(os.path.join(folder.path, beside))
-        except OSError as fault:
-            return KeptRecording(
-                first, f"the journal beside it cannot be opened ({(fault.strerror or 'unreadable')})"
-            )
-        if lock.is_held(inner) or lock.is_held_by_relay(inner):
-            return KeptRecording(first, "")
-        if not files.is_mine(inner.status):
-            return KeptRecording(first, "the journal beside it belongs to another user")
-        for name in inner.names():
-            if not journal_reader.is_journal_file(name):
-                return KeptRecording(first, f"the journal beside it holds {name!a}, which is not ours")
-            status = inner.stat(name)
-            total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
-        changed_s = max(changed_s, inner.status.st_mtime)
-        names.append(beside)
+    parts: list[_Part] = []
+    for part in _parts(folder, first):
+        if isinstance(part, str):
+            return KeptRecording(first, part)
+        parts.append(part)
+    names = [part.name for part in parts]
     note = shipped_files.note_path(first)
     if names and folder.has(note):
         names.insert(1, note)
     if not names:  # another process has just deleted the recording
         return KeptRecording(first, "")
-    return OldRecording(tuple(names), total, max(time.time() - changed_s, 0.0))
+    changed_s = max(0.0, *(part.changed_s for part in parts))
+    return OldRecording(tuple(names), sum(part.size for part in parts), max(time.time() - changed_s, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file of a recording, or the journal beside it, that may be deleted."""
+
+    name: str
+    size: int
+    changed_s: float
+
+
+def _parts(folder: Folder, first: str) -> Iterator[_Part | str]:
+    """Yield the parts of a recording; for a part that must not be deleted, why the recording is kept."""
+    if folder.has(first):
+        chained = chain.files_of(os.path.join(folder.path, first))
+        for number, path in enumerate(chained):
+            yield _trace_part(folder, path, chained[:number])
+    beside = journal.folder(first)
+    if folder.has(beside):
+        yield _journal_part(folder, beside)
+
+
+def _trace_part(folder: Folder, path: str, earlier: Sequence[str]) -> _Part | str:
+    """Examine one file; ``earlier`` are the files of the recording before it."""
+    name = os.path.basename(path)
+    status = folder.stat(name)
+    if not stat.S_ISREG(status.st_mode):
+        return f"{name} is {files.kind_of(status.st_mode)}"
+    if not files.is_mine(status):
+        return f"{name} belongs to another user"
+    if status.st_nlink > 1:
+        return f"{name} has a second name elsewhere (a hard link)"
+    header = _header(folder, name)
+    if header is None:
+        return ""
+    previous = chain.name_before(path, earlier)
+    if previous and header.continues != previous:
+        return f"{name} does not say that it continues {previous}"
+    return _Part(name, status.st_size, status.st_mtime)
+
+
+def _journal_part(folder: Folder, beside: str) -> _Part | str:
+    """Examine the journal beside a recording, with all its files."""
+    try:
+        inner = Folder(os.path.join(folder.path, beside))
+    except OSError as fault:
+        return f"the journal beside it cannot be opened ({(fault.strerror or 'unreadable')})"
+    if lock.is_held(inner) or lock.is_held_by_relay(inner):
+        return ""
+    if not files.is_mine(inner.status):
+        return "the journal beside it belongs to another user"
+    total, changed_s = 0, inner.status.st_mtime
+    for name in inner.names():
+        if not journal_reader.is_journal_file(name):
+            return f"the journal beside it holds {name!a}, which is not ours"
+        status = inner.stat(name)
+        total, changed_s = total + status.st_size, max(changed_s, status.st_mtime)
+    return _Part(beside, total, changed_s)
 
 
 def _header(folder: Folder, name: str) -> Header | None:

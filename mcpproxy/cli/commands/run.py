@@ -48,6 +48,15 @@ class RunOptions(new_recording.RecordingOptions):
         self.grace_s = 5.0
         self.command: list[str] = []
 
+    def set(self, name: str, value: str) -> None:
+        match name:
+            case "--grace":
+                self.grace_s = _grace_s(value)
+            case "--command":
+                self.command = _words(value)
+            case _:
+                super().set(name, value)
+
 
 def run(argv: list[str]) -> int:
     """Wrap the server that ``argv`` names and return its exit code.
@@ -170,18 +179,9 @@ def parse(argv: list[str]) -> RunOptions:
                 value = remaining.pop(0)
             if not value:
                 _refuse(f"{name} needs a value", "see mcpproxy run --help")
-            if name == "--grace":
-                options.grace_s = _grace_s(value)
-            elif name == "--command":
-                options.command = _words(value)
-            else:
-                options.set(name, value)
-        elif argument.startswith("-"):
-            guess = _nearest(name)
-            see = "see mcpproxy run --help"
-            _refuse(f"unknown option {name}", f"did you mean {guess}? {see}" if guess else see)
+            options.set(name, value)
         else:
-            _refuse(f"{argument!r} is not an option", _instead(argument))
+            _refuse_unknown(argument)
     if not options.command:
         _refuse(
             "no -- and no command found", "put -- before the server command: mcpproxy -- COMMAND [ARG...]"
@@ -202,10 +202,16 @@ def _words(value: str) -> list[str]:
     return words
 
 
-def _nearest(name: str) -> str | None:
+def _refuse_unknown(argument: str) -> NoReturn:
+    """Refuse what is no option of ``run``, and suggest what the user may have meant."""
+    if not argument.startswith("-"):
+        _refuse(f"{argument!r} is not an option", _instead(argument))
     from mcpproxy.errors import nearest_option
 
-    return nearest_option(name, (*new_recording.RUN_OPTIONS, "--help"))
+    name = argument.partition("=")[0]
+    guess = nearest_option(name, (*new_recording.RUN_OPTIONS, "--help"))
+    see = "see mcpproxy run --help"
+    _refuse(f"unknown option {name}", f"did you mean {guess}? {see}" if guess else see)
 
 
 def _instead(word: str) -> str:

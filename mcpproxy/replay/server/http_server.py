@@ -39,7 +39,7 @@ from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.replay.server.cut_answer import CutAnswer, closable
 from mcpproxy.replay.server.engine import ReplayEngine
 from mcpproxy.replay.server.event_stream import EventStream
-from mcpproxy.replay.server.http_session import LiveHttpSession, LivePost
+from mcpproxy.replay.server.http_session import LiveHttpSession
 from mcpproxy.replay.server.live_messages import ReplayOptions
 from mcpproxy.replay.server.replay_source import NonMcpAnswer, ReplaySource
 from mcpproxy.session.masked_values import is_masked
@@ -154,19 +154,18 @@ class HttpReplayServer:
         headers = headers_of(post.exchange)
         if session.id and not self._is_http_sse and any(_is_initialize(live.message) for live in messages):
             headers[SESSION_ID] = session.id
-        status = post.exchange.status if post.exchange and post.exchange.status else 0
         if self._is_http_sse:
-            return Response(b"\n".join(post.texts), status or 202, headers)
+            return Response(b"\n".join(post.texts), post.status or 202, headers)
         has_request = any(isinstance(live.message, jsonrpc.Request) for live in messages)
         if post.is_stream and has_request:
-            return _events(post.stream, None, headers, status or 200)
+            return _events(post.stream, None, headers, post.status or 200)
         await post.settled.wait()
         if post.exchange is not None and post.exchange.is_cut_by_proxy:
-            return CutAnswer(b"".join(post.texts), status, headers)
+            return CutAnswer(b"".join(post.texts), post.status, headers)
         if not has_request and not post.texts:
-            return Response(status_code=status or 202, headers=headers)
+            return Response(status_code=post.status or 202, headers=headers)
         headers.setdefault("content-type", "application/json")
-        return Response(_one_body(post), status or (200 if has_request else 400), headers)
+        return Response(post.body, post.status or (200 if has_request else 400), headers)
 
     def _get(self, request: Request) -> Response:
         if self._is_http_sse:
@@ -286,13 +285,6 @@ class _Server(uvicorn.Server):
 def _events(stream: EventStream, last_id: str | None, headers: dict[str, str], status: int = 200) -> Response:
     headers.pop("content-type", None)
     return EventSourceResponse(stream.read(last_id), status, headers, ping=_SILENCE_S)
-
-
-def _one_body(post: LivePost) -> bytes:
-    """Return the messages sent in response to a POST as one body, several messages as a batch."""
-    if len(post.texts) < 2 or (post.exchange and post.exchange.status >= 300):
-        return b"".join(post.texts)
-    return b"[" + b",".join(post.texts) + b"]"
 
 
 def _refused(status: int, why: str) -> Response:

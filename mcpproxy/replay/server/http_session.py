@@ -43,6 +43,18 @@ class LivePost:
         """Whether the POST is answered with an event stream."""
         return self.exchange.is_stream if self.exchange else self.is_open_ended
 
+    @property
+    def status(self) -> int:
+        """The recorded status; 0 if there is none."""
+        return self.exchange.status if self.exchange else 0
+
+    @property
+    def body(self) -> bytes:
+        """The messages sent in response as one body, several messages as a batch."""
+        if len(self.texts) < 2 or self.status >= 300:
+            return b"".join(self.texts)
+        return b"[" + b",".join(self.texts) + b"]"
+
     def settle_if_done(self) -> None:
         """End the response if every request of the POST is answered."""
         if not self.unanswered:

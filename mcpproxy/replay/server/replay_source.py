@@ -5,7 +5,7 @@ endpoint (metadata, tokens) are served unchanged. Requests that were refused wit
 replay asks for no credentials; but not a refusal that is a fault of mcpproxy.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -55,44 +55,54 @@ class ReplaySource:
 
 def replay_source(recording: LoadedTrace) -> ReplaySource:
     """Return the parts of ``recording`` that can be replayed."""
-    non_mcp: list[NonMcpAnswer] = []
-    refused = 0
-    sessions: list[RecordedSession] = []
-    for session in recording.sessions:
-        left_out: set[int] = set()
-        with_messages = {
-            entry.exchange
-            for entry in session.messages
-            if entry.sender == CLIENT and not isinstance(entry.message, Malformed)
-        }
-        for number, exchange in session.exchanges.items():
-            if not exchange.request.endpoint and number not in with_messages:
-                body = b"".join(entry.raw for entry in _server_messages(session, number))
-                non_mcp.append(NonMcpAnswer(exchange, body))
-                left_out.add(number)
-            elif exchange.status == _UNAUTHORIZED and not exchange.is_altered:
-                refused += any(
-                    entry.exchange == number and isinstance(entry.message, Request)
-                    for entry in session.messages
-                )
-                left_out.add(number)
-        sessions.append(_without(session, left_out) if left_out else session)
+    parts = [_divided(session) for session in recording.sessions]
+    sessions = [part.replayed for part in parts]
+    non_mcp = [answer for part in parts for answer in part.non_mcp]
     notes = list(recording.notes)
-    if refused:
+    if refused := sum(part.refused for part in parts):
         notes.append(f"{refused} requests were refused with 401 (no credentials); they are left out")
-    masked = [answer for answer in non_mcp if b"masked(len=" in answer.body]
-    if masked:
-        notes.append(f"{len(masked)} answers hold masked credentials; they are not replayed")
-    replayed = tuple(answer for answer in non_mcp if answer not in masked)
-    if not recording.complete:
-        open_requests = sum(_unanswered(session) for session in sessions)
-        if open_requests:
-            notes.append(
-                f"{open_requests} of the client's requests have no recorded answer; if sent again, they miss"
-            )
+    replayed = tuple(answer for answer in non_mcp if b"masked(len=" not in answer.body)
+    if masked := len(non_mcp) - len(replayed):
+        notes.append(f"{masked} answers hold masked credentials; they are not replayed")
+    if not recording.complete and (open_requests := sum(map(_unanswered, sessions))):
+        notes.append(
+            f"{open_requests} of the client's requests have no recorded answer; if sent again, they miss"
+        )
     named = tuple(session for session in sessions if session.messages and _has_begun(session))
     unnamed = replace(merged([session for session in sessions if not _has_begun(session)]), name="")
     return ReplaySource(unnamed, named, replayed, recording.complete, tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _DividedSession:
+    """A session without the exchanges that are no part of a replay, and what these were.
+
+    ``refused`` is the number of exchanges with requests that were refused because they had no credentials.
+    """
+
+    replayed: RecordedSession
+    non_mcp: tuple[NonMcpAnswer, ...]
+    refused: int
+
+
+def _divided(session: RecordedSession) -> _DividedSession:
+    with_messages = {
+        entry.exchange
+        for entry in session.messages
+        if entry.sender == CLIENT and not isinstance(entry.message, Malformed)
+    }
+    with_request = {entry.exchange for entry in session.messages if isinstance(entry.message, Request)}
+    non_mcp: dict[int, NonMcpAnswer] = {}
+    refused: set[int] = set()
+    for number, exchange in session.exchanges.items():
+        if not exchange.request.endpoint and number not in with_messages:
+            body = b"".join(entry.raw for entry in _server_messages(session, number))
+            non_mcp[number] = NonMcpAnswer(exchange, body)
+        elif exchange.status == _UNAUTHORIZED and not exchange.is_altered:
+            refused.add(number)
+    left_out = non_mcp.keys() | refused
+    replayed = _without(session, left_out) if left_out else session
+    return _DividedSession(replayed, tuple(non_mcp.values()), len(refused & with_request))
 
 
 def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
@@ -167,9 +177,8 @@ def _unanswered(session: RecordedSession) -> int:
     )
 
 
-def _without(session: RecordedSession, exchanges: Iterable[int]) -> RecordedSession:
-    """Return a copy of a session without the messages of these exchanges."""
-    left_out = set(exchanges)
+def _without(session: RecordedSession, left_out: Set[int]) -> RecordedSession:
+    """Return a copy of a session without these exchanges and their messages."""
     kept = [entry for entry in session.messages if entry.exchange not in left_out]
     new_index = {entry.index: index for index, entry in enumerate(kept)}
     messages = [

@@ -152,7 +152,9 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     stderr.say(
         f"listening on http://{address}{options.endpoint} -> {options.command[0]}, one process a session"
     )
-    from mcpproxy.bridge import http_process  # after the recorder was forked, which does not need it
+    import asyncio  # these after the recorder was forked, which does not need them
+
+    from mcpproxy.bridge import http_process
     from mcpproxy.bridge.resumable_streams import Polling
 
     settings = http_process.BridgeSettings(
@@ -168,4 +170,4 @@ def _run_before_stdio(options: BridgeOptions) -> int:
         grace_s=options.grace_s,
     )
     recorder_options = ["--live", recording.live, *(["--quiet"] if recording.is_quiet else [])]
-    return http_process.run(settings, listener, leg, begin, recorder_options, stderr)
+    return asyncio.run(http_process.serve(settings, listener, leg, begin, recorder_options, stderr))

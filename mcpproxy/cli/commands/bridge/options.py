@@ -21,7 +21,7 @@ from mcpproxy.cli.arguments import (
     split_listen,
     split_url,
 )
-from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
+from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, add_options
 from mcpproxy.relay.exit_status import GRACE_S
 from mcpproxy.relay.http.guard import is_loopback
 
@@ -42,13 +42,15 @@ _LEFT_OUT: Final = (
 )  # fmt: skip
 """Options that a bridge does not have: ``mcpproxy run`` before or behind it does the same."""
 
-_OPTIONS: Final = tuple(option for option in OPTIONS if option[0] not in _LEFT_OUT)
-
 _HELP: Final = {
     "--trace": "record into FILE, with the name of the leg before its suffix",
     "--enforce": "refuse requests of the client on stdio that break one of these rules; may be given again",
 }
 """The help of options that mean something else here than in ``run`` and ``http``."""
+
+_OPTIONS: Final = tuple(
+    (name, metavar, _HELP.get(name, text)) for name, metavar, text in OPTIONS if name not in _LEFT_OUT
+)
 
 _POLL_RETRY_S: Final = 0.1
 """Messages that come in the meantime are that much later."""
@@ -149,15 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     add("url", metavar="URL", nargs="?", default="", help="the remote server: http(s)://HOST[:PORT]/PATH")
     add("--stdio", action="store_true", help="start the server after -- and speak stdio with it")
     add("--inside", action="store_true", help=argparse.SUPPRESS)
-    for name, metavar, text in _OPTIONS:
-        text = _HELP.get(name, text)
-        text = help_text(text, "the server's name").replace("%", "%%")  # a folder name may contain %
-        if metavar.startswith("["):
-            add(name, metavar=metavar.strip("[]"), nargs="?", const="", help=text)
-        elif metavar:
-            add(name, metavar=metavar, action="append", default=[], help=text)
-        else:
-            add(name, action="store_true", help=text)
+    add_options(parser, _OPTIONS, "the server's name")
     remote = parser.add_argument_group("a remote server")
     remote.add_argument(
         "--header",

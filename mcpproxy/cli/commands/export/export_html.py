@@ -4,10 +4,8 @@ import os
 from contextlib import ExitStack
 from typing import Final
 
-from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
-from mcpproxy.cli.terminal import tell
 from mcpproxy.opening import open_trace
 
 EPILOG: Final = """\
@@ -20,15 +18,7 @@ network. What looks like a secret is masked, as by mcpproxy redact --preset secr
 
 def run(argv: list[str]) -> int:
     """Write one recording as an HTML file."""
-    parser = Parser("export html", "Write a recording as one HTML file to send.", EPILOG)
-    parser.add_argument(
-        "trace", nargs="?", metavar="TRACE", help="the recording, which stays as it is; without it the latest"
-    )
-    parser.add_argument("-o", "--output", metavar="OUT", help="the new file; without it beside the recording")
-    parser.add_argument("--keep-secrets", action="store_true", help="mask nothing")
-    options = parser.parse_args(argv)
-    named = find_traces.one(options.trace)
-    output: str = options.output or f"{find_traces.stem(options.trace, named)}.html"
+    file = read_arguments("html", "Write a recording as one HTML file to send.", EPILOG, argv)
 
     from mcpproxy.export.exported_trace import masked_copy
     from mcpproxy.export.html import pieces
@@ -36,16 +26,16 @@ def run(argv: list[str]) -> int:
     from mcpproxy.view.folder import recording
     from mcpproxy.view.view import open_view
 
-    entry = json_rows.recording("exported", recording(named))
+    entry = json_rows.recording("exported", recording(file.recording))
     with ExitStack() as stack:
-        path = named
-        if not options.keep_secrets:
-            path = stack.enter_context(masked_copy(open_trace(named)))
+        path = file.recording
+        if not file.keep_secrets:
+            path = stack.enter_context(masked_copy(open_trace(path)))
             masked = recording(path)
             entry = {**entry, "label": masked.label, "client": masked.client, "server": masked.server}
         view = stack.enter_context(open_view(path))
-        texts = pieces(view, {**entry, "path": os.path.basename(named)})
-        write_new(output, (text.encode() for text in texts))
+        texts = pieces(view, {**entry, "path": os.path.basename(file.recording)})
+        write_new(file.output, (text.encode() for text in texts))
         count = view.count()
-    tell(f"{output}: {count} rows, {os.path.getsize(output) / 1e6:.1f} MB")
+    file.tell_written(f"{count} rows")
     return 0

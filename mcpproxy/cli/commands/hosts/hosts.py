@@ -7,7 +7,7 @@ what an earlier run of this command has seen; the function ``look`` reads the fi
 import argparse
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,39 @@ class ServerRow:
 
 def run(argv: list[str]) -> int:
     """List the servers."""
+    options = _options(argv)
+    if options.add_mcp or options.remove_mcp:
+        return _change_own(options)
+    where = places(options, "hosts")
+    search = look(where)
+    if options.file and not search.entries:
+        raise UsageError(options.file, "no servers in this file", "--key names the key of its servers")
+    only_news: bool = options.since or options.check
+    with ledger.held() as book:
+        if where.is_everywhere:
+            add_recorded(search, book)
+        recover(book)
+        before = last_look()
+        hashes = digests(search, book)
+        remember(before, search, hashes)
+    rows = [_row(entry, book, before, hashes) for entry in search.entries]
+    # If only the wrap is gone, the entry has a row of its own, with the state ``gone``.
+    lost_records = [record for record in lost(search, book) if record.place not in search.by_place]
+    removed = before.gone(search)
+    listed = [row for row in rows if row.news] if only_news else rows
+    report_problems(search)
+    if options.json:
+        emit([json.dumps(_as_object(search, listed, lost_records, removed), indent=2)])
+    elif only_news:
+        _print_news(listed, removed, before)
+    else:
+        _print_all(search, listed, lost_records, removed, options)
+    if options.check and (listed or removed):
+        return 1
+    return 2 if search.problems and options.check else 0
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
     parser = Parser("hosts", DESCRIPTION, EPILOG)
     add_place_options(parser)
     parser.add_argument(
@@ -69,41 +102,11 @@ def run(argv: list[str]) -> int:
         "--dry-run", action="store_true", help="with these two: print what would change, and write nothing"
     )
     options = parser.parse_args(argv)
-    if options.add_mcp or options.remove_mcp:
-        return _change_own(options)
-    if options.dry_run:
+    if options.dry_run and not (options.add_mcp or options.remove_mcp):
         raise UsageError(
             "hosts", "--dry-run needs --add-mcp or --remove-mcp", "without them nothing is written"
         )
-    search = look(places(options, "hosts"))
-    if options.file and not search.entries:
-        raise UsageError(options.file, "no servers in this file", "--key names the key of its servers")
-    only_news: bool = options.since or options.check
-    with ledger.held() as book:
-        if not (options.host or options.file):
-            add_recorded(search, book)
-        recover(book)
-        before = last_look()
-        hashes = digests(search, book)
-        remember(before, search, hashes)
-    rows = [
-        _row(entry, book, before, hashes[entry.file.real_path, json.dumps(entry.place[1])])
-        for entry in search.entries
-    ]
-    # If only the wrap is gone, the entry has a row of its own, with the state ``gone``.
-    lost_records = [record for record in lost(search, book) if record.place not in search.by_place]
-    removed = before.gone(search)
-    listed = [row for row in rows if row.news] if only_news else rows
-    report_problems(search)
-    if options.json:
-        emit([json.dumps(_as_object(search, listed, lost_records, removed), indent=2)])
-    elif only_news:
-        _print_news(listed, removed, before)
-    else:
-        _print_all(search, listed, lost_records, removed, options)
-    if options.check and (listed or removed):
-        return 1
-    return 2 if search.problems and options.check else 0
+    return options
 
 
 def _change_own(options: argparse.Namespace) -> int:
@@ -143,9 +146,10 @@ def report_problems(search: Search) -> int:
     return 2 if search.problems else 0
 
 
-def _row(entry: ServerEntry, book: Ledger, before: Look, digest: str) -> ServerRow:
-    record = book.records.get(entry.place)
-    state, remark = _state(entry, record)
+def _row(entry: ServerEntry, book: Ledger, before: Look, hashes: Mapping[tuple[str, str], str]) -> ServerRow:
+    """Return the row of an entry; ``hashes`` are as ``digests`` returns them."""
+    state, remark = _state(entry, book.records.get(entry.place))
+    digest = hashes[entry.file.real_path, json.dumps(entry.place[1])]
     return ServerRow(entry, state, remark, before.news(entry, digest) or "")
 
 

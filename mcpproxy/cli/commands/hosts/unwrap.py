@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from mcpproxy.base.visible import visible
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
@@ -14,7 +15,6 @@ from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import FilePlan, file_plan, unwrap_file, unwrap_step
 from mcpproxy.hosts.recorded import add_recorded, is_wrapped, lost, recover, wrap_of
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 
 DESCRIPTION: Final = """\
 Take mcpproxy out of the configuration files of hosts again. What else has changed in a file since its servers
@@ -29,42 +29,32 @@ def run(argv: list[str]) -> int:
     add_place_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
     options = parser.parse_args(argv)
-    if bool(options.server) == options.all:
-        fact = "--all and a name were given" if options.all else "no server was named"
-        raise UsageError("unwrap", fact, "name a server, or say --all; mcpproxy hosts lists them")
-    search = look(places(options, "unwrap"))
+    check_names_or_all("unwrap", options)
+    where = places(options, "unwrap")
+    search = look(where)
     records = ledger.read_ledger()
-    if not (options.file or options.host):
+    if where.is_everywhere:
         add_recorded(search, records)
     wrapped = [entry for entry in search.entries if is_wrapped(entry, records.records.get(entry.place))]
     gone = [record for record in lost(search, records) if record.state == "wrapped"]
-    code = report_problems(search) if options.all else 0
+    changes = Changes(goes_on=options.all, code=report_problems(search) if options.all else 0)
     chosen = wrapped if options.all else _named(search, wrapped, gone, options.server)
-    plans, refused = _plans(chosen, records, goes_on=options.all)
-    code = max(code, refused)
+    plans = _plans(chosen, records, changes)
     if options.dry_run:
         emit(differences(plans))
-        return code
-    is_interrupted = any(record.state != "wrapped" for record in records.records.values())
-    if not plans and not gone and not is_interrupted:
+        return changes.code
+    if not plans and not gone and not records.interrupted:
         tell("nothing is wrapped" if options.all else "nothing to do")
-        return code
+        return changes.code
     with ledger.held() as book:
         recover(book)
-        for plan in plans:
-            try:
-                unwrap_file(plan, book)
-                _report(plan)
-            except HostFileError as problem:
-                tell(str(problem))
-                code = 2
-                if isinstance(problem, UnrecordedError):
-                    _report(plan)
+        for plan in changes.written(plans, unwrap_file, book):
+            _report(plan)
         forgotten = [record for record in gone if options.all or record.name in options.server]
         book.drop(record.place for record in forgotten)
     for record in forgotten:
         tell(f"{record.name} is no longer wrapped in {short(record.file)}: its wrap is forgotten")
-    return code
+    return changes.code
 
 
 def _named(
@@ -81,28 +71,19 @@ def _named(
     return chosen
 
 
-def _plans(chosen: Sequence[ServerEntry], records: Ledger, *, goes_on: bool) -> tuple[list[FilePlan], int]:
-    """Return a plan for each file, and the exit code.
-
-    With ``goes_on``, a file that cannot be unwrapped is reported and left out.
-    """
+def _plans(chosen: Sequence[ServerEntry], records: Ledger, changes: Changes) -> list[FilePlan]:
+    """Return a plan for each file that can be unwrapped."""
     by_file: dict[str, list[ServerEntry]] = {}
     for entry in chosen:
         by_file.setdefault(entry.file.real_path, []).append(entry)
     plans: list[FilePlan] = []
-    code = 0
     for entries in by_file.values():
-        try:
+        with changes.planning():
             found = [(entry, records.records.get(entry.place)) for entry in entries]
             plans.append(
                 file_plan([unwrap_step(entry, record and wrap_of(entry, record)) for entry, record in found])
             )
-        except HostFileError as problem:
-            if not goes_on:
-                raise
-            tell(str(problem))
-            code = 2
-    return plans, code
+    return plans
 
 
 def _report(plan: FilePlan) -> None:

@@ -11,6 +11,7 @@ from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError, split_listen
+from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
@@ -21,7 +22,6 @@ from mcpproxy.hosts.plans import EntryPlan, FilePlan, file_plan, http_step, wrap
 from mcpproxy.hosts.recorded import is_wrapped, recover, wrap_of
 from mcpproxy.hosts.remote import address_of, proxy_command
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 
 DESCRIPTION: Final = """\
 Put mcpproxy before a server in the configuration file of a host. Only the command and the head of the
@@ -46,58 +46,34 @@ def run(argv: list[str]) -> int:
         if options.all
         else [_named_entry(search, name, options.http) for name in dict.fromkeys(options.server)]
     )
+    changes = Changes(goes_on=options.all, code=report_problems(search) if options.all else 0)
     addresses = _ListenAddresses(records, options.listen)
-    code = report_problems(search) if options.all else 0
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
-        record = records.records.get(entry.place)
-        record = record and (wrap_of(entry, record) or record)
-        try:
-            if entry.url_at is None:
-                step = wrap_step(entry, command, record)
-            else:
-                step = None if is_wrapped(entry, record) else http_step(entry, addresses.take(record))
-        except HostFileError as problem:
-            code = _refused(problem, options.all)
-            continue
-        if step is None:
-            if not options.all:
+        with changes.planning():
+            if step := _step(entry, command, records, addresses):
+                steps.setdefault(entry.file.real_path, []).append(step)
+            elif not options.all:
                 tell(f"{entry.name} is wrapped already ({short(entry.file.path)})")
-            continue
-        steps.setdefault(entry.file.real_path, []).append(step)
     plans: list[FilePlan] = []
     for steps_of_file in steps.values():
-        try:
+        with changes.planning():
             plans.append(file_plan(steps_of_file))
-        except HostFileError as problem:
-            code = _refused(problem, options.all)
     if not plans:
-        if options.all and not code:
+        if options.all and not changes.code:
             tell("nothing to wrap; mcpproxy hosts lists what there is")
-        return code
+        return changes.code
     if options.dry_run:
         emit(differences(plans))
-        return code
-    if options.all and not options.yes:
-        emit(_plan_lines(plans))
-        number = sum(len(plan.steps) for plan in plans)
-        if not _confirm(f"wrap {count(number, 'server')} in {count(len(plans), 'file')}?", "wrap --all"):
-            tell("nothing was written")
-            return code
+        return changes.code
+    if options.all and not options.yes and not _is_confirmed(plans):
+        tell("nothing was written")
+        return changes.code
     with ledger.held() as book:
         recover(book)
-        done: list[FilePlan] = []
-        for plan in plans:
-            try:
-                wrap_file(plan, book)
-                done.append(plan)
-            except HostFileError as problem:
-                tell(str(problem))
-                code = 2
-                if isinstance(problem, UnrecordedError):
-                    done.append(plan)
+        done = list(changes.written(plans, wrap_file, book))
     emit(_done_lines(done))
-    return code
+    return changes.code
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
@@ -123,9 +99,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
-    if bool(options.server) == options.all:
-        fact = "--all and a name were given" if options.all else "no server was named"
-        raise UsageError("wrap", fact, "name a server, or say --all; mcpproxy hosts lists them")
+    check_names_or_all("wrap", options)
     if options.listen and (not options.http or len(options.server) != 1):
         raise UsageError("wrap", "--listen is for one server", "use it with --http and the name of a server")
     if options.listen and split_listen("wrap", options.listen)[1] == 0:
@@ -210,24 +184,34 @@ class _ListenAddresses:
         return f"127.0.0.1:{port}"
 
 
-def _refused(problem: HostFileError, goes_on: bool) -> int:
-    """Report why a file is not written, and return the exit code. Without ``goes_on``, raise instead."""
-    if not goes_on:
-        raise problem
-    tell(str(problem))
-    return 2
+def _step(
+    entry: ServerEntry, command: Sequence[str], records: Ledger, addresses: _ListenAddresses
+) -> EntryPlan | None:
+    """Return how to wrap a server; ``None`` if it is wrapped already. ``command`` is as for ``wrap_step``.
+
+    Raises:
+        HostFileError: it cannot be wrapped.
+    """
+    record = records.records.get(entry.place)
+    record = record and (wrap_of(entry, record) or record)
+    if entry.url_at is None:
+        return wrap_step(entry, command, record)
+    return None if is_wrapped(entry, record) else http_step(entry, addresses.take(record))
 
 
-def _confirm(question: str, where: str) -> bool:
-    """Ask on the terminal, and return whether the answer is yes.
+def _is_confirmed(plans: Sequence[FilePlan]) -> bool:
+    """Show the plans, ask on the terminal, and return whether the answer is yes.
 
     Raises:
         UsageError: there is no terminal.
     """
+    emit(_plan_lines(plans))
     if not sys.stdin.isatty():
         raise UsageError(
-            where, "asks first, and there is no terminal to ask on", "add --yes, or --dry-run to look"
+            "wrap --all", "asks first, and there is no terminal to ask on", "add --yes, or --dry-run to look"
         )
+    number = sum(len(plan.steps) for plan in plans)
+    question = f"wrap {count(number, 'server')} in {count(len(plans), 'file')}?"
     sys.stdout.flush()
     sys.stderr.write(f"{visible(question)} [y/N] ")
     sys.stderr.flush()
