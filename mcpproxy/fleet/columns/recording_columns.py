@@ -20,7 +20,7 @@ from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
 from mcpproxy.view.stats import tokens
 from mcpproxy.view.summaries import summaries
-from mcpproxy.view.tools import tools
+from mcpproxy.view.tools import RecordedTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class _Reader:
                 "tokens": tokens(tool.size),
                 "calls": tool.calls,
             }
-            for tool in tools(self._scan.columns, self._index.reader, self._scan.tool_lists)
+            for tool in RecordedTools(self._index).all()
         ]
 
     def _version_of(self, session: int) -> str:
