@@ -13,7 +13,7 @@ from mcpproxy.tui.call_lines import SEVERITY_MARKS
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
 from mcpproxy.view.calls import SessionSummary
-from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View
 

@@ -14,8 +14,8 @@ from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
 from mcpproxy.trace.reader import STILL_RECORDING
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
 from mcpproxy.view.drift import drift as compared
-from mcpproxy.view.folder import RecordingEntry
 from mcpproxy.view.index.columns import SEVERITIES
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
 from mcpproxy.view.view import View

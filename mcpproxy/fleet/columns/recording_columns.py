@@ -15,9 +15,9 @@ from mcpproxy.opening import open_trace
 from mcpproxy.trace.encode import finding_object, more_object
 from mcpproxy.trace.records import CloseRecord
 from mcpproxy.view.calls import SessionSummary
-from mcpproxy.view.folder import unix_ns
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
+from mcpproxy.view.recording_entry import unix_ns
 from mcpproxy.view.stats import tokens
 from mcpproxy.view.summaries import summaries
 from mcpproxy.view.tools import RecordedTools
