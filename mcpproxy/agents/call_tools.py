@@ -65,7 +65,7 @@ class CallTools:
             milliseconds(shown.at_ns),
             text="",
             characters=len(shown.text),
-            call=opened.view.row_of(frame),
+            call=opened.view.columns.row_of(frame),
             next=cursors.write(question, (len(shown.text), "")),
         )
         part = beginning(shown.text[start : start + ANSWER_BYTES], ANSWER_BYTES - cost(head))

@@ -54,7 +54,7 @@ class JudgementTools:
         question = ("list_findings", opened.handle, rule)
         start, _ = cursors.read(question, cursor)
         codes = _codes(rule) if rule else None
-        groups = [group for group in opened.view.findings_by_rule() if codes is None or group.rule in codes]
+        groups = [group for group in opened.view.findings.by_rule() if codes is None or group.rule in codes]
         counts = {group.rule: group.count for group in groups}
         page, rules, rows = AnswerPage(50), dict[str, RuleRow](), list[FindingRow]()
         next = ""
@@ -73,7 +73,7 @@ class JudgementTools:
     ) -> Iterator[tuple[FindingRow, FoundRule]]:
         """Yield the findings of ``groups``, from the one numbered ``start`` on."""
         order = {group.rule: place for place, group in enumerate(groups)}
-        found = [each for each in opened.view.findings() if visible(each.finding.rule) in order]
+        found = [each for each in opened.view.findings.with_texts() if visible(each.finding.rule) in order]
         found.sort(key=lambda each: order[visible(each.finding.rule)])
         for each in found[start:]:
             yield finding_row(opened, each.finding, each.row), each

@@ -21,7 +21,8 @@ from mcpproxy.opening import read_untouched
 from mcpproxy.replay.recording import LoadedTrace, from_trace
 from mcpproxy.session.frame import SERVER
 from mcpproxy.trace import chain
-from mcpproxy.view.folder import JOURNAL_SUFFIX, SUFFIX, RecordingEntry, RecordingFolder
+from mcpproxy.view.folder import JOURNAL_SUFFIX, SUFFIX, RecordingFolder
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View, open_view
 

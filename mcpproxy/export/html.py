@@ -76,7 +76,7 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
 def _whole(view: View, entry: JSONObject, calls: list[JSONObject], chunks: int) -> JSONObject:
     """Return the first block: everything that the page shows, except the details of single calls."""
     rules: dict[int, list[JSON]] = {}
-    for finding in view.findings():
+    for finding in view.findings.with_texts():
         rules.setdefault(finding.row, []).append(finding.finding.rule)
     names = {session.number: session.name for session in view.sessions}
     for number, call in enumerate(calls, start=1):

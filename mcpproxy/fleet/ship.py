@@ -26,7 +26,8 @@ from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.manifest_chain import ManifestChain
 from mcpproxy.fleet.packing import Facts, key_of, label_of, pack, recording_id
 from mcpproxy.fleet.store import Store
-from mcpproxy.view.folder import RecordingEntry, recording
+from mcpproxy.view.folder import recording
+from mcpproxy.view.recording_entry import RecordingEntry
 
 _WORKERS: Final = 2
 """How many files are shipped at once; each may take 32 MiB of memory."""

@@ -49,7 +49,8 @@ def session_span(
         said["mcpproxy.incomplete"] = True
         said["mcpproxy.notes"] = list(notes)
     status = Status()
-    close = view.ended if view.transport == "stdio" else None  # over HTTP it is mcpproxy itself that ended
+    # Over HTTP it is mcpproxy itself that ended.
+    close = view.ended if view.header.transport == "stdio" else None
     if close is not None and close.exit_code is not None:
         said["process.exit.code"] = close.exit_code
     if close is not None and not was_stopped and (error := _error(close)):

@@ -104,7 +104,7 @@ class SpanReader:
         Calls that the last record ended are left for the next time, as findings about them may follow.
         At most ``lines`` lines are read. The iterator must be used up.
         """
-        for line, record in islice(self._view.records(self.next_line), lines):
+        for line, record in islice(self._view.index.records(self.next_line), lines):
             self.next_line = line + 1
             if isinstance(record, Finding):
                 self._find(record)
@@ -150,7 +150,7 @@ class SpanReader:
             self._ended[stream.row] = stream
         yield from self.settle()
         for session in view.sessions:
-            name = view.session_name(session.number)
+            name = view.index.session_name(session.number)
             span = session_span(
                 view,
                 session,
@@ -239,7 +239,7 @@ class SpanReader:
             element,
             frame.sender,
             request,
-            self._view.name(row)[1],
+            self._view.index.reader.name(row)[1],
             frame.observed_at_ns,
             exchange=self._exchanges.get(frame.exchange),
         )
@@ -335,7 +335,7 @@ class SpanReader:
 
     def _find(self, finding: Finding) -> None:
         view = self._view
-        row = view.row_of(finding.frame) if finding.frame else 0
+        row = view.columns.row_of(finding.frame) if finding.frame else 0
         what = self._ended.get(row) or self._open.get(row)
         what = what or (self._streams.of_event(view.record(finding.frame)) if finding.frame else None)
         said: Attributes = {
@@ -392,7 +392,7 @@ class SpanReader:
         assert ending is not None
         columns = view.columns
         session = columns.session[call.row]
-        name = view.session_name(session)
+        name = view.index.session_name(session)
         context, links = self._context(call), list(call.links)
         around = self._source.session_context(name)
         if context.trace_id != around.trace_id:

@@ -35,7 +35,7 @@ class SpanSource:
 
     def session_name(self, row: int) -> str:
         """Return the name of the session to which a row belongs."""
-        return self.view.session_name(self.view.columns.session[row])
+        return self.view.index.session_name(self.view.columns.session[row])
 
     def context_of_row(self, row: int) -> SpanContext:
         """Return the context of the span of the session to which a row belongs."""

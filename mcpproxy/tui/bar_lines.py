@@ -33,7 +33,7 @@ def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:
     text = f" Calls {shown:,}" + (f" of {rows.view.count():,}" if rows.is_filtered else "")
     spans = [Span(text)]
     if rows.session is not None:
-        spans.append(Span(f"  session {visible(rows.view.session_name(rows.session))}", "info"))
+        spans.append(Span(f"  session {visible(rows.view.index.session_name(rows.session))}", "info"))
     if rows.filter:
         spans.append(Span(f"  {visible(rows.filter.text)}", "info"))
     if follows and rows.view.running:

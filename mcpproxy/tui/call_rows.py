@@ -40,7 +40,7 @@ class CallRows:
 
     def _session_pattern(self, session: int) -> str:
         """Return a pattern of a filter that matches the name of this session literally."""
-        return "".join(f"[{c}]" if c in "*?[" else c for c in self.view.session_name(session))
+        return "".join(f"[{c}]" if c in "*?[" else c for c in self.view.index.session_name(session))
 
     def refresh(self, for_s: float) -> int:
         """Read for about ``for_s`` seconds what is new.
@@ -88,7 +88,7 @@ class CallRows:
         """Return how long an open call of a running recording has waited; ``None`` for other calls."""
         if call.outcome is not Outcome.NO_ANSWER or call.waited_ns is None or not self.view.running:
             return None
-        return max(self.view.now_ns() - call.started_ns, 0)
+        return max(self.view.index.now_ns() - call.started_ns, 0)
 
     def messages(self, number: int, limit: int) -> list[bytes]:
         """Return the request of a call and its answer as they were sent; if it has neither, all its messages.

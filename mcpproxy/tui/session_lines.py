@@ -12,8 +12,8 @@ from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.tui.call_lines import SEVERITY_MARKS
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
-from mcpproxy.view.calls import FoundRule, SessionSummary
-from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.calls import SessionSummary
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View
 
@@ -166,7 +166,7 @@ def _tally(sessions: Sequence[SessionSummary]) -> Iterator[Span]:
 
 def _finding_groups(view: View) -> Iterator[Line]:
     """Yield one line for each rule with findings, then the findings that belong to no call."""
-    groups = view.findings_by_rule()
+    groups = view.findings.by_rule()
     for group in groups:
         mark, tone = SEVERITY_MARKS[group.severity]
         rows = [f"{row}" for row in sorted(set(group.rows)) if row]
@@ -178,7 +178,8 @@ def _finding_groups(view: View) -> Iterator[Line]:
             Span(f"  {group.summary}"),
             Span(where, "dim"),
         )
-    whole: list[FoundRule] = [finding for finding in view.findings() if not finding.row] if groups else []
+    found = view.findings.with_texts() if groups else ()
+    whole = [finding for finding in found if not finding.row]
     for finding in whole[:_MAX_FINDINGS]:
         yield from finding_lines(finding)
 
@@ -197,10 +198,10 @@ def head_line(view: View) -> Line:
     if len(sessions) > 1:
         spans.append(Span(f" and {count(len(sessions) - 1, 'more session')}"))
     spans += [Span("  "), *_tally(sessions)]
-    if finding_count := sum(group.count for group in view.findings_by_rule()):
+    if finding_count := sum(group.count for group in view.findings.by_rule()):
         spans.append(Span(f", {count(finding_count, 'finding')}", "bad"))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
-        spans.append(Span(f", {ending_text(close, view.transport)}", "warning"))
+        spans.append(Span(f", {ending_text(close, view.header.transport)}", "warning"))
     if len(view.notes) > view.running:  # a running recording has one note that says so
         spans.append(Span(", incomplete", "warning"))
     if first and first.revision:

@@ -143,5 +143,5 @@ class ShownRecording:
             return
         self._is_reading = False
         self._tell_read()
-        if save := rows.view.prepare_save():
+        if save := rows.view.index.prepare_save():
             await asyncio.to_thread(save)

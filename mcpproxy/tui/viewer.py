@@ -27,7 +27,7 @@ from mcpproxy.tui.shown_recording import ShownRecording
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view import folder
 from mcpproxy.view.filter import Filter, parse_filter
-from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.recording_entry import RecordingEntry
 
 _TICK_S: Final = 0.25
 _FOLDER_S: Final = 1.0

@@ -43,7 +43,7 @@ def text(view: View, number: int, form: str) -> str:
                 raise NoSuchFormError("this row has no frame")
             return f"mcpproxy trim {path} --around {frame} -o call-{number}.jsonl"
         case "replay":
-            return f"mcpproxy replay server {'--http ' if view.transport == 'http' else ''}{path}"
+            return f"mcpproxy replay server {'--http ' if view.header.transport == 'http' else ''}{path}"
         case _:
             raise NoSuchFormError(f"{form}: is no form; there are json, curl, trim and replay")
 

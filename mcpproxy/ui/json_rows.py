@@ -13,8 +13,9 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
 from mcpproxy.trace.reader import STILL_RECORDING
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
-from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.drift import drift as compared
 from mcpproxy.view.index.columns import SEVERITIES
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
 from mcpproxy.view.view import View
@@ -199,8 +200,8 @@ def tools(view: View, pins: Pins | None = None) -> JSONObject:
     ``pins`` are the definitions that the user has approved. With them, ``drift`` is how a tool differs from
     its pin, and ``gone`` are the pinned tools that are not listed any more.
     """
-    found = view.tools()
-    drift, gone = view.drift(pins) if pins else ({}, ())
+    found = view.tools.all()
+    drift, gone = compared(view.tools, view.sessions, pins) if pins else ({}, ())
     return {
         "gone": [{"server": each.server, "name": each.name} for each in gone],
         "tokens": sum(tokens(tool.size) for tool in found),
@@ -275,7 +276,7 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "running": view.running,
         "rows": view.count(),
         "errors": sum(session.errors for session in sessions),
-        "findings": sum(group.count for group in view.findings_by_rule()),
+        "findings": sum(group.count for group in view.findings.by_rule()),
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],
         "target": " ".join(view.header.command) or view.header.upstream,
@@ -287,8 +288,8 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
 def findings(view: View) -> list[JSON]:
     """Return the rules that were broken, each with at most its first ``_FINDINGS_PER_RULE`` findings."""
     of_rule: dict[str, list[FoundRule]] = {}
-    for found in view.findings():
+    for found in view.findings.with_texts():
         group = of_rule.setdefault(found.finding.rule, [])
         if len(group) < _FINDINGS_PER_RULE:
             group.append(found)
-    return [rule(group, of_rule.get(group.rule, [])) for group in view.findings_by_rule()]
+    return [rule(group, of_rule.get(group.rule, [])) for group in view.findings.by_rule()]

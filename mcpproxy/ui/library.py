@@ -17,7 +17,7 @@ import anyio.to_thread
 from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.control import CONTROL_SUFFIX, control_path
 from mcpproxy.view import folder
-from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View, open_view
 

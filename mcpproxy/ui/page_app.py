@@ -187,7 +187,7 @@ class PageApp:
 
         def answer(view: View) -> JSONObject:
             found = view.parts(number, json_rows.MOST_RECORDS)
-            tool = view.definition(found.call.target) if found.call.method == "tools/call" else None
+            tool = view.tools.definition(found.call.target) if found.call.method == "tools/call" else None
             return {**json_rows.detail(found), "tool": tool}
 
         return _json(await self._with_view(request, answer))

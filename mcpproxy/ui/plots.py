@@ -34,7 +34,7 @@ def spans(view: View, begin_ns: int, end_ns: int, filter: str | None, limit: int
     """Return the calls that were open between two times; if there are more than ``limit``, the longest."""
     columns = view.columns
     latency_ns, started_ns = columns.latency_ns, columns.started_ns
-    last_ns, no_answer = view.now_ns(), OUTCOMES.index(Outcome.NO_ANSWER)
+    last_ns, no_answer = view.index.now_ns(), OUTCOMES.index(Outcome.NO_ANSWER)
 
     def ended_ns(row: int) -> int:
         if latency_ns[row] >= 0:

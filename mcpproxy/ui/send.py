@@ -57,7 +57,7 @@ def recorded_call(view: View, number: int) -> RecordedCall:
     call = view.call(number)
     if call.sender != "client" or call.kind is not Kind.REQUEST:
         raise NotSentError(f"call {number} is not a request of the client")
-    tool = next((each for each in view.tools() if each.name == call.target and each.listed), None)
+    tool = next((each for each in view.tools.all() if each.name == call.target and each.listed), None)
     definition = tool.definition if tool else None
     annotations = definition.get("annotations") if isinstance(definition, dict) else None
     reads_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True

@@ -20,7 +20,8 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Severity
-from mcpproxy.view.folder import RecordingEntry, recording
+from mcpproxy.view.folder import recording
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import Certainty, ClientRun, runs
 
 LOOKALIKE: Final = "SEC-009"

@@ -1,16 +1,15 @@
-"""The records that belong to a call, each with its role, and the findings with the texts of their rules."""
+"""The records that belong to a call, each with its role."""
 
 import re
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
 from mcpproxy.session.frame import (
     ExchangeEnd,
-    Finding,
     Frame,
     Gap,
     RequestHead,
@@ -20,11 +19,8 @@ from mcpproxy.session.frame import (
 from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
-from mcpproxy.view.calls import FoundRule, Kind, Part, Role
+from mcpproxy.view.calls import Kind, Part, Role
 from mcpproxy.view.index.columns import Columns
-
-if TYPE_CHECKING:
-    from mcpproxy.protocol.rules import Rule
 
 _NOTIFICATION_ROLES: Final = {
     "notifications/progress": Role.PROGRESS,
@@ -35,30 +31,47 @@ _NOTIFICATION_ROLES: Final = {
 }
 
 
-class CallPlaces:
-    """Where the records of a call are. The columns are searched for each call."""
+_LINES_BEFORE: Final = 4096
+"""How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""
 
-    def __init__(self, columns: Columns) -> None:
+
+class CallParts:
+    """The records of calls, each with its role. The columns are searched for each call."""
+
+    def __init__(self, columns: Columns, reader: CallReader) -> None:
         self._columns: Final = columns
+        self._reader: Final = reader
 
     def inner_rows(self, row: int) -> list[int]:
         """Return the rows of the requests that were sent during a call. All of them come after it."""
         return places(self._columns.parent, row, row)
 
-    def lines(self, row: int, inner: list[int]) -> list[int]:
-        """Return the lines that belong to ``row`` or to one of the rows ``inner``, in order."""
+    def parts(self, row: int, inner: list[int], limit: int | None) -> tuple[list[Part], int]:
+        """Return the parts that belong to ``row`` or to one of the rows ``inner``, in order.
+
+        If there are more than ``limit``, those in the middle are left out; the number says how many.
+        """
         start = max(self._columns.first_line[row] - _LINES_BEFORE, 0)
-        return sorted(line for number in (row, *inner) for line in self._lines(number, start))
+        lines = sorted(line for number in (row, *inner) for line in self._lines(number, start))
+        left_out = _leave_out_middle(lines, limit)
+        parts = [part for line in lines for part in self._on_line(row, line)]
+        left_out += _leave_out_middle(parts, limit)  # a line has many parts if it is a run of short lines
+        return parts, left_out
 
     def _lines(self, row: int, start: int) -> list[int]:
         return places(self._columns.line_row, row, start)
 
+    def _on_line(self, row: int, line: int) -> Iterator[Part]:
+        record = self._reader.record(line)
+        for event in record.events() if isinstance(record, Lines) else (record,):
+            yield from _part(self._columns, row, line, event)
 
-class SortedCallPlaces(CallPlaces):
+
+class SortedCallParts(CallParts):
     """The same for very many calls: the columns are sorted once."""
 
-    def __init__(self, columns: Columns) -> None:
-        super().__init__(columns)
+    def __init__(self, columns: Columns, reader: CallReader) -> None:
+        super().__init__(columns, reader)
         self._sorted_lines: Final = _SortedColumn(columns.line_row)
         self._sorted_parents: Final = _SortedColumn(columns.parent)
 
@@ -115,15 +128,13 @@ def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
     return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
 
 
-_LINES_BEFORE: Final = 4096
-"""How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""
-
-
-def part(columns: Columns, reader: CallReader, row: int, line: int) -> Iterator[Part]:
-    """Yield the parts on a line that belongs to ``row`` or to a request within it."""
-    record = reader.record(line)
-    for event in record.events() if isinstance(record, Lines) else (record,):
-        yield from _part(columns, row, line, event)
+def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int:
+    """Shorten a list to ``limit`` items by removing those in the middle; return how many were removed."""
+    if limit is None or len(items) <= limit:
+        return 0
+    left_out = len(items) - limit
+    del items[limit // 2 : limit // 2 + left_out]
+    return left_out
 
 
 def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Part]:
@@ -179,23 +190,3 @@ def _summary_of(frame: Frame, message: Single) -> str:
             return result_preview(frame)
         case Malformed():
             return arguments_preview(frame, {}, "")
-
-
-def found_rule(finding: Finding, row: int) -> FoundRule:
-    """Return a finding with the texts of its rule; they are empty if this mcpproxy does not know the rule."""
-    rule = rule_of(finding.rule)
-    if rule is None:
-        return FoundRule(finding, row, "", "", "", "", finding.source)
-    sentence = next((r.text for r in rule.requirements if r.id == finding.requirement), "")
-    return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, finding.source)
-
-
-def rule_of(code: str) -> "Rule | None":
-    """Return the built-in rule with this code; ``None`` if there is none."""
-    from mcpproxy.protocol.rules import RuleError  # Imported here: most recordings have no findings.
-    from mcpproxy.ruleset import catalogue
-
-    try:
-        return catalogue.load().rules.get(code)
-    except RuleError:
-        return None

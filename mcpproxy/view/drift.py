@@ -14,6 +14,7 @@ from mcpproxy.checks.server.definitions import changes, definition
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.masked_values import holds_mask
 from mcpproxy.view.calls import SessionSummary, ToolDefinition
+from mcpproxy.view.tools import RecordedTools
 
 SAME: Final = "same"
 CHANGED: Final = "changed"
@@ -32,25 +33,23 @@ class Drift:
 
 
 def drift(
-    tools: Sequence[ToolDefinition],
-    sessions: Sequence[SessionSummary],
-    whole: frozenset[int],
-    pins: Pins,
+    tools: RecordedTools, sessions: Sequence[SessionSummary], pins: Pins
 ) -> tuple[dict[tuple[int, str], Drift], tuple[Drift, ...]]:
-    """Compare listed tools with the pins of their servers. ``whole`` are the sessions that listed all tools.
+    """Compare the listed tools of ``sessions`` with the pins of their servers.
 
     Returns:
         By session and name the drift of each tool whose server is pinned, and the pinned tools that are not
         listed any more.
     """
     approved_of = {visible(name): approved for name, approved in pins.items()}
+    all_tools, whole = tools.all(), tools.whole_lists()
     found: dict[tuple[int, str], Drift] = {}
     gone: list[Drift] = []
     for session in sessions:
         approved = approved_of.get(session.server)
         if approved is None:
             continue
-        listed = [tool for tool in tools if tool.session == session.number and tool.listed]
+        listed = [tool for tool in all_tools if tool.session == session.number and tool.listed]
         for tool in listed:
             if not holds_mask([tool.definition]):  # a masked definition cannot be compared
                 found[session.number, tool.name] = _compared(tool, session, approved)

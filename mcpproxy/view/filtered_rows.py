@@ -10,7 +10,9 @@ from mcpproxy.view.calls import Progress
 from mcpproxy.view.filter import Filter
 
 if TYPE_CHECKING:
-    from mcpproxy.view.select_rows import Filterable, Rows
+    from mcpproxy.view.index.indexed_trace import IndexedTrace
+    from mcpproxy.view.recorded_findings import RecordedFindings
+    from mcpproxy.view.select_rows import Rows
 
 _KEPT_FILTERS: Final = 8
 
@@ -27,10 +29,11 @@ class _Selection:
 
 
 class FilteredRows:
-    """The rows of ``recording`` that pass each of a few filters."""
+    """The rows of a recording that pass each of a few filters."""
 
-    def __init__(self, recording: "Filterable") -> None:
-        self._recording: Final = recording
+    def __init__(self, index: "IndexedTrace", findings: "RecordedFindings") -> None:
+        self._index: Final = index
+        self._findings: Final = findings
         self._selected: dict[Filter, _Selection] = {}
 
     def find(self, wanted: Filter) -> Iterator[Progress]:
@@ -41,7 +44,7 @@ class FilteredRows:
         from mcpproxy.view.select_rows import select  # imported here: few users filter
 
         rows = selection.rows[: bisect_left(selection.rows, selection.stale_from)]
-        rows += yield from select(self._recording, wanted, selection.stale_from)
+        rows += yield from select(self._index, self._findings, wanted, selection.stale_from)
         while len(self._selected) >= _KEPT_FILTERS:
             del self._selected[next(iter(self._selected))]
         self._selected[wanted] = _Selection(rows, 0)

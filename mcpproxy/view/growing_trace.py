@@ -45,7 +45,7 @@ class GrowingTrace:
                 except (OSError, McpProxyError):
                     self._draft = None  # what the trace has by now is all that can be shown
             elif self._draft and is_recording(first):
-                from mcpproxy.view.folder import last_frame
+                from mcpproxy.view.file_ends import last_frame
 
                 if (last_frame(first) or 0) < self._draft.frames:
                     return self._draft.trace  # the trace still lacks frames that the draft has

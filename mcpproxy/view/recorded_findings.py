@@ -1,13 +1,17 @@
 """The findings of a recording that have a record, with the rows that they are about."""
 
-from typing import Final
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import Finding, Severity
-from mcpproxy.view import details
-from mcpproxy.view.calls import RuleFindings
+from mcpproxy.view.calls import FoundRule, RuleFindings
 from mcpproxy.view.index.columns import SEVERITIES
 from mcpproxy.view.index.indexed_trace import IndexedTrace
+
+if TYPE_CHECKING:
+    from mcpproxy.protocol.rules import Rule
 
 
 class RecordedFindings:
@@ -22,7 +26,10 @@ class RecordedFindings:
         self._of_row: dict[int, list[Finding]] = {}
 
     def with_rows(self) -> list[tuple[Finding, int]]:
-        """Return all findings with their rows. New ones are first counted in the columns of the index."""
+        """Return all findings with their rows, in the order of the recording.
+
+        New ones are first counted in the columns of the index.
+        """
         columns = self._columns
         for line in self._scan.finding_lines[self._read_lines :]:
             finding = self._reader.record(line)
@@ -37,9 +44,20 @@ class RecordedFindings:
         self._read_lines = len(self._scan.finding_lines)
         return self._with_rows
 
-    def of_row(self, row: int) -> list[Finding]:
-        """Return the findings about a row."""
-        return self._of_row.get(row, [])
+    def with_texts(self) -> tuple[FoundRule, ...]:
+        """Return all findings that have a record, with the texts of their rules, in the same order."""
+        return tuple(_with_texts(finding, row) for finding, row in self.with_rows())
+
+    def of_row(self, row: int) -> tuple[FoundRule, ...]:
+        """Return the findings about a row, with the texts of their rules."""
+        return tuple(_with_texts(finding, row) for finding in self._of_row.get(row, ()))
+
+    def counts(self) -> Mapping[Severity, int]:
+        """Return how many there are of each severity, including those that the recorder only counted."""
+        tally = self._scan.last.tally if self._scan.last else None
+        if tally:
+            return dict(tally.total_findings)
+        return Counter(finding.severity for finding, _ in self.with_rows())
 
     def by_rule(self) -> tuple[RuleFindings, ...]:
         """Return the findings, grouped by rule: the worst first, then the most frequent."""
@@ -64,7 +82,7 @@ class RecordedFindings:
 def _rule_findings(
     code: str, findings: list[tuple[Finding, int]], counted_only: int, severity: Severity
 ) -> RuleFindings:
-    rule = details.rule_of(code)
+    rule = _rule_of(code)
     severities: list[Severity] = [severity, *(finding.severity for finding, _ in findings)]
     worst: Severity = max(severities, key=SEVERITIES.index)
     return RuleFindings(
@@ -76,3 +94,23 @@ def _rule_findings(
         findings=tuple(finding for finding, _ in findings),
         rows=tuple(row for _, row in findings),
     )
+
+
+def _with_texts(finding: Finding, row: int) -> FoundRule:
+    """Return a finding with the texts of its rule; they are empty if this mcpproxy does not know the rule."""
+    rule = _rule_of(finding.rule)
+    if rule is None:
+        return FoundRule(finding, row, "", "", "", "", finding.source)
+    sentence = next((r.text for r in rule.requirements if r.id == finding.requirement), "")
+    return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, finding.source)
+
+
+def _rule_of(code: str) -> "Rule | None":
+    """Return the built-in rule with this code; ``None`` if there is none."""
+    from mcpproxy.protocol.rules import RuleError  # Imported here: most recordings have no findings.
+    from mcpproxy.ruleset import catalogue
+
+    try:
+        return catalogue.load().rules.get(code)
+    except RuleError:
+        return None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from mcpproxy.view.folder import RecordingEntry
+from mcpproxy.view.recording_entry import RecordingEntry
 
 _TOGETHER_NS: Final = 10_000_000_000
 """The most time between the first messages of two sessions that are put together as a guess."""

@@ -6,14 +6,17 @@ a second for a million rows.
 """
 
 from array import array
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import not_
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.view.calls import Outcome, Progress
-from mcpproxy.view.filter import KIND_WORDS, STATUS, Filter, Range, Term
+from mcpproxy.view.filter import KIND_WORDS, STATUS, Filter, Key, Range, Term
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
+from mcpproxy.view.index.indexed_trace import IndexedTrace
+from mcpproxy.view.recorded_findings import RecordedFindings
 
 Column: TypeAlias = "array[int]"
 Rows: TypeAlias = "array[int]"
@@ -21,142 +24,97 @@ Rows: TypeAlias = "array[int]"
 
 _Candidates: TypeAlias = "range | array[int]"
 
-
-class Filterable(Protocol):
-    """The recording that a filter is applied to; ``View`` is one."""
-
-    @property
-    def columns(self) -> Columns:
-        """The index."""
-        ...
-
-    def name(self, row: int) -> tuple[str, str | None]:
-        """Return method and target of a row."""
-        ...
-
-    def names(self) -> list[tuple[str, str | None]]:
-        """Return method and target by their numbers in the index."""
-        ...
-
-    def id_of(self, row: int) -> str:
-        """Return the id of a request as JSON."""
-        ...
-
-    def session_name(self, number: int) -> str:
-        """Return the name of a session."""
-        ...
-
-    def now_ns(self) -> int:
-        """Return the time until which a request without an answer has waited."""
-        ...
-
-    def rows_with_rule(self, term: Term) -> set[int]:
-        """Return the rows with a finding of the rules that ``term`` names."""
-        ...
-
-    def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
-        """Search the recording; return the rows that have one of the texts."""
-        ...
-
-
 _LATE: Final = {"id": 1, "text": 2}
 """Key -> when its term is applied; the terms with all other keys come before these."""
 
 
-def select(recording: Filterable, wanted: Filter, first: int) -> Generator[Progress, None, Rows]:
+def select(
+    index: IndexedTrace, findings: RecordedFindings, wanted: Filter, first: int
+) -> Generator[Progress, None, Rows]:
     """Return the rows from ``first`` on that pass a filter; yield how far the search for a text is."""
-    rows: _Candidates = range(first, recording.columns.rows + 1)
+    rows: _Candidates = range(first, index.columns.rows + 1)
     for term in sorted(wanted.terms, key=lambda term: _LATE.get(term.key, 0)):
         if not rows:
             break
         if term.key == "text":
-            rows_with_text = yield from recording.rows_with_text(cast("tuple[str, ...]", term.values))
+            rows_with_text = yield from index.rows_with_text(cast("tuple[str, ...]", term.values))
             keep = map(rows_with_text.__contains__, rows)
         else:
-            keep = _test(recording, term, rows)
+            keep = _TESTS[term.key](_Tested(index, findings, term, rows))
         rows = array("I", compress(rows, map(not_, keep) if term.negated else keep))
     return rows if isinstance(rows, array) else array("I", rows)
 
 
-def _test(recording: Filterable, term: Term, rows: _Candidates) -> Iterable[object]:
-    """Return for each of ``rows`` whether the term holds, without regard to its ``-``."""
-    columns = recording.columns
-    match term.key:
-        case "tool" | "prompt" | "resource" | "target" | "method":
-            return _by_name(recording, term, rows)
-        case "status":
-            words = {outcome for value in term.values for outcome in STATUS[str(value)]}
-            return _in_bytes(columns.outcome, {OUTCOMES.index(outcome) for outcome in words}, rows)
-        case "kind":
-            kinds = {KINDS.index(KIND_WORDS[str(value)]) for value in term.values}
-            return _in_bytes(columns.kind, kinds | {kind | FROM_SERVER for kind in kinds}, rows)
-        case "from":
-            sides = {
-                side for side in range(256) if ("server" if side & FROM_SERVER else "client") in term.values
-            }
-            return _in_bytes(columns.kind, sides, rows)
-        case "severity":
-            numbers = {number for number, word in enumerate(SEVERITIES) if word in term.values}
-            return _in_bytes(columns.severity, numbers, rows)
-        case "session":
-            numbers = {
-                n for n in set(columns.session) if term.matches(recording.session_name(n), prefix=True)
-            }
-            return map(numbers.__contains__, _picked(columns.session, rows))
-        case "code":
-            return map(term.has, _picked(columns.code, rows))
-        case "call":
-            return map(term.has, rows)
-        case "frame":
-            lines = _lines_in(columns, term)
-            return (columns.first_line[row] in lines or columns.answer_line[row] in lines for row in rows)
-        case "bytes":
-            sizes = zip(
-                _picked(columns.request_bytes, rows), _picked(columns.answer_bytes, rows), strict=True
-            )
-            return map(term.has, map(sum, sizes))
-        case "latency":
-            return _by_latency(recording, term, rows)
-        case "rule":
-            return map(recording.rows_with_rule(term).__contains__, rows)
-        case "id":
-            return (term.matches(recording.id_of(row)) for row in rows)
-        case "text":
-            raise AssertionError(term)
+@slotted(frozen=True)
+class _Tested:
+    """Rows and the term that they are tested for. A test returns for each row whether the term holds,
+    without regard to its ``-``."""
+
+    index: IndexedTrace
+    findings: RecordedFindings
+    term: Term
+    rows: _Candidates
+
+    @property
+    def columns(self) -> Columns:
+        return self.index.columns
+
+    def values(self, column: Column) -> Iterable[int]:
+        """Return the values of the rows in a column."""
+        if isinstance(self.rows, range):
+            return column[self.rows.start : self.rows.stop]
+        return map(column.__getitem__, self.rows)
+
+    def is_among(self, column: Column, wanted: Collection[int]) -> bytes:
+        """Return for each row whether its value, a byte, is ``wanted``; 5 ms for a million rows."""
+        chosen = bytes(value in wanted for value in range(256))
+        values = self.values(column)
+        return (values.tobytes() if isinstance(values, array) else bytes(values)).translate(chosen)
 
 
-def _picked(column: Column, rows: _Candidates) -> Iterable[int]:
-    """Return the values of ``rows`` in a column."""
-    if isinstance(rows, range):
-        return column[rows.start : rows.stop]
-    return map(column.__getitem__, rows)
+# Words: each stands for some bytes of a column.
+
+_WORDS: Final[Mapping[str, tuple[str, Mapping[str, Collection[int]]]]] = {
+    "status": (
+        "outcome",
+        {word: {OUTCOMES.index(outcome) for outcome in outcomes} for word, outcomes in STATUS.items()},
+    ),
+    "kind": (
+        "kind",
+        {word: {KINDS.index(kind), KINDS.index(kind) | FROM_SERVER} for word, kind in KIND_WORDS.items()},
+    ),
+    "from": ("kind", {"client": range(FROM_SERVER), "server": range(FROM_SERVER, 256)}),
+    "severity": ("severity", {word: {number} for number, word in enumerate(SEVERITIES) if word}),
+}
+"""Key -> a column, and word -> the values of the column for which the word stands."""
 
 
-def _in_bytes(column: Column, values: set[int], rows: _Candidates) -> Iterable[int]:
-    """Return for each row whether its value, a byte, is among ``values``; 5 ms for a million rows."""
-    chosen = bytes(value in values for value in range(256))
-    picked = _picked(column, rows)
-    return (picked.tobytes() if isinstance(picked, array) else bytes(picked)).translate(chosen)
+def _by_word(tested: _Tested) -> Iterable[object]:
+    column, values_of = _WORDS[tested.term.key]
+    wanted = {value for word in tested.term.values for value in values_of[str(word)]}
+    return tested.is_among(getattr(tested.columns, column), wanted)
 
 
-def _by_name(recording: Filterable, term: Term, rows: _Candidates) -> Iterable[bool]:
-    """Return for each row whether its name fits. Each pair of method and target is compared only once."""
-    columns, fits = recording.columns, _name_test(term)
-    numbers = {number for number, name in enumerate(recording.names()) if fits(*name)}
-    # All pairs that are too long or too many for the index share the number ``unnamed``.
-    if columns.unnamed < 0:
-        return map(numbers.__contains__, _picked(columns.name, rows))
-    return (
-        fits(*recording.name(row)) if columns.name[row] == columns.unnamed else columns.name[row] in numbers
-        for row in rows
-    )
-
+# Names
 
 _METHODS_WITH: Final = {
     "tool": ("tools/call",),
     "prompt": ("prompts/get",),
     "resource": ("resources/read", "resources/subscribe", "resources/unsubscribe"),
 }
+
+
+def _by_name(tested: _Tested) -> Iterable[bool]:
+    """Compare each pair of method and target only once."""
+    reader, columns, fits = tested.index.reader, tested.columns, _name_test(tested.term)
+    numbers = {number for number, name in enumerate(reader.names()) if fits(*name)}
+    # All pairs that are too long or too many for the index share the number ``unnamed``.
+    if columns.unnamed < 0:
+        return map(numbers.__contains__, tested.values(columns.name))
+    return (
+        fits(*reader.name(row)) if columns.name[row] == columns.unnamed else columns.name[row] in numbers
+        for row in tested.rows
+    )
 
 
 def _name_test(term: Term) -> Callable[[str, str | None], bool]:
@@ -171,21 +129,59 @@ def _name_test(term: Term) -> Callable[[str, str | None], bool]:
     return fits
 
 
-def _by_latency(recording: Filterable, term: Term, rows: _Candidates) -> Sequence[bool]:
-    """Return for each row whether its latency fits; for an open request, the time that it has waited."""
-    columns, now_ns = recording.columns, recording.now_ns()
+def _by_session(tested: _Tested) -> Iterable[bool]:
+    sessions, name_of, term = tested.columns.session, tested.index.session_name, tested.term
+    numbers = {number for number in set(sessions) if term.matches(name_of(number), prefix=True)}
+    return map(numbers.__contains__, tested.values(sessions))
+
+
+def _by_id(tested: _Tested) -> Iterable[bool]:
+    return (tested.term.matches(tested.index.reader.call(row, 0).id) for row in tested.rows)
+
+
+def _by_rule(tested: _Tested) -> Iterable[bool]:
+    found = tested.findings.with_rows()
+    rows = {row for finding, row in found if tested.term.matches(finding.rule)}
+    return map(rows.__contains__, tested.rows)
+
+
+# Numbers
+
+
+def _by_code(tested: _Tested) -> Iterable[bool]:
+    return map(tested.term.has, tested.values(tested.columns.code))
+
+
+def _by_row(tested: _Tested) -> Iterable[bool]:
+    return map(tested.term.has, tested.rows)
+
+
+def _by_bytes(tested: _Tested) -> Iterable[bool]:
+    columns = tested.columns
+    sizes = zip(tested.values(columns.request_bytes), tested.values(columns.answer_bytes), strict=True)
+    return map(tested.term.has, map(sum, sizes))
+
+
+def _by_latency(tested: _Tested) -> Sequence[bool]:
+    """Test the latency; for an open request, the time that it has waited."""
+    columns, now_ns, term = tested.columns, tested.index.now_ns(), tested.term
     ranges = [value for value in term.values if isinstance(value, Range)]
     low, high = max(ranges[0].low, 0), ranges[0].high  # -1 stands for no latency, and never fits
     if len(ranges) == 1:
-        keep = [low <= latency_ns <= high for latency_ns in _picked(columns.latency_ns, rows)]
+        keep = [low <= latency_ns <= high for latency_ns in tested.values(columns.latency_ns)]
     else:
-        keep = [ns >= 0 and term.has(ns) for ns in _picked(columns.latency_ns, rows)]
-    waiting = bytes(_in_bytes(columns.outcome, {OUTCOMES.index(Outcome.NO_ANSWER)}, rows))
+        keep = [ns >= 0 and term.has(ns) for ns in tested.values(columns.latency_ns)]
+    waiting = tested.is_among(columns.outcome, {OUTCOMES.index(Outcome.NO_ANSWER)})
     position = waiting.find(1)
     while position >= 0:
-        keep[position] = term.has(now_ns - columns.started_ns[rows[position]])
+        keep[position] = term.has(now_ns - columns.started_ns[tested.rows[position]])
         position = waiting.find(1, position + 1)
     return keep
+
+
+def _by_frame(tested: _Tested) -> Iterable[bool]:
+    columns, lines = tested.columns, _lines_in(tested.columns, tested.term)
+    return (columns.first_line[row] in lines or columns.answer_line[row] in lines for row in tested.rows)
 
 
 def _lines_in(columns: Columns, term: Term) -> set[int]:
@@ -199,3 +195,25 @@ def _lines_in(columns: Columns, term: Term) -> set[int]:
                 lines.update(columns.line_of_seq[int(low) : int(high) + 1])
             lines.update(line for seq, line in columns.far_seqs.items() if seq in value)
     return lines - {0}
+
+
+_TESTS: Final[Mapping[Key, Callable[[_Tested], Iterable[object]]]] = {
+    "tool": _by_name,
+    "prompt": _by_name,
+    "resource": _by_name,
+    "target": _by_name,
+    "method": _by_name,
+    "status": _by_word,
+    "kind": _by_word,
+    "from": _by_word,
+    "severity": _by_word,
+    "session": _by_session,
+    "id": _by_id,
+    "rule": _by_rule,
+    "code": _by_code,
+    "call": _by_row,
+    "frame": _by_frame,
+    "bytes": _by_bytes,
+    "latency": _by_latency,
+}
+"""Key -> its test. For the key ``text`` the recording is searched instead."""

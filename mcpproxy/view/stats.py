@@ -107,7 +107,7 @@ class StatisticsBuilder:
                 continue
             group = group_of_name.get((kind, name))
             if group is None:
-                method, target = view.name(row)
+                method, target = view.index.reader.name(row)
                 key = (method, target, "server" if kind & FROM_SERVER else "client")
                 group = self._groups.setdefault(key, _Group())
                 if name != columns.unnamed:  # ``unnamed`` stands for many pairs of method and target
@@ -118,7 +118,7 @@ class StatisticsBuilder:
             if answered:
                 group.latencies.append(latency_ns)
         servers = {session.number: session.server for session in view.sessions}
-        for tool in view.tools():
+        for tool in view.tools.all():
             if tool.listed:
                 key = servers.get(tool.session, ""), tool.name
                 earlier = self._tools.get(key)

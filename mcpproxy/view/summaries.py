@@ -1,13 +1,24 @@
-"""The sessions of a recording, with how many rows, errors and findings each has."""
+"""How many requests of a recording ended how, and its sessions with their rows, errors and findings."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import Finding
-from mcpproxy.view.calls import ERRORS, Outcome, SessionSummary
-from mcpproxy.view.index.columns import OUTCOMES, SEVERITIES, Columns
+from mcpproxy.view.calls import ERRORS, Kind, Outcome, SessionSummary
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.index.peers import SessionFacts
+
+
+def request_outcomes(columns: Columns) -> Counter[Outcome]:
+    """Return how many requests ended in each way."""
+    request = KINDS.index(Kind.REQUEST)
+    counted: Counter[Outcome] = Counter()
+    pairs = Counter(zip(columns.kind[1:], columns.outcome[1:], strict=True))
+    for (kind, outcome), number in pairs.items():
+        if kind & ~FROM_SERVER == request:
+            counted[OUTCOMES[outcome]] += number
+    return counted
 
 
 def summaries(

@@ -140,7 +140,7 @@ def test_the_filter_of_the_file_is_that_of_the_program(tmp_path: Path) -> None:
     for name, records in SITUATIONS.items():
         with open_view(write(tmp_path / f"{name}.jsonl", records)) as view:
             names = {session.number: session.name for session in view.sessions}
-            rules = [(found.row, found.finding.rule) for found in view.findings()]
+            rules = [(found.row, found.finding.rule) for found in view.findings.with_texts()]
             calls = [
                 {
                     **json_rows.call(call),

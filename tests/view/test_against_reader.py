@@ -47,13 +47,13 @@ def check(view: View) -> None:
     events = list(read_trace(view.path).events())
     requests, answers = expected(events)
     rows = view.calls("kind:request", limit=100_000)
-    assert [(call.frame, call.sender, view.name(call.number)[0]) for call in rows] == requests
+    assert [(call.frame, call.sender, view.index.reader.name(call.number)[0]) for call in rows] == requests
     assert answers <= {(call.frame, call.answer) for call in rows}
     for event in events:
         if isinstance(event, Frame | RequestHead | ResponseHead):
             assert view.record(event.seq) == event
     assert view.frames == sum(isinstance(event, Frame) for event in events)
-    assert len(view.findings()) == sum(isinstance(event, Finding) for event in events)
+    assert len(view.findings.with_texts()) == sum(isinstance(event, Finding) for event in events)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ from typing import Any
 from mcpproxy.opening import open_trace
 from mcpproxy.reports.pin_file import collect_pins
 from mcpproxy.session.masked_values import mask
+from mcpproxy.view.drift import drift as compared
 from mcpproxy.view.view import open_view
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 
@@ -16,7 +17,7 @@ def drift(
     """Return the state of each listed tool, and the tools that are gone."""
     pins = collect_pins(open_trace(recorded(tmp_path / "pinned.jsonl", pinned))).pins
     with open_view(recorded(tmp_path / "now.jsonl", *pages, **more)) as view:
-        found, gone = view.drift(pins)
+        found, gone = compared(view.tools, view.sessions, pins)
     return {name: each.state for (_, name), each in found.items()}, [each.name for each in gone]
 
 
@@ -29,7 +30,7 @@ def test_each_tool_stands_beside_its_pin(tmp_path: Path) -> None:
 def test_what_has_changed_is_said(tmp_path: Path) -> None:
     pins = collect_pins(open_trace(recorded(tmp_path / "pinned.jsonl", [READ]))).pins
     with open_view(recorded(tmp_path / "now.jsonl", [CHANGED])) as view:
-        found, _ = view.drift(pins)
+        found, _ = compared(view.tools, view.sessions, pins)
     (read,) = found.values()
     assert [line.partition(" ")[0] for line in read.lines] == ["description", "inputSchema", "annotations"]
 

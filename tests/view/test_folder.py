@@ -14,7 +14,8 @@ from mcpproxy.cli.main import main
 from mcpproxy.cli.new_recording import start_payload
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
-from mcpproxy.view.folder import RecordingEntry, recordings
+from mcpproxy.view.folder import recordings
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import Certainty, link_between, runs
 from tests.benchmarks.sessions import CLOSE, wait_until_recorded
 from tests.view.situations import SITUATIONS, Conversation, begun, finding, write

@@ -48,7 +48,7 @@ def test_a_text_is_found_where_it_is(
     with pytest.MonkeyPatch.context() as patched, open_view(path) as view:
         patched.setattr(search, "CHUNK_BYTES", chunk)
         quoted = wanted.replace("\\", "\\\\").replace('"', '\\"')
-        assert list(view.numbers(f'"{quoted}"')) == sorted({view.row_of(seq) for seq in holding})
+        assert list(view.numbers(f'"{quoted}"')) == sorted({view.columns.row_of(seq) for seq in holding})
 
 
 def test_a_search_goes_on_where_it_ended(tmp_path: Path) -> None:

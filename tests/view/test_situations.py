@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.view.calls import Call, Outcome, Role
+from mcpproxy.view.summaries import request_outcomes
 from mcpproxy.view.view import View, open_view
 from tests.view.situations import SITUATIONS, write
 
@@ -50,7 +51,7 @@ def test_each_situation_has_the_rows_that_a_reader_expects(view: View, rows: lis
 
 @pytest.mark.parametrize("view", SITUATIONS, indirect=True)
 def test_the_outcomes_are_those_that_filters_find(view: View) -> None:
-    outcomes = view.outcomes()
+    outcomes = request_outcomes(view.columns)
     assert outcomes.total() == view.count("kind:request")
     for outcome in Outcome:
         assert outcomes[outcome] == view.count(f"kind:request status:{outcome}")
@@ -133,7 +134,7 @@ def test_a_finding_is_counted_at_the_row_of_its_frame_and_says_what_its_rule_say
     assert noise.sentence or noise.summary
     assert noise.instead
     assert noise.link.startswith("https://")
-    assert [(group.rule, group.count, group.rows) for group in view.findings_by_rule()] == [
+    assert [(group.rule, group.count, group.rows) for group in view.findings.by_rule()] == [
         ("STDIO-002", 1, (5,)),
         ("RES-004", 1, (4,)),
     ]
@@ -150,7 +151,7 @@ def test_a_large_result_is_a_line_in_the_row_and_whole_in_its_frame(view: View) 
 
 @pytest.mark.parametrize("view", ["failed tool"], indirect=True)
 def test_the_tools_are_listed_with_their_definitions_and_calls(view: View) -> None:
-    forecast, archive = view.tools()
+    forecast, archive = view.tools.all()
     assert (forecast.name, forecast.calls, forecast.frame, forecast.listed) == ("forecast", 1, 5, True)
     assert (archive.name, archive.calls) == ("archive", 0)
     assert forecast.size > 100

@@ -15,7 +15,7 @@ from tests.view.situations import SITUATIONS, begun, forecast, text, write
 
 def facts(view: View) -> tuple[object, ...]:
     """What a recording is, as far as readers see it."""
-    about = view.sessions, view.frames, view.ended, view.notes, view.not_judged, view.found
+    about = view.sessions, view.frames, view.ended, view.notes, view.not_judged, view.findings.counts()
     rows = [view.parts(number) for number in view.numbers()]
     return *about, rows, list(view.numbers("status:error")), list(view.numbers("status:no-answer"))
 
@@ -101,10 +101,10 @@ def test_the_index_is_saved_when_the_caller_says_so(tmp_path: Path, monkeypatch:
     path = write(tmp_path / "session.jsonl", session.closes(ms=200))
     with open_view(path, 0) as view:
         while view.unread:
-            assert view.prepare_save() is None
+            assert view.index.prepare_save() is None
             view.refresh(0)
         assert not Path(saved_index.cache_dir()).exists()
-        save = view.prepare_save()
+        save = view.index.prepare_save()
         assert save is not None
         save()
         assert list(Path(saved_index.cache_dir()).iterdir())

@@ -13,7 +13,7 @@ from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
 from mcpproxy.view.calls import Kind, Outcome, Role
 from mcpproxy.view.index import saved_index
-from mcpproxy.view.view import open_view
+from mcpproxy.view.view import View, open_view
 from tests.peers.processes import ROOT
 from tests.trace.test_foreign import TALK, mcpsnoop
 from tests.view.situations import C, Conversation, S, begun, forecast, text, write
@@ -215,7 +215,7 @@ def test_bytes_are_those_of_the_wire(tmp_path: Path) -> None:
     )
     with open_view(write(tmp_path / "odd.jsonl", tuple(session.records))) as view:
         assert [view.raw(seq) for seq in (6, 7, 8, 11)] == [odd.encode(), b"\xff\xfe", b"a", b"d"]
-        assert [view.row_of(seq) for seq in (6, 7, 8, 11)] == [4, 5, 6, 6]
+        assert [view.columns.row_of(seq) for seq in (6, 7, 8, 11)] == [4, 5, 6, 6]
         assert [call.kind for call in view.calls("call:5..")] == [Kind.NOT_A_MESSAGE] * 2
         with pytest.raises(LookupError):
             view.raw(99)
@@ -226,7 +226,7 @@ def test_short_lines_in_one_record_are_parts_of_their_row(tmp_path: Path) -> Non
     run = {"seq": 6, "count": 4, "from": "server", "text": "a\nb\n\nd"}
     session.record("lines", 60, run)
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
-        row = view.row_of(6)
+        row = view.columns.row_of(6)
         assert [(part.seq, part.summary) for part in view.parts(row).parts] == [
             (6, "a"),
             (7, "b"),
@@ -426,15 +426,19 @@ def finding_session() -> tuple[str, ...]:
     return session.closes(ms=200)
 
 
+def seen(view: View) -> tuple[object, ...]:
+    return view.calls(), view.sessions, view.findings.by_rule(), view.tools.all(), view.notes
+
+
 def test_an_index_is_kept_and_used(kept: Path, tmp_path: Path) -> None:
     path = write(tmp_path / "s.jsonl", finding_session())
     with open_view(path) as first:
-        before = first.calls(), first.sessions, first.findings_by_rule(), first.tools(), first.notes
+        before = seen(first)
     (index,) = kept.iterdir()
     assert (index.stat().st_mode & 0o777, kept.stat().st_mode & 0o777) == (0o600, 0o700)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cache", "s.jsonl"]
     with open_view(path) as again:
-        assert (again.calls(), again.sessions, again.findings_by_rule(), again.tools(), again.notes) == before
+        assert seen(again) == before
         assert again.count("sunny severity:error") == 1
 
 

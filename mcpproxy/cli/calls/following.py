@@ -137,7 +137,7 @@ class FollowedSession:
     def begin(self) -> None:
         """Print what is known of the session at its start."""
         view, style = self._view, self._screen.style
-        sessions = view.sessions if view.transport == "stdio" else ()
+        sessions = view.sessions if view.header.transport == "stdio" else ()
         self._screen.print(header_lines(view.path, view.header, sessions, style))
         self._screen.print([style.paint(CallLines(style).heading, "dim")])
 
@@ -199,9 +199,9 @@ class FollowedSession:
 
     def _take_findings(self) -> None:
         """Note the findings that are new, by the row they are about."""
-        if not self._judges or sum(self._view.found.values()) == self._read_findings:
+        if not self._judges or sum(self._view.findings.counts().values()) == self._read_findings:
             return
-        findings = self._view.findings()
+        findings = self._view.findings.with_texts()
         for new in findings[self._read_findings :]:
             self._findings.setdefault(new.row, []).append(new.finding)
         self._read_findings = max(self._read_findings, len(findings))

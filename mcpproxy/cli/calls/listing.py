@@ -10,6 +10,7 @@ from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, Res
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import ERRORS, Call, Outcome, Part, Role, SessionSummary
 from mcpproxy.view.filter import Filter
+from mcpproxy.view.summaries import request_outcomes
 from mcpproxy.view.view import View
 
 _HTTP_ROLES = (Role.HTTP_REQUEST, Role.HTTP_RESPONSE, Role.HTTP_END)
@@ -86,7 +87,7 @@ def last_stderr(view: View, call: Call, lines: CallLines) -> list[str]:
 def findings_by_row(view: View) -> dict[int, list[Finding]]:
     """Return the findings of each row; those about the whole session are of row 0."""
     by_row: dict[int, list[Finding]] = {}
-    for finding, row in view.findings_with_rows():
+    for finding, row in view.findings.with_rows():
         by_row.setdefault(row, []).append(finding)
     return by_row
 
@@ -121,7 +122,7 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
     yield ""
     if (close := view.ended) is not None:
         colours = () if close.exit_code == 0 else ("bold", "red")
-        how = ending_text(close, view.transport)
+        how = ending_text(close, view.header.transport)
         yield style.paint(f"{how}, after {duration(close.observed_at_ns)}", *colours)
     elif view.running:
         yield "it is still being recorded: mcpproxy show --follow"
@@ -135,7 +136,7 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
 
 def summary(view: View, style: Style) -> str:
     """Return the numbers of a recording in one line: calls, frames, findings."""
-    outcomes = view.outcomes()
+    outcomes = request_outcomes(view.columns)
     parts = [count(outcomes.total(), "call")]
     numbers = {
         "failed": sum(outcomes[outcome] for outcome in (*ERRORS, Outcome.REFUSED)),
@@ -145,7 +146,7 @@ def summary(view: View, style: Style) -> str:
     for words, number in numbers.items():
         if number:
             parts.append(style.paint(f"{number:,} {words}", "yellow" if words == "cancelled" else "red"))
-    found = view.found
+    found = view.findings.counts()
     severities = [found.get("error", 0), found.get("warning", 0), found.get("info", 0)]
     colours = ("bold", "red") if severities[0] else ("yellow",) if any(severities) else ()
     return f"{', '.join(parts)}; {count(view.frames, 'frame')}; {style.paint(tally(*severities), *colours)}"

@@ -16,7 +16,8 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.reports.text_table import table
-from mcpproxy.view.folder import RecordingEntry, recording
+from mcpproxy.view.folder import recording
+from mcpproxy.view.recording_entry import RecordingEntry
 
 EPILOG: Final = """\
 The first column is a handle for the commands that take a recording: mcpproxy show -2. The label is one,

@@ -100,7 +100,7 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
                 yield from detail(view, number, style)
         else:
             yield from listing(view, wanted, style, heads=options.http, full=options.full)
-        view.refuse_damage()
+        view.index.refuse_damage()
 
 
 def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:

@@ -15,12 +15,12 @@ from mcpproxy.opening import open_trace
 from mcpproxy.trace.encode import finding_object, more_object
 from mcpproxy.trace.records import CloseRecord
 from mcpproxy.view.calls import SessionSummary
-from mcpproxy.view.folder import unix_ns
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
+from mcpproxy.view.recording_entry import unix_ns
 from mcpproxy.view.stats import tokens
 from mcpproxy.view.summaries import summaries
-from mcpproxy.view.tools import tools
+from mcpproxy.view.tools import RecordedTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class _Reader:
                 "tokens": tokens(tool.size),
                 "calls": tool.calls,
             }
-            for tool in tools(self._scan.columns, self._index.reader, self._scan.tool_lists)
+            for tool in RecordedTools(self._index).all()
         ]
 
     def _version_of(self, session: int) -> str:

@@ -6,6 +6,7 @@ header; in a rotated recording the count continues in the next file.
 """
 
 from array import array
+from collections.abc import Iterable
 from typing import Final
 
 from mcpproxy.session.frame import Sender, Severity
@@ -191,6 +192,19 @@ class Columns:
         """Return the row to which the record with a sequence number belongs; 0 if it belongs to none."""
         line = self.line_with(seq)
         return self.line_row[line] if line else 0
+
+    def seqs_of(self, rows: Iterable[int]) -> list[int]:
+        """Return the sequence numbers of all records of ``rows``, in order."""
+        wanted = set(rows)
+        # The line of a batch belongs to its first row; here it counts for every row of the batch.
+        batches = {self.first_line[row] for row in self.elements.keys() & wanted}
+        batches |= {self.answer_line[row] for row in self.answer_elements.keys() & wanted}
+
+        def belongs(line: int) -> bool:
+            return self.line_row[line] in wanted or line in batches
+
+        seqs = [seq for seq, line in enumerate(self.line_of_seq) if line and belongs(line)]
+        return seqs + sorted(seq for seq, line in self.far_seqs.items() if belongs(line))
 
     def kind_of(self, row: int) -> Kind:
         """Return the kind of a row."""

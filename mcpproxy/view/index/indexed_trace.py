@@ -6,7 +6,7 @@ A running recording is read on from where the index ends.
 import math
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import Gap
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
-from mcpproxy.trace.records import Continued
+from mcpproxy.trace.records import Continued, Record
 from mcpproxy.view.call_reader import CallReader, Masking
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.index.columns import Columns
@@ -67,7 +67,8 @@ class IndexedTrace:
     def prepare_save(self) -> Callable[[], None] | None:
         """Return a function that saves the index, perhaps in another thread.
 
-        It is ``None`` unless this is the new index of a large recording that has ended.
+        It is ``None`` unless this is the new index of a large recording that has ended. ``read`` saves it
+        itself, unless its time is limited.
         """
         is_whole = not (self.running or self.unread or self._fault)
         if self._is_never_saved or not is_whole or self.source.size < SMALLEST_SAVED_BYTES:
@@ -116,6 +117,26 @@ class IndexedTrace:
         """Take ``trace``, which continues this one, in its place; ``read`` reads what it has more."""
         self.source.add_files(trace.readable_files)
         self.trace, self.running = trace, trace.is_recording
+
+    def now_ns(self) -> int:
+        """Return until when an open request has waited: now, or the end of the recording."""
+        if not self.running:
+            return self.scan.last_ns
+        return max(time.monotonic_ns() - self.trace.header.started_ns, self.scan.last_ns)
+
+    def session_name(self, number: int) -> str:
+        """Return the name of a session."""
+        sessions = self.scan.sessions
+        return sessions[number].name if number < len(sessions) else ""
+
+    def records(self, first: int) -> Iterator[tuple[int, Record]]:
+        """Yield the records that were read so far, from line ``first`` on, with the numbers of their lines.
+
+        The header is on line 0. A row has the lines of its records in ``columns``.
+        """
+        for line in range(first, self.columns.lines):
+            if self.reader.line(line).strip():
+                yield line, self.reader.record(line)
 
     def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
         """Return the rows that have one of ``texts``.

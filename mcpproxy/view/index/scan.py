@@ -28,7 +28,8 @@ from mcpproxy.trace.records import CloseRecord, Continued
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
-from mcpproxy.view.index.scan_messages import ExchangeState, MessageScan, Seen
+from mcpproxy.view.index.scan_messages import MessageScan
+from mcpproxy.view.index.seen import ExchangeState, Seen
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
@@ -386,10 +387,8 @@ class Scan(MessageScan):
         for row in {exchange.row, *exchange.requests} - {0}:
             self.columns.session[row] = session
             self.touch(row)
-        if exchange.call and (token := self._token_of.pop(exchange.call, None)):
-            self._tokens.pop(token, None)
-            key = self._token_of[exchange.call] = (token[0], session, token[2])
-            self._tokens[key] = exchange.call
+        if exchange.call and (token := self._open.pop_token(exchange.call)):
+            self._open.add_token(exchange.call, (token[0], session, token[2]))
         old, new = self.sessions[before], self.sessions[session]
         if not old.name and not new.client:  # initialize was sent before there was a session id
             new.client, new.client_version, new.revision = old.client, old.client_version, old.revision

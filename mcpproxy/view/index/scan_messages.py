@@ -1,8 +1,7 @@
 """Put JSON-RPC messages into the index: find the request of each answer, and the call of other messages."""
 
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
-from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.session.frame import CLIENT, Frame
@@ -19,6 +18,8 @@ from mcpproxy.view.index.columns import (
     code_of,
 )
 from mcpproxy.view.index.peers import VERSION_META, SessionFacts
+from mcpproxy.view.index.pending_requests import Key, PendingRequests
+from mcpproxy.view.index.seen import ExchangeState, Seen
 
 _REQUEST: Final = KINDS.index(Kind.REQUEST)
 _ANSWER: Final = KINDS.index(Kind.ANSWER)
@@ -40,56 +41,6 @@ _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _MAX_SESSIONS: Final = 60_000
 _LONGEST_SESSION_ID: Final = 256
 
-_Key: TypeAlias = int | str | tuple[int | str, RequestId]
-"""A key of an open request. On stdio it is the id. Over HTTP a request has two keys: the number of the
-exchange with the id, and the name of the session with the id."""
-
-
-@slotted()
-class ExchangeState:
-    """What the index has to remember of a request of HTTP and its response until its end.
-
-    ``row`` is the row that the exchange belongs to, 0 until it is known. ``lines`` are the lines that were
-    read before it was known. ``requests`` are the rows of the JSON-RPC requests in the client's body.
-    ``endpoint`` is whether it went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
-    """
-
-    number: int
-    session: int = 0
-    row: int = 0
-    method: str = ""
-    target: str = ""
-    endpoint: bool = True
-    started_ns: int = 0
-    status: int = 0
-    by_proxy: bool = False
-    stateless: bool = False
-    """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
-    lines: list[int] = field(default_factory=list[int])
-    requests: list[int] = field(default_factory=list[int])
-
-    @property
-    def call(self) -> int:
-        """The row of the only request that it carries; 0 if there is none, or more than one."""
-        return self.requests[0] if len(self.requests) == 1 else 0
-
-
-@slotted()
-class Seen:
-    """Where a message is in the recording, and how it was sent.
-
-    ``client`` is whether the client sent it. ``line`` is the line of its record, ``size`` its bytes.
-    ``exchange`` is the HTTP exchange that it is in. ``by_us`` is whether mcpproxy refused it or sent it
-    itself.
-    """
-
-    client: bool
-    line: int
-    at_ns: int
-    size: int
-    exchange: ExchangeState | None = None
-    by_us: bool = False
-
 
 class MessageScan:
     """Puts messages into the columns. Ids are matched as in ``mcpproxy.trace.conversation``."""
@@ -103,15 +54,7 @@ class MessageScan:
         self.first_changed = 0
         """The lowest row that was added or changed since the user of this class set it to 0."""
         self._session_numbers: Final[dict[str, int]] = {}
-        self._open: Final[tuple[dict[_Key, int], dict[_Key, int]]] = ({}, {})
-        """Key -> row of the open request, for requests of the server and for requests of the client."""
-        self._given_up: Final[tuple[dict[_Key, int], dict[_Key, int]]] = ({}, {})
-        """The same for requests that were cancelled and may still be answered."""
-        self._keys: Final[dict[int, tuple[_Key, ...]]] = {}
-        """Over HTTP: row of an open request -> its keys."""
-        self._tokens: Final[dict[tuple[bool, int, RequestId], int]] = {}
-        """(Whether the client sent it, session, progress token) -> row of the open request."""
-        self._token_of: Final[dict[int, tuple[bool, int, RequestId]]] = {}
+        self._open: Final = PendingRequests()
         self._prompts: Final[dict[int, int]] = {}
         """In ACP: session -> row of its open prompt."""
         self._is_acp = False
@@ -133,21 +76,19 @@ class MessageScan:
         return self._orphan(_NOT_A_MESSAGE, seen)
 
     def _request(self, method: str, id: RequestId | None, params: Any, seen: Seen) -> int:
+        """Add a request, and return its row."""
         client, exchange = seen.client, seen.exchange
-        columns, session, target, meta = self.columns, 0, None, None
+        columns, session, target = self.columns, 0, None
+        members = cast("dict[str, Any]", params) if type(params) is dict else {}
         if exchange is not None:
             session = exchange.session
         elif not self.sessions or self._is_acp:  # MCP has only session 0 on stdio
             session = self._acp_session(params)
-        if type(params) is dict:
-            members = cast("dict[str, Any]", params)
-            if method in TARGETS:
-                named = members.get(TARGETS[method])
-                target = named if type(named) is str else None
-            elif method == "initialize":
-                self._initialize(members, session)
-            meta = members.get("_meta")
-        parent = 0 if client else self._parent(exchange, session)
+        if method in TARGETS:
+            named = members.get(TARGETS[method])
+            target = named if type(named) is str else None
+        elif method == "initialize":
+            self._initialize(members, session)
         row = columns.add(
             _REQUEST if client else _REQUEST | FROM_SERVER,
             seen.line,
@@ -156,44 +97,48 @@ class MessageScan:
             min(seen.size, LARGEST),
             session,
             _REFUSED if seen.by_us else _NO_ANSWER,
-            parent,
+            0 if client else self._parent(exchange, session),
         )
         if not self.first_changed:
             self.first_changed = row
-        if id is not None:
-            if exchange is None:
-                self._open[client][id] = row
-            else:
-                keys = self._keys[row] = (exchange.number, id), (self.sessions[session].name, id)
-                for key in keys:
-                    self._open[client][key] = row
-        if exchange is not None and client:
-            exchange.requests.append(row)
-        if type(meta) is dict:
-            self._request_meta(cast("dict[str, Any]", meta), row, client, session, exchange)
+        if exchange is not None:
+            self._carry(exchange, row, id, client=client)
+        elif id is not None:
+            self._open.by_key[client][id] = row
+        if "_meta" in members and type(meta := members["_meta"]) is dict:
+            self._request_meta(cast("dict[str, Any]", meta), row, session, seen)
         if self._is_acp and method == "session/prompt" and client:
             self._prompts[session] = row
         return row
 
-    def _request_meta(
-        self, meta: dict[str, Any], row: int, client: bool, session: int, exchange: ExchangeState | None
-    ) -> None:
+    def _carry(self, exchange: ExchangeState, row: int, id: RequestId | None, *, client: bool) -> None:
+        """Note that an exchange carries the request of a row."""
+        if id is not None:
+            self._open.add(row, client, self._keys_in(exchange, id))
+        if client:
+            exchange.requests.append(row)
+
+    def _keys_in(self, exchange: ExchangeState, id: RequestId) -> tuple[Key, Key]:
+        return (exchange.number, id), (self.sessions[exchange.session].name, id)
+
+    def _request_meta(self, meta: dict[str, Any], row: int, session: int, seen: Seen) -> None:
         token = meta.get("progressToken")
         if type(token) is int or type(token) is str:
-            key = self._token_of[row] = (client, session, token)
-            self._tokens[key] = row
+            self._open.add_token(row, (seen.client, session, token))
         if VERSION_META in meta:
-            if exchange is not None:
-                exchange.stateless = True
+            if seen.exchange is not None:
+                seen.exchange.stateless = True
             self.sessions[session].take_meta(meta)
 
     def _answer(self, message: dict[str, Any], id: RequestId | None, seen: Seen) -> int:
         """Add a response or an error. Return the row of its request, or a new row if there is none."""
-        client = seen.client
-        row = self._answered(id, not client, seen.exchange)
+        client, exchange, columns = seen.client, seen.exchange, self.columns
+        if exchange is not None:
+            row = self._answered_in(exchange, id, client=not client)
+        else:
+            row = 0 if id is None else self._open.close(id, not client)
         if not row:
             return self._orphan(_ANSWER, seen)
-        columns = self.columns
         columns.answer_line[row] = seen.line
         columns.answer_bytes[row] = min(seen.size, LARGEST)
         columns.latency_ns[row] = max(seen.at_ns - columns.started_ns[row], 0)
@@ -201,24 +146,14 @@ class MessageScan:
             self.first_changed = row
         if columns.progress:
             columns.progress.pop(row, None)
-        if row in self._token_of:
-            self._tokens.pop(self._token_of.pop(row), None)
-        outcome = _OK
-        if "error" in message or "result" not in message:
-            error = message.get("error")
-            outcome = _RPC_ERROR
-            columns.code[row] = code_of(
-                cast("dict[str, Any]", error).get("code") if type(error) is dict else None
-            )
-        elif type(result := message["result"]) is dict:
-            if "isError" in result and result["isError"] is True:
-                outcome = _TOOL_ERROR
-            elif "resultType" in result and result["resultType"] == "input_required":
-                outcome = _INPUT_REQUIRED
-            elif "tools" in result and not client and columns.names[columns.name[row]][0] == "tools/list":
-                self.tool_lists.append(row)
-            if not client and ("protocolVersion" in result or "_meta" in result or "sessionId" in result):
-                self._result_facts(cast("dict[str, Any]", result), row)
+        if row in self._open.token_of:
+            self._open.pop_token(row)
+        if "result" in message and "error" not in message:
+            outcome = self._take_result(message["result"], row, client=client)
+        else:
+            outcome, error = _RPC_ERROR, message.get("error")
+            members = cast("dict[str, Any]", error) if type(error) is dict else {}
+            columns.code[row] = code_of(members.get("code"))
         if columns.outcome[row] == _NO_ANSWER:
             columns.outcome[row] = _REFUSED if seen.by_us else outcome
         elif columns.outcome[row] == _HTTP_ERROR:  # the body of the HTTP error is a JSON-RPC answer
@@ -227,31 +162,37 @@ class MessageScan:
                 columns.code[row] = NO_CODE
         return row
 
-    def _answered(self, id: RequestId | None, client: bool, exchange: ExchangeState | None) -> int:
-        """Return the row of the open request with this id, and close it; 0 if there is none.
+    def _take_result(self, result: Any, row: int, *, client: bool) -> int:
+        """Return the outcome that a result stands for. From a result of the server, take the facts in it."""
+        outcome, columns = _OK, self.columns
+        if type(result) is not dict:
+            return outcome
+        if "isError" in result and result["isError"] is True:
+            outcome = _TOOL_ERROR
+        elif "resultType" in result and result["resultType"] == "input_required":
+            outcome = _INPUT_REQUIRED
+        elif "tools" in result and not client and columns.names[columns.name[row]][0] == "tools/list":
+            self.tool_lists.append(row)
+        if not client and ("protocolVersion" in result or "_meta" in result or "sessionId" in result):
+            self.sessions[columns.session[row]].take_result(cast("dict[str, Any]", result))
+            if self._is_acp and "sessionId" in result:
+                columns.session[row] = self._acp_session(result)
+        return outcome
+
+    def _answered_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
+        """Return the row of the request that an answer in an exchange is for, and close it; 0 if there is
+        none.
 
         ``client`` is whether the client sent the request.
         """
-        if exchange is None:
-            if id is None:
-                return 0
-            return self._open[client].pop(id, 0) or self._given_up[client].pop(id, 0)
         if id is None:
             # An error for a request that the server could not read has no id, but it is in the same exchange.
             row = exchange.call if client else 0
             row = row if self.columns.outcome[row] in (_NO_ANSWER, _HTTP_ERROR) else 0
         else:
-            scopes = (exchange.number, id), (self.sessions[exchange.session].name, id)
-            tables = (self._open[client], self._given_up[client])
-            row = next((rows[key] for rows in tables for key in scopes if key in rows), 0)
-        self._close_request(row, client)
+            row = self._open.find(client, self._keys_in(exchange, id))
+        self._open.close_row(row, client)
         return row
-
-    def _close_request(self, row: int, client: bool) -> None:
-        for key in self._keys.pop(row, ()):
-            for rows in (self._open[client], self._given_up[client]):
-                if rows.get(key) == row:
-                    del rows[key]
 
     def _notification(self, method: str, params: Any, seen: Seen) -> int:
         client, exchange = seen.client, seen.exchange
@@ -274,11 +215,11 @@ class MessageScan:
         if method == _PROGRESS:
             token = params.get("progressToken")
             if type(token) is int or type(token) is str:
-                if row := self._tokens.get((not client, session, token), 0):
+                if row := self._open.with_token((not client, session, token)):
                     self.touch(row)
                 return row
         elif method in ("notifications/cancelled", "$/cancel_request"):
-            return self._cancel(params.get("requestId"), client, exchange, session)
+            return self._cancel(params.get("requestId"), client, exchange)
         elif self._is_acp and method == "session/cancel":
             if row := self._prompts.get(session, 0):
                 self._set_cancelled(row)
@@ -286,17 +227,17 @@ class MessageScan:
         elif type(meta := params.get("_meta")) is dict and _SUBSCRIPTION in meta:
             id = cast("dict[str, Any]", meta)[_SUBSCRIPTION]
             if type(id) is int or type(id) is str:
-                key = id if exchange is None else (self.sessions[session].name, id)
-                return self._open[not client].get(key, 0)
+                return self._open.by_key[not client].get(self._key(id, exchange), 0)
         return 0
 
-    def _cancel(self, id: Any, client: bool, exchange: ExchangeState | None, session: int) -> int:
+    def _key(self, id: RequestId, exchange: ExchangeState | None) -> Key:
+        """Return the key under which a message of another exchange names a request."""
+        return id if exchange is None else self._keys_in(exchange, id)[1]
+
+    def _cancel(self, id: Any, client: bool, exchange: ExchangeState | None) -> int:
         if type(id) is not int and type(id) is not str:
             return 0
-        key: _Key = id if exchange is None else (self.sessions[session].name, id)
-        row = self._open[client].pop(key, 0)
-        if row:
-            self._given_up[client][key] = row
+        if row := self._open.give_up(self._key(id, exchange), client):
             self._set_cancelled(row)
         return row
 
@@ -314,7 +255,7 @@ class MessageScan:
         if self._is_acp:
             row = self._prompts.get(session, 0)
             return 0 if self.columns.answer_line[row] else row
-        waiting = self._open[True]
+        waiting = self._open.by_key[True]
         return next(iter(waiting.values())) if len(waiting) == 1 else 0
 
     def _orphan(
@@ -367,13 +308,6 @@ class MessageScan:
             for facts in self.sessions:
                 facts.protocol = "acp"
         self.sessions[session].take_initialize(params)
-
-    def _result_facts(self, result: dict[str, Any], row: int) -> None:
-        """Take from a result of the server its name, the agreed revision, and the id of a new ACP session."""
-        columns = self.columns
-        self.sessions[columns.session[row]].take_result(result)
-        if self._is_acp and "sessionId" in result:
-            columns.session[row] = self._acp_session(result)
 
 
 def _begins_or_ends_tool_call(params: dict[str, Any]) -> bool:

@@ -1,0 +1,78 @@
+"""The requests that wait for their answer, found by what a later message names.
+
+On stdio a message names a request by its id. Over HTTP it names it by the exchange and the id, or by the
+session and the id. Progress names it by its token.
+"""
+
+from typing import Final, TypeAlias
+
+from mcpproxy.protocol.jsonrpc import RequestId
+
+Key: TypeAlias = int | str | tuple[int | str, RequestId]
+"""A key of a request. On stdio it is the id. Over HTTP a request has two keys: the number of the exchange
+with the id, and the name of the session with the id."""
+
+Token: TypeAlias = tuple[bool, int, RequestId]
+"""Whether the client sent the request, its session, and its progress token."""
+
+
+class PendingRequests:
+    """The rows of open requests. ``client`` is whether the client sent the request; row 0 stands for none."""
+
+    def __init__(self) -> None:
+        self.by_key: Final[tuple[dict[Key, int], dict[Key, int]]] = ({}, {})
+        """Key -> row of the open request, for requests of the server and for requests of the client."""
+        self._given_up: Final[tuple[dict[Key, int], dict[Key, int]]] = ({}, {})
+        """The same for requests that were cancelled and may still be answered."""
+        self._keys: Final[dict[int, tuple[Key, ...]]] = {}
+        """Over HTTP: row of an open request -> its keys."""
+        self._by_token: Final[dict[Token, int]] = {}
+        self.token_of: Final[dict[int, Token]] = {}
+        """Row of an open request -> its token, if it has one."""
+
+    def add(self, row: int, client: bool, keys: tuple[Key, ...]) -> None:
+        """Add a request that has several keys."""
+        self._keys[row] = keys
+        for key in keys:
+            self.by_key[client][key] = row
+
+    def close(self, key: Key, client: bool) -> int:
+        """Remove the request that has this key alone, and return its row."""
+        return self.by_key[client].pop(key, 0) or self._given_up[client].pop(key, 0)
+
+    def find(self, client: bool, keys: tuple[Key, ...]) -> int:
+        """Return the row of the request that has one of ``keys``. One that was not given up comes first."""
+        tables = (self.by_key[client], self._given_up[client])
+        return next((rows[key] for rows in tables for key in keys if key in rows), 0)
+
+    def close_row(self, row: int, client: bool) -> None:
+        """Remove the request of a row, with all of its keys."""
+        for key in self._keys.pop(row, ()):
+            for rows in (self.by_key[client], self._given_up[client]):
+                if rows.get(key) == row:
+                    del rows[key]
+
+    def give_up(self, key: Key, client: bool) -> int:
+        """Note that a request was cancelled, and return its row."""
+        row = self.by_key[client].pop(key, 0)
+        if row:
+            self._given_up[client][key] = row
+        return row
+
+    # Progress
+
+    def add_token(self, row: int, token: Token) -> None:
+        """Note the token of a request."""
+        self.token_of[row] = token
+        self._by_token[token] = row
+
+    def with_token(self, token: Token) -> int:
+        """Return the row of the open request with a token."""
+        return self._by_token.get(token, 0)
+
+    def pop_token(self, row: int) -> Token | None:
+        """Forget the token of a request, and return it."""
+        token = self.token_of.pop(row, None)
+        if token is not None:
+            self._by_token.pop(token, None)
+        return token

@@ -1,0 +1,49 @@
+"""Where a message is in the recording, and the HTTP exchange that it is in."""
+
+from mcpproxy.base.slotted import field, slotted
+
+
+@slotted()
+class ExchangeState:
+    """What the index has to remember of a request of HTTP and its response until its end.
+
+    ``row`` is the row that the exchange belongs to, 0 until it is known. ``lines`` are the lines that were
+    read before it was known. ``requests`` are the rows of the JSON-RPC requests in the client's body.
+    ``endpoint`` is whether it went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
+    """
+
+    number: int
+    session: int = 0
+    row: int = 0
+    method: str = ""
+    target: str = ""
+    endpoint: bool = True
+    started_ns: int = 0
+    status: int = 0
+    by_proxy: bool = False
+    stateless: bool = False
+    """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
+    lines: list[int] = field(default_factory=list[int])
+    requests: list[int] = field(default_factory=list[int])
+
+    @property
+    def call(self) -> int:
+        """The row of the only request that it carries; 0 if there is none, or more than one."""
+        return self.requests[0] if len(self.requests) == 1 else 0
+
+
+@slotted()
+class Seen:
+    """Where a message is in the recording, and how it was sent.
+
+    ``client`` is whether the client sent it. ``line`` is the line of its record, ``size`` its bytes.
+    ``exchange`` is the HTTP exchange that it is in. ``by_us`` is whether mcpproxy refused it or sent it
+    itself.
+    """
+
+    client: bool
+    line: int
+    at_ns: int
+    size: int
+    exchange: ExchangeState | None = None
+    by_us: bool = False

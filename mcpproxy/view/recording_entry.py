@@ -1,0 +1,74 @@
+"""What a list of recordings says about one of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingEntry:
+    """One recording of a folder. All texts but ``path`` are safe to show.
+
+    ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening the recording completes
+    it), ``starting`` (there is no trace yet), or ``unreadable``. ``ended`` says in words how it ended, or why
+    it cannot be read; ``ending`` says the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is
+    the time of its start in nanoseconds since 1970, 0 if it is unknown. Counts and the duration are ``None``
+    if the beginning and the end of the file do not give them.
+
+    A recording in several files is one entry; ``path`` is the first file, ``files`` is how many there are.
+    """
+
+    path: str
+    state: str
+    ended: str = ""
+    ending: str = ""
+    label: str = ""
+    transport: str = ""
+    upstream: str = ""
+    command: tuple[str, ...] = ()
+    cwd: str = ""
+    client: str = ""
+    client_version: str = ""
+    server: str = ""
+    server_version: str = ""
+    protocol: str = "mcp"
+    revision: str = ""
+    imported: str = ""
+    started_at: str = ""
+    started_ns: int = 0
+    active_ns: int = 0
+    """When its first message was sent, in nanoseconds since 1970; ``started_ns`` if there is no message."""
+    duration_ns: int | None = None
+    frames: int | None = None
+    findings: Mapping[str, int] | None = None
+    size: int = 0
+    files: int = 1
+    boot: str = ""
+    ppid: int = 0
+    """The process that started mcpproxy: on stdio the client, or a shell that it uses; 0 if unknown."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still being recorded."""
+        return self.state in ("running", "starting")
+
+    @property
+    def end_ns(self) -> int | None:
+        """When it ended, in nanoseconds since 1970; ``None`` if it is running, or if the end is unknown."""
+        if self.running or self.duration_ns is None:
+            return None
+        return self.started_ns + self.duration_ns
+
+
+def unix_ns(started_at: str) -> int:
+    """Return ``started_at`` of a header in nanoseconds since 1970; 0 if it is not a time."""
+    try:
+        start = datetime.fromisoformat(started_at)
+    except ValueError:
+        return 0
+    if start.tzinfo is None:
+        start = start.replace(tzinfo=UTC)
+    return round((start - _EPOCH).total_seconds() * 1e6) * 1000
