@@ -21,15 +21,18 @@ from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import Peer, Upstream, request
 
 ROOT: Final = Path("/sys/fs/cgroup")
+ATTEMPTS: Final = 5
 OK: Final = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 
 
 class Container:
     """Processes that may use ``limit_bytes`` of memory together."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, number: int) -> None:
         self._is_old: Final = (ROOT / "memory").is_dir()
-        self.path: Final = (ROOT / "memory" if self._is_old else ROOT) / f"mcpproxy-test-{os.getpid()}"
+        self.path: Final = (
+            ROOT / "memory" if self._is_old else ROOT
+        ) / f"mcpproxy-test-{os.getpid()}-{number}"
         self.path.mkdir()
         name = "memory.limit_in_bytes" if self._is_old else "memory.max"
         (self.path / name).write_text(str(limit_bytes))
@@ -62,10 +65,10 @@ def container() -> Iterator[Callable[[int], Container]]:
 
     def make(limit_bytes: int) -> Container:
         try:
-            made.append(Container(limit_bytes))
+            made.append(Container(limit_bytes, len(made)))
         except OSError as fault:
             pytest.skip(f"no limit of memory can be set: {fault.strerror}")
-        return made[0]
+        return made[-1]
 
     yield make
     for each in made:
@@ -135,23 +138,41 @@ def test_128_mib_are_enough_for_bodies_of_50_mib(
 def test_at_the_limit_the_recorder_is_killed_and_the_traffic_passes(
     container: Callable[[int], Container], tmp_path: Path
 ) -> None:
-    limited = container(32 << 20)
-    proxied = Proxied(limited, tmp_path / "t.jsonl")
-    body, count = call(rows(JUDGED)), 21
+    for attempt in range(ATTEMPTS):
+        limited = container(32 << 20)
+        proxied = Proxied(limited, tmp_path / f"{attempt}.jsonl")
+        body = call(rows(JUDGED))
+        try:
+            count = exchanges_until_killed(proxied, limited, body)
+        except (AssertionError, OSError):
+            proxied.end()
+            if limited.kills < 2:
+                raise
+            continue  # the kernel needed memory before the recorder had given its own back
+        proxied.end()
+        assert limited.kills == 1
+        assert Path(journal.folder(proxied.trace)).is_dir()
+        trace = open_trace(proxied.trace)  # completes it
+        records = list(trace.records())
+        assert body_bytes(records, 1, "client") == body
+        assert sum(isinstance(record, ExchangeEnd) for record in records) == count
+        assert (trace.notes, trace.complete) == ([], True)
+        return
+    pytest.fail(f"in {ATTEMPTS} attempts, the kernel killed the relay too")
+
+
+def exchanges_until_killed(proxied: Proxied, limited: Container, body: bytes) -> int:
+    """Make exchanges until the recorder is killed and the proxy has said so, and then 20 more; how many."""
     proxied.exchange(body, answer(OK))
+    count = 21
     end = time.monotonic() + DEADLINE_S
     while not limited.kills:
         assert time.monotonic() < end
         proxied.exchange(SMALL, answer(OK))
         count += 1
+    assert proxied.process.stderr is not None
+    stopped = "the recorder has stopped; the proxy goes on and the journal keeps the traffic"
+    assert any(stopped in line for line in proxied.process.stderr)
     for _ in range(20):
         proxied.exchange(SMALL, answer(OK))
-    said = proxied.end()
-    assert limited.kills == 1
-    assert "the recorder has stopped; the proxy goes on and the journal keeps the traffic" in said
-    assert Path(journal.folder(proxied.trace)).is_dir()
-    trace = open_trace(proxied.trace)  # completes it
-    records = list(trace.records())
-    assert body_bytes(records, 1, "client") == body
-    assert sum(isinstance(record, ExchangeEnd) for record in records) == count
-    assert (trace.notes, trace.complete) == ([], True)
+    return count
