@@ -173,7 +173,7 @@ class EnforcingTunnel(Tunnel):
                     request, self._request = b"".join(self._request), None
                     earlier_bytes = b"".join(passing[judged_pieces:])
                     judged_pieces = len(passing) + 1  # with the request, which is appended if it may pass
-                    self._records.begin(now, self._upstream_address())
+                    self._records.begin(now)
                     if earlier_bytes:
                         self._judging_proxy.judge(earlier_bytes, now, self._records.number)
                     verdict = self._judging_proxy.judge(request, now, self._records.number)
@@ -233,7 +233,7 @@ class EnforcingTunnel(Tunnel):
         self._answer_body = verdict.body
         self._record(journals.CLIENT, now, request + after)
         status = 400 if verdict.is_stateless else 200
-        self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now, has_body=True)
+        self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now)
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
         body, self._answer_body = self._answer_body, b""

@@ -135,11 +135,11 @@ class AnsweringTunnel(EnforcingTunnel):
                 self._finish(is_reset=step.is_reset)
                 return
             self._record_step(step, now)
-            if step.kind != "alter" and not self._send_answer(step.data):
-                self._on_broken(self._client)
+            if step.kind != "alter":
+                self._send_answer(step.data)
         if self._ended_upstream is not None and not self._is_over:
             upstream, self._ended_upstream = self._ended_upstream, None
-            self._on_upstream_end(upstream, now)
+            self._on_upstream_end(upstream)
 
     def _hold_answer(self, step: AnswerStep, now: int) -> None:
         """Hold a message of the server at a breakpoint."""
@@ -183,18 +183,13 @@ class AnsweringTunnel(EnforcingTunnel):
             self._run_steps()
             self._watch()
 
-    def _send_answer(self, data: bytes) -> bool:
-        """Send bytes to the client, after those that wait; return false if it is gone."""
-        if self._rewriter is not None:
-            data = self._rewriter.feed(data)
-            for note in self._rewriter.take_notes():
-                self._note("rewrote-response", note, time.monotonic_ns())
-            if self._rewriter.is_done:
-                self._rewriter = None
+    def _send_answer(self, data: bytes) -> None:
+        """Send bytes to the client, after those that wait."""
+        data = self._rewritten(data)
         if self._client.rest is None:
-            return self._send_down(data)
-        self._client.rest = memoryview(bytes(self._client.rest) + data)
-        return True
+            self._send_down(data)
+        else:
+            self._client.rest = memoryview(bytes(self._client.rest) + data)
 
     def _record_step(self, step: AnswerStep, now: int) -> None:
         if step.kind == "pass":

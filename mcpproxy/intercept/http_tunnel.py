@@ -118,7 +118,7 @@ class FaultTunnel(AnsweringTunnel):
                 what = f"rule {decision.rule.name}: {'error' if released.answer is not None else 'drop'}"
                 if released.answer is not None:
                     self._answer_body = released.answer
-                    self._refuse(Refusal(200, what), now, has_body=True)
+                    self._refuse(Refusal(200, what), now)
                 else:
                     self._note("fault", what, now)
                     self._close()
@@ -164,7 +164,7 @@ class FaultTunnel(AnsweringTunnel):
                 self._answer_body = answer or b""
                 if answer is not None or asked.kind != "request":
                     status = 200 if answer is not None else 202
-                    self._refuse(Refusal(status, what), now, has_body=answer is not None)
+                    self._refuse(Refusal(status, what, has_body=answer is not None), now)
                 else:
                     self._note("fault", what, now)
                     self._close()
@@ -194,7 +194,7 @@ class FaultTunnel(AnsweringTunnel):
             self._decision = decision
             self._record(journals.CLIENT, now, request + after)
             self._answer_body = verdict.body
-            self._refuse(Refusal(action.count or 200, what), now, has_body=True)
+            self._refuse(Refusal(action.count or 200, what), now)
         else:
             self._record(journals.CLIENT, now, request + after)
             self._note("fault", what, now)

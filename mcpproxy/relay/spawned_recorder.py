@@ -32,7 +32,8 @@ def recorder_command(trace: str, live: str, quiet: bool, admin: str = "") -> lis
 
 
 class SpawnedRecorder:
-    """The recorder that ``command`` starts. ``notes`` is a descriptor with its lines for stderr.
+    """The recorder that ``command`` starts. ``notes`` is a descriptor with its lines for stderr. It shares no
+    memory, so the byte ``asleep`` stays 0, and the relay wakes it whenever there are records.
 
     Raises:
         OSError: the recorder cannot be started.
@@ -56,6 +57,7 @@ class SpawnedRecorder:
         # Nothing here waits for the recorder. Without an exit code, Popen would ask Windows for one while the
         # interpreter ends, by a handle that may be closed by then, and write a traceback to stderr.
         self._process.returncode = 0
+        self.asleep: Final = b"\0"
         self._has_news = threading.Event()
         self._last: bytes | None = None
         threading.Thread(target=self._write, daemon=True).start()

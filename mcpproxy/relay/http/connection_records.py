@@ -8,30 +8,39 @@ from mcpproxy.relay.journal import DROPPED, quoted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
+    from mcpproxy.relay.http.request_reader import RequestReader
 
 
 class Records:
     """Writes the records of one connection into the journal of ``proxy``; ``client`` is the peer's
-    ``ip:port``."""
+    ``ip:port``, and ``requests`` knows the server."""
 
-    __slots__ = ("_client", "_ends", "_proxy", "number")
+    __slots__ = ("_client", "_ends", "_proxy", "_requests", "number")
 
-    def __init__(self, proxy: ProxyInterface, client: str) -> None:
+    def __init__(self, proxy: ProxyInterface, client: str, requests: RequestReader) -> None:
         self._proxy = proxy
         self._client = client
+        self._requests = requests
         self._ends = 0  # a bit for each kind of EOF record that is written
         self.number = 0  # 0 until the client has sent something
 
-    def begin(self, at_ns: int, upstream: str) -> None:
+    @property
+    def upstream(self) -> str:
+        """The address of the last request's server. Before any request: of the only server, or empty."""
+        route = self._requests.route
+        return self._proxy.upstream if route is None else route.upstream.address
+
+    def begin(self, at_ns: int) -> None:
         """Write the first record, unless it is written already."""
-        if self.number:
-            return
-        self.number = self._proxy.next_number()
-        connect = f'{{"client":{quoted(self._client)},"upstream":{quoted(upstream)}}}'
-        self._proxy.record(journals.CONNECT, at_ns, connect.encode("utf-8", "replace"), self.number)
+        if not self.number:
+            self._proxy.last_number = self.number = self._proxy.last_number + 1
+            connect = f'{{"client":{quoted(self._client)},"upstream":{quoted(self.upstream)}}}'
+            self._proxy.record(journals.CONNECT, at_ns, connect.encode("utf-8", "replace"), self.number)
 
     def add(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
-        """Write a record of a connection that has begun."""
+        """Write a record, after the CONNECT record."""
+        if not self.number:
+            self.begin(at_ns)
         self._proxy.record(kind, at_ns, payload, self.number)
 
     def note(self, what: str, why: str, at_ns: int) -> None:

@@ -39,9 +39,9 @@ class Dialer:
 class Dial:
     """An attempt to connect to ``upstream``.
 
-    On success ``sock`` is set; on failure ``failure`` is set, to an HTTP status and a sentence fragment. If
-    neither is set when ``start`` returns, ``settled`` is called later, as soon as one of them is set. If a
-    bug in mcpproxy prevents both, ``abandon`` is called with the reason.
+    On success ``sock`` is set; on failure ``failure`` is set, to an HTTP status and a sentence fragment. Then
+    ``settled`` is called, perhaps before ``start`` returns. If a bug in mcpproxy prevents both, ``abandon``
+    is called with the reason.
     """
 
     def __init__(
@@ -63,13 +63,11 @@ class Dial:
         self._pending: Sock | None = None  # not connected yet, or without a complete TLS handshake
         self._watched = -1  # the descriptor of ``_pending`` while the loop watches it
         self._timer: Timer | None = None
-        self._is_started = False
         self._is_cancelled = False
 
     def start(self) -> None:
         """Begin the attempt: look up the addresses, then try one after another."""
         self._dialer.resolver.ask(self._upstream.host, self._upstream.port, self._on_addresses)
-        self._is_started = True
 
     def cancel(self) -> None:
         """Give up the attempt."""
@@ -116,14 +114,16 @@ class Dial:
         if not events & (WRITE | BROKEN) or not isinstance(sock, socket.socket):
             return
         try:
-            if error := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                self._drop()
-                self._try_next_address(error)
-                return
-            sock.getpeername()
+            error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not error:
+                sock.getpeername()
         except OSError:  # not connected yet
             return
-        self._on_connected(sock)
+        if error:
+            self._drop()
+            self._try_next_address(error)
+        else:
+            self._on_connected(sock)
 
     def _on_connected(self, sock: socket.socket) -> None:
         self._release()
@@ -190,17 +190,12 @@ class Dial:
     def _succeed(self, sock: Sock) -> None:
         self._pending = None
         self.sock = sock
-        self._settle()
+        self._settled()
 
     def _fail(self, status: int, why: str) -> None:
         self.failure = status, why
-        self._settle()
+        self._settled()
 
     def _fail_handshake(self, error: OSError) -> None:
         assert self._dialer.tls is not None
         self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
-
-    def _settle(self) -> None:
-        """Report the result to the caller, if ``start`` has returned."""
-        if self._is_started and not self._is_cancelled:
-            self._settled()

@@ -26,7 +26,9 @@ class Pair:
         "_dial",
         "_is_client_unread",
         "_is_over",
+        "_note",
         "_proxy",
+        "_record",
         "_records",
         "_requests",
         "_upstream",
@@ -38,6 +40,7 @@ class Pair:
         self._proxy = proxy
         self._client = client
         self._records = records
+        self._record, self._note = records.add, records.note
         self._requests = requests
         self._upstream: TunnelSocket | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
@@ -58,7 +61,7 @@ class Pair:
         """Close both connections after a fault (a bug in mcpproxy), in whatever state they are."""
         now_ns = journals.now_ns()
         was_over, self._is_over = self._is_over, True
-        self._proxy.forget(self)
+        self._proxy.tunnels.discard(self)
         try:
             if self._records.number or not was_over:
                 self._note("closed", why, now_ns)
@@ -119,7 +122,7 @@ class Pair:
         self._drop_upstream()
         self._client.close()
         self._records.close(journals.now_ns())
-        self._proxy.forget(self)
+        self._proxy.tunnels.discard(self)
 
     # Readiness.
 
@@ -167,20 +170,3 @@ class Pair:
         client.watch(reads_client)
         if upstream is not None:
             upstream.watch(not upstream.ended and client.rest is None)
-
-    # The journal.
-
-    def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
-        """Write a journal record of this connection, after its CONNECT record."""
-        self._records.begin(at_ns, self._upstream_address())
-        self._records.add(kind, at_ns, payload)
-
-    def _note(self, what: str, why: str, at_ns: int) -> None:
-        self._records.begin(at_ns, self._upstream_address())
-        self._records.note(what, why, at_ns)
-
-    def _upstream_address(self) -> str:
-        """Return the address of the last request's server. Before any request: of the only server, or
-        empty."""
-        route = self._requests.route
-        return self._proxy.upstream if route is None else route.upstream.address

@@ -14,9 +14,8 @@ import os
 import queue
 import threading
 
-from mcpproxy.base.visible import visible
 from mcpproxy.relay.http.proxy import Proxy, Settings
-from mcpproxy.relay.http.stderr_log import StderrLog
+from mcpproxy.relay.http.stderr_log import CHUNK_BYTES, PENDING_LINES, StderrLog
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 
 TYPE_CHECKING = False
@@ -27,12 +26,8 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.journal import Journal
 
-_CHUNK_BYTES: Final = 64 << 10
 MOST_SOCKETS: Final = 512
 """How many sockets select watches on Windows."""
-
-_PENDING_LINES: Final = 1000
-"""How many lines may wait for the reader of stderr; further lines are dropped."""
 
 _LAST_LINES_S: Final = 1.0
 """How long the reader of stderr may take for the last lines."""
@@ -51,7 +46,7 @@ def run(
 
     def start_recorder() -> None:
         if recorder is not None:
-            proxy.attach_spawned(SpawnedRecorder(recorder))
+            proxy.attach_recorder(SpawnedRecorder(recorder))
 
     return proxy.run(start_recorder, settings.greetings)
 
@@ -61,18 +56,12 @@ class PortableProxy(Proxy):
 
     def _open_stderr(self, is_quiet: bool) -> None:
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
-        self._spawned: SpawnedRecorder | None = None
         self._was_full = False
-
-    def attach_spawned(self, recorder: SpawnedRecorder) -> None:
-        """Wake this recorder from now on, and forward its lines to stderr."""
-        self._spawned = recorder
-        self.log.forward_notes(recorder.notes, self._on_recorder_gone)
 
     def _journal_turn(self) -> None:
         super()._journal_turn()
-        if self._spawned is not None:
-            self._spawned.wake()
+        if self._recorder is not None:
+            self._recorder.wake()
 
     def finish(self) -> None:
         """Do what ``Proxy.finish`` does, and wait a moment until the last lines are on stderr."""
@@ -81,7 +70,7 @@ class PortableProxy(Proxy):
 
     def _clients_to_accept(self) -> int:
         # Two sockets are watched beside those of clients: the listener, and the one that wakes the loop.
-        clients = max(len(self._tunnels), (self.loop.watched - 2) // 2)
+        clients = max(len(self.tunnels), (self.loop.watched - 2) // 2)
         return max(0, min(super()._clients_to_accept(), (MOST_SOCKETS - 2) // 2 - clients))
 
     def _on_listener(self, events: int) -> None:
@@ -90,36 +79,26 @@ class PortableProxy(Proxy):
             return
         if not self._was_full:
             self._was_full = True
-            self.stderr_log.say(f"{len(self._tunnels)} clients are all that this system allows; others wait")
+            self.stderr_log.say(f"{len(self.tunnels)} clients are all that this system allows; others wait")
         self._pause_accepting()
 
     def _on_wakeup(self, events: int) -> None:
         super()._on_wakeup(events)
         self.log.deliver()
 
-    def _leave_recorder(self, unwritten: bytes) -> None:
-        if self._spawned is not None:
-            self._spawned.leave(unwritten)
-            self._await_notes()
-
 
 class ThreadedLog(StderrLog):
     """Like ``StderrLog``: lines for stderr, which a thread writes. ``wake`` wakes the loop."""
 
-    # It shares no code with StderrLog, so it does not call its constructor.
+    # The constructor of StderrLog is not called: it opens stderr for a loop.
     def __init__(self, wake: Callable[[], None], is_quiet: bool) -> None:
         self._wake = wake
         self._is_quiet = is_quiet
-        self._lines: queue.Queue[bytes | None] = queue.Queue(_PENDING_LINES)
+        self._lines: queue.Queue[bytes | None] = queue.Queue(PENDING_LINES)
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
         self._reader: threading.Thread | None = None
         self._on_notes_end: Callable[[], None] = lambda: None
-
-    def say(self, text: str) -> None:
-        """Write one line, never in the middle of another."""
-        if not self._is_quiet:
-            self._add(f"mcpproxy: {visible(text)}\n".encode())
 
     def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
         """Forward all bytes from the pipe ``notes``; ``on_end`` is called at the end of the pipe."""
@@ -143,9 +122,9 @@ class ThreadedLog(StderrLog):
         self._add(None)
         self._writer.join(_LAST_LINES_S)
 
-    def _add(self, line: bytes | None) -> None:
+    def _add(self, data: bytes | None) -> None:
         try:
-            self._lines.put_nowait(line)
+            self._lines.put_nowait(data)
         except queue.Full:
             pass
 
@@ -160,7 +139,7 @@ class ThreadedLog(StderrLog):
 
     def _read(self, notes: int) -> None:
         try:
-            while data := os.read(notes, _CHUNK_BYTES):
+            while data := os.read(notes, CHUNK_BYTES):
                 self._add(data)
         except OSError:
             pass

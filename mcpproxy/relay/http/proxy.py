@@ -44,7 +44,6 @@ from mcpproxy.relay.stdio.signals import ENDING, catch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Callable
     from typing import Final
 
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.route import Router
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
     from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.spawned_recorder import SpawnedRecorder
     from mcpproxy.relay.stdio.processes import Recorder, RecorderMain
 
 CONNECT_S: Final = 10.0
@@ -153,10 +153,9 @@ class Proxy:
         self._journal = journal
         self.record: Record = _discard  # appends to the records of the turn, or to the journal
         self._turn_buffer: TurnBuffer | None = None
-        self._recorder: Recorder | None = None
-        self._asleep: bytearray | mmap.mmap = bytearray(1)  # the first byte is 1 while the recorder sleeps
-        self._tunnels: set[StoppableTunnel] = set()
-        self._last_number = 0
+        self._recorder: Recorder | SpawnedRecorder | None = None
+        self.tunnels: set[StoppableTunnel] = set()
+        self.last_number = 0
         self._is_stopped = False
         self._is_stop_repeated = False  # a second signal to stop has come
         self._faults: set[str] = set()  # faults that were reported
@@ -176,10 +175,9 @@ class Proxy:
         """Open stderr. `PortableProxy`, for systems without fork, overrides this."""
         self.stderr_log = StderrLog(self.loop, is_quiet)
 
-    def attach_recorder(self, recorder: Recorder) -> None:
+    def attach_recorder(self, recorder: Recorder | SpawnedRecorder) -> None:
         """Wake this recorder from now on, and forward its lines to stderr."""
         self._recorder = recorder
-        self._asleep = recorder.asleep
         self.stderr_log.forward_notes(recorder.notes, self._on_recorder_gone)
 
     def run(self, start_recorder: Callable[[], None], greetings: list[str]) -> int:
@@ -210,15 +208,16 @@ class Proxy:
         """Journal the records of the last turn, all bytes of which were forwarded, and wake the recorder."""
         if self._turn_buffer is not None:
             self._turn_buffer.flush()
-        if self._asleep[0] and self._recorder is not None:
-            self._recorder.wake()
+        recorder = self._recorder
+        if recorder is not None and recorder.asleep[0]:
+            recorder.wake()
 
     def finish(self) -> None:
         """End all connections, close the journal, and wait a moment for the recorder to complete the
         trace."""
         self.loop.forget(self._listener.fileno())
         self._listener.close()
-        for tunnel in list(self._tunnels):
+        for tunnel in list(self.tunnels):
             try:
                 tunnel.stop("mcpproxy was told to stop")
             except Exception as fault:
@@ -235,17 +234,11 @@ class Proxy:
         self._leave_recorder(unwritten)
 
     def _leave_recorder(self, unwritten: bytes) -> None:
-        """Tell the recorder, if there is one, that the proxy is done, and wait a moment for it."""
-        recorder = self._recorder
+        """Tell the recorder, if there is one, that the proxy is done, and forward its last notes."""
+        recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
         recorder.leave(unwritten)
-        self._recorder = None
-        os.kill(recorder.pid, signal.SIGCONT)
-        self._await_notes()
-
-    def _await_notes(self) -> None:
-        """Forward the last notes of the recorder."""
         deadline = time.monotonic() + self._recorder_s
         while self.stderr_log.has_notes and not self._is_stop_repeated:
             left_s = deadline - time.monotonic()
@@ -256,11 +249,6 @@ class Proxy:
 
     # Called by tunnels.
 
-    def next_number(self) -> int:
-        """Return a number for a connection that has something to record."""
-        self._last_number += 1
-        return self._last_number
-
     def on_upstream_failed(self, address: str, why: str) -> None:
         """Report on stderr that ``address`` cannot be reached, unless that is already reported."""
         if address not in self._unreachable and len(self._unreachable) < _UNREACHABLE_REPORTED:
@@ -270,10 +258,6 @@ class Proxy:
     def on_upstream_reached(self, address: str) -> None:
         """Note that ``address`` was reached, so that the next failure is reported again."""
         self._unreachable.discard(address)
-
-    def forget(self, tunnel: StoppableTunnel) -> None:
-        """Remove a tunnel that has ended."""
-        self._tunnels.discard(tunnel)
 
     # Readiness.
 
@@ -316,7 +300,7 @@ class Proxy:
 
     def _begin(self, sock: Sock, peer: str) -> None:
         tunnel = self.tunnel(self, sock, peer)
-        self._tunnels.add(tunnel)
+        self.tunnels.add(tunnel)
         try:
             tunnel.start()
         except Exception as fault:

@@ -21,10 +21,6 @@ class StoppableTunnel(Protocol):
         """Close both connections; ``why`` is recorded."""
         ...
 
-    def abandon(self, why: str) -> None:
-        """Close both connections after a fault (a bug in mcpproxy), in whatever state they are."""
-        ...
-
 
 class ProxyInterface(Protocol):
     """The part of a proxy that its tunnels use; all tunnels share it."""
@@ -36,10 +32,8 @@ class ProxyInterface(Protocol):
     upstream: str
     rewriting: Rewriting | None
     record: Record
-
-    def next_number(self) -> int:
-        """Return a number for a connection that has something to record."""
-        ...
+    tunnels: set[StoppableTunnel]  # those that have not ended
+    last_number: int  # of the last connection that had something to record
 
     def on_upstream_failed(self, address: str, why: str) -> None:
         """Note that no connection to ``address`` could be opened, for the reason ``why``."""
@@ -47,8 +41,4 @@ class ProxyInterface(Protocol):
 
     def on_upstream_reached(self, address: str) -> None:
         """Note that a connection to ``address`` is open."""
-        ...
-
-    def forget(self, tunnel: StoppableTunnel) -> None:
-        """Remove a tunnel that has ended."""
         ...

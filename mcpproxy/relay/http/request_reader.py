@@ -19,24 +19,6 @@ if TYPE_CHECKING:
     OnRequest = Callable[[Route, bool, bool, int], None]
 
 
-class Forwardable:
-    """Bytes to forward now: ``out`` instead of ``data``, which the client sent. ``out`` may be empty.
-
-    After a ``refusal`` nothing more is forwarded; ``has_body`` is false if the answer to the refused request
-    must have no body.
-    """
-
-    __slots__ = ("data", "has_body", "out", "refusal")
-
-    def __init__(
-        self, out: list[bytes], data: bytes, refusal: Refusal | None = None, has_body: bool = True
-    ) -> None:
-        self.out = out
-        self.data = data
-        self.refusal = refusal
-        self.has_body = has_body
-
-
 class RequestReader:
     """Reads the requests of one connection.
 
@@ -75,8 +57,12 @@ class RequestReader:
         self._reads_at_last_send = 0  # ``upstream_reads`` when the proxy last sent bytes
         self._reads_at_last_head = 0  # ``upstream_reads`` when the last head came
 
-    def take(self, data: bytes, at_ns: int) -> Forwardable:
-        """Find the heads in the bytes that the client sent at ``at_ns``. Return the bytes to forward now."""
+    def take(self, data: bytes, at_ns: int) -> tuple[list[bytes], bytes, Refusal | None]:
+        """Find the heads in the bytes that the client sent at ``at_ns``.
+
+        Return the bytes to forward now, which may be none; the bytes of the client in whose place they are
+        forwarded; and a refusal, after which nothing more is forwarded, or ``None``.
+        """
         held_before = self.held
         buffer = held_before + data if held_before else data
         size = len(buffer)
@@ -106,9 +92,10 @@ class RequestReader:
                     position = stop
         except Refusal as refusal:
             self.held = b""
-            return Forwardable(out, buffer, refusal, has_body=not buffer.startswith(b"HEAD ", position))
+            refusal.has_body = not buffer.startswith(b"HEAD ", position)
+            return out, buffer, refusal
         self.held = buffer[position:]
-        return Forwardable(out, buffer[:position])
+        return out, buffer[:position], None
 
     def _begin(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
         """Begin a request. ``is_behind_another``: its head and the previous request came in one chunk."""

@@ -23,6 +23,7 @@ from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final
 
     from mcpproxy.relay.http.resolve import Upstream
@@ -78,9 +79,9 @@ class Rewriting:
         upstream_url = f"http{secure}:(?P<slash>\\\\?/)(?P=slash)(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
         self._upstream_url = re.compile(upstream_url.encode("ascii"), re.IGNORECASE)
 
-    def rewriter(self) -> Rewriter:
-        """Return a rewriter for a new connection."""
-        return Rewriter(self)
+    def rewriter(self, on_rewrite: Callable[[str], None]) -> Rewriter:
+        """Return a rewriter for a new connection. ``on_rewrite`` is told what was rewritten, in sentences."""
+        return Rewriter(self, on_rewrite)
 
     def apply(self, text: bytes, host: bytes) -> bytes:
         """Return ``text`` with the server's origin replaced by the proxy's, whose Host field is ``host``."""
@@ -96,9 +97,10 @@ class Rewriting:
 class Rewriter:
     """Rewrites the answers of one connection. Once ``is_done``, the caller forwards everything unchanged."""
 
-    def __init__(self, rewriting: Rewriting) -> None:
+    def __init__(self, rewriting: Rewriting, on_rewrite: Callable[[str], None]) -> None:
         self.is_done = False
         self._rewriting = rewriting
+        self._on_rewrite = on_rewrite
         self._expected: list[Route] = []  # of the requests that have no answer yet
         self._stage = _HEAD
         self._held = b""  # bytes that are not forwarded yet
@@ -106,16 +108,10 @@ class Rewriter:
         self._head = b""  # the head of a document, which may get another Content-Length
         # ``None`` if the body lasts until the end of the connection.
         self._body: BodyCounter | None = None
-        self._notes: list[str] = []
 
     def expect(self, route: Route) -> None:
         """Note that a request is forwarded, so that its answer is expected."""
         self._expected.append(route)
-
-    def take_notes(self) -> list[str]:
-        """Return what was rewritten since the last call, in sentences."""
-        notes, self._notes = self._notes, []
-        return notes
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes of the server. Return the bytes to send to the client."""
@@ -141,8 +137,6 @@ class Rewriter:
         """Take note that the server sends nothing more. Return the bytes that were still held back."""
         self.is_done = True
         held = self._take(len(self._held))
-        if self._stage == _DOCUMENT and self._body is None:
-            return self._head + self._rewritten(held, "the metadata")
         return self._head + held if self._stage == _DOCUMENT else held
 
     def _take(self, size: int) -> bytes:
@@ -217,8 +211,6 @@ class Rewriter:
         """Rewrite the document once it is complete."""
         body = self._body
         head, size = self._head, len(self._held)
-        if body is None:
-            return None if size <= DOCUMENT_BYTES else head + self._give_up()
         if isinstance(body, LengthCounter):
             if size < body.left:
                 return None
@@ -277,10 +269,10 @@ class Rewriter:
         return b""
 
     def _rewritten(self, text: bytes, where: str) -> bytes:
-        """Return ``text`` with the server's address replaced. If that changes it, a note names ``where``."""
+        """Return ``text`` with the server's address replaced. If that changes it, say ``where``."""
         new = self._rewriting.apply(text, self._host) if self._host else text
         if new != text:
-            self._notes.append(f"{where} named upstream's own address; the client was given ours")
+            self._on_rewrite(f"{where} named upstream's own address; the client was given ours")
         return new
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.http.loop import Loop
 
-_CHUNK_BYTES: Final = 64 << 10
-_PENDING_LINES: Final = 1000
+CHUNK_BYTES: Final = 64 << 10
+PENDING_LINES: Final = 1000
 """How many lines may wait for the reader; further lines are dropped."""
 
 
@@ -34,9 +34,8 @@ class StderrLog:
 
     def say(self, text: str) -> None:
         """Write one line, never in the middle of another line."""
-        if not self._is_quiet and len(self._pending) < _PENDING_LINES:
-            self._pending.append(f"mcpproxy: {visible(text)}\n".encode())
-            self._write_lines()
+        if not self._is_quiet:
+            self._add(f"mcpproxy: {visible(text)}\n".encode())
 
     def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
         """Forward all bytes from the pipe ``notes``; ``on_end`` is called at the end of the pipe."""
@@ -52,19 +51,23 @@ class StderrLog:
     def _on_notes(self, events: int) -> None:
         del events
         try:
-            data = os.read(self._notes, _CHUNK_BYTES)
+            data = os.read(self._notes, CHUNK_BYTES)
         except BlockingIOError:
             return
         except OSError:
             data = b""
         if data:
-            self._pending.append(data)
-            self._write_lines()
+            self._add(data)
             return
         self._loop.forget(self._notes)
         os.close(self._notes)
         self._notes = -1
         self._on_notes_end()
+
+    def _add(self, data: bytes) -> None:
+        if len(self._pending) < PENDING_LINES:
+            self._pending.append(data)
+            self._write_lines()
 
     def _write_lines(self) -> None:
         sink = self._sink

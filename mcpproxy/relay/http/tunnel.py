@@ -70,7 +70,8 @@ class Tunnel(Pair):
 
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = TunnelSocket(proxy.loop, sock, self._on_client)
-        super().__init__(proxy, client, Records(proxy, peer), RequestReader(proxy.router, self._on_request))
+        requests = RequestReader(proxy.router, self._on_request)
+        super().__init__(proxy, client, Records(proxy, peer, requests), requests)
         self._out = b""  # the bytes to send as soon as upstream is connected
         self._stage = _HTTP
         self._upgrade: UpgradeResponse | None = None  # reads the answer to an upgrade
@@ -101,11 +102,11 @@ class Tunnel(Pair):
 
     def _take(self, data: bytes, now: int) -> None:
         """Forward the bytes that the request reader releases."""
-        forwardable = self._requests.take(data, now)
-        if forwardable.data:
-            self._forward_up(forwardable.out, forwardable.data, now)
-        if forwardable.refusal is not None:
-            self._refuse(forwardable.refusal, now, forwardable.has_body)
+        out, taken, refusal = self._requests.take(data, now)
+        if taken:
+            self._forward_up(out, taken, now)
+        if refusal is not None:
+            self._refuse(refusal, now)
 
     def _forward_up(self, out: list[bytes], data: bytes, now: int) -> None:
         """Forward ``out`` instead of ``data``, which the client sent. ``out`` may be empty."""
@@ -127,7 +128,7 @@ class Tunnel(Pair):
         rewriting = self._proxy.rewriting
         if rewriting is not None and not route.wants_tunnel and (rewriting.is_full or route.wants_stream):
             if self._rewriter is None and not is_pipelined:
-                self._rewriter = rewriting.rewriter()
+                self._rewriter = rewriting.rewriter(self._note_rewrite)
             if self._rewriter is not None:
                 self._rewriter.expect(route)
 
@@ -165,17 +166,16 @@ class Tunnel(Pair):
         data = self._read_upstream(events)
         if data is None:
             return
-        now = journals.now_ns()
         if not data:
             assert self._upstream is not None
-            self._on_upstream_end(self._upstream, now)
+            self._on_upstream_end(self._upstream)
             return
         self._requests.upstream_reads += 1
-        self._records.add(journals.SERVER, now, data)
+        self._records.add(journals.SERVER, journals.now_ns(), data)
         if self._rewriter is not None or self._upgrade is not None:
-            self._forward_read(data, now)
-        elif not self._send_down(data):
-            self._on_broken(self._client)
+            self._forward_read(data)
+        else:
+            self._send_down(data)
 
     def _read_upstream(self, events: int) -> bytes | None:
         """Return what upstream has sent, which is empty at its end; `None` if there is nothing to forward."""
@@ -190,41 +190,45 @@ class Tunnel(Pair):
             self._on_reset(upstream)
             return None
 
-    def _forward_read(self, data: bytes, now: int) -> None:
+    def _forward_read(self, data: bytes) -> None:
         """Forward bytes of upstream that the rewriter or the `UpgradeResponse` has to read."""
-        out = data
-        notes: list[str] = []
-        if self._rewriter is not None:
-            out = self._rewriter.feed(data)
-            notes = self._rewriter.take_notes()
-            if self._rewriter.is_done:
-                self._rewriter = None
-        for note in notes:
-            self._note("rewrote-response", note, now)
-        if not self._send_down(out):
-            self._on_broken(self._client)
-        elif self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
+        self._send_down(self._rewritten(data))
+        if self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
             self._upgrade = None
-            self._resume(status == 101, now)
+            self._resume(status == 101, journals.now_ns())
 
-    def _send_down(self, out: bytes) -> bool:
-        """Send ``out`` to the client; no earlier bytes may be waiting. Return false if the client is gone."""
+    def _rewritten(self, data: bytes) -> bytes:
+        """Return what the client gets instead of ``data`` of upstream."""
+        rewriter = self._rewriter
+        if rewriter is None:
+            return data
+        out = rewriter.feed(data)
+        if rewriter.is_done:
+            self._rewriter = None
+        return out
+
+    def _note_rewrite(self, what: str) -> None:
+        self._note("rewrote-response", what, journals.now_ns())
+
+    def _send_down(self, out: bytes) -> None:
+        """Send ``out`` to the client; no earlier bytes may be waiting. If the client is gone, the tunnel is
+        over."""
         try:
             if not self._client.put(out):
                 self._watch()
         except OSError:
-            return False
-        return True
+            self._on_broken(self._client)
 
-    def _on_upstream_end(self, upstream: TunnelSocket, now: int) -> None:
+    def _on_upstream_end(self, upstream: TunnelSocket) -> None:
         if upstream.broken:  # it was reset; sending has shown that already
             self._on_reset(upstream)
             return
-        if self._rewriter is not None:
-            self._send_down(self._rewriter.end())
-            self._rewriter = None
-        self._records.end(journals.SERVER_EOF, now)
+        held = b"" if self._rewriter is None else self._rewriter.end()
+        self._rewriter = None
+        self._records.end(journals.SERVER_EOF, journals.now_ns())
         upstream.ended = True
+        if held:
+            self._send_down(held)
         self._client.finish()
         if self._stage == _NOT_FORWARDED:
             self._proxy.timers.start(LINGER_S, self._close)
@@ -252,19 +256,14 @@ class Tunnel(Pair):
         assert route is not None
         self._record(journals.CLIENT, now, data)
         self._out = out
-        self._dial = dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
-        dial.start()
-        if dial.sock is not None:
-            self._use_upstream(dial.sock)
-        if dial.sock is not None or dial.failure is not None:
-            self._on_dialed()
-        else:
-            self._watch()
+        self._dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
+        self._dial.start()
+        self._watch()
 
     def _use_upstream(self, sock: Sock) -> None:
         """Use the new upstream connection, and send the bytes that waited for it."""
         upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, self._on_upstream)
-        self._proxy.on_upstream_reached(self._upstream_address())
+        self._proxy.on_upstream_reached(self._records.upstream)
         self._requests.note_sent()
         out, self._out = self._out, b""
         try:
@@ -279,19 +278,18 @@ class Tunnel(Pair):
         if dial.failure is not None:
             status, why = dial.failure
             self._note("upstream-failed", why, now)
-            self._proxy.on_upstream_failed(self._upstream_address(), why)
+            self._proxy.on_upstream_failed(self._records.upstream, why)
             self._answer(status, why, now, has_body=self._requests.wants_body)
             return
         assert dial.sock is not None
-        if self._upstream is None:
-            self._use_upstream(dial.sock)
+        self._use_upstream(dial.sock)
         assert self._upstream is not None
         if self._client.ended or self._is_client_unread:
             self._upstream.finish()
         route = self._requests.route
         if route is not None and route.wants_tunnel:
-            if not self._send_own(ESTABLISHED, now):
-                self._on_broken(self._client)
+            self._send_own(ESTABLISHED, now)
+            if self._is_over:
                 return
             self._resume(True, now)
         self._watch()
@@ -310,7 +308,7 @@ class Tunnel(Pair):
 
     # Answers of the proxy itself.
 
-    def _refuse(self, refusal: Refusal, now: int, has_body: bool) -> None:
+    def _refuse(self, refusal: Refusal, now: int) -> None:
         """Forward no more requests. Answer only if the client cannot take our answer for one of the
         server."""
         if self._is_over or self._stage == _NOT_FORWARDED:
@@ -318,7 +316,7 @@ class Tunnel(Pair):
         self._note("refused", refusal.why, now)
         is_free = self._client.rest is None and not self._client.finishing
         if is_free and self._requests.may_be_answered:
-            self._answer(refusal.status, refusal.why, now, has_body)
+            self._answer(refusal.status, refusal.why, now, refusal.has_body)
             return
         self._stage = _NOT_FORWARDED
         if self._upstream is not None:
@@ -330,19 +328,18 @@ class Tunnel(Pair):
         """Answer in upstream's place, then end the connection."""
         self._drop_upstream()
         self._stage = _NOT_FORWARDED
-        out = self._reply(status, why, has_body=has_body)
-        if not self._send_own(out, now):
-            self._on_broken(self._client)
+        self._send_own(self._reply(status, why, has_body=has_body), now)
+        if self._is_over:
             return
         self._client.finish()
         self._proxy.timers.start(LINGER_S, self._close)
         self._watch()
         self._close_if_done()
 
-    def _send_own(self, out: bytes, now: int) -> bool:
-        """Send bytes of the proxy itself to the client. Return false if the client accepts no more bytes."""
+    def _send_own(self, out: bytes, now: int) -> None:
+        """Send bytes of the proxy itself to the client."""
         self._record(journals.OWN, now, out)
-        return self._send_down(out)
+        self._send_down(out)
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
         return reply(status, why, has_body=has_body)

@@ -33,8 +33,8 @@ class _Limits(ctypes.Structure):
     )
 
 
-def bind(process_handle: int) -> bool:
-    """Let the system end a process when this one ends. Return false if the system refuses."""
+def bind(process_handle: int) -> None:
+    """Let the system end a process when this one ends, unless the system refuses."""
     # ctypes has no types for what a library contains, and has ``WinDLL`` on Windows only.
     kernel32: Any = vars(ctypes)["WinDLL"]("kernel32")
     kernel32.CreateJobObjectW.restype = wintypes.HANDLE
@@ -47,10 +47,7 @@ def bind(process_handle: int) -> bool:
     kernel32.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
     # The handle stays open until this process ends: then the system closes it, and the job ends.
     job = kernel32.CreateJobObjectW(None, None)
-    if not job:
-        return False
     limits = _Limits(flags=_KILL_ON_JOB_CLOSE | _SILENT_BREAKAWAY_OK)
-    return bool(
-        kernel32.SetInformationJobObject(job, _EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits))
-        and kernel32.AssignProcessToJobObject(job, process_handle)
-    )
+    size = ctypes.sizeof(limits)
+    if job and kernel32.SetInformationJobObject(job, _EXTENDED_LIMITS, ctypes.byref(limits), size):
+        kernel32.AssignProcessToJobObject(job, process_handle)

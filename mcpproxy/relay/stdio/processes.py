@@ -129,7 +129,8 @@ class Recorder:
             pass
 
     def leave(self, unwritten: bytes) -> None:
-        """Tell the recorder that the relay is done, and give it the records that could not be written."""
+        """Tell the recorder that the relay is done, and give it the records that could not be written. If it
+        is stopped, it goes on."""
         from mcpproxy.relay import priority
 
         priority.restore(self.pid)
@@ -140,6 +141,11 @@ class Recorder:
                 pass
         os.close(self.wake_fd)
         self.wake_fd = -1
+        if not self.reaped:
+            try:
+                os.kill(self.pid, signal.SIGCONT)
+            except ProcessLookupError:  # it is gone, and the host started us with SIGCHLD ignored
+                pass
 
 
 def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: float) -> Recorder:

@@ -45,7 +45,6 @@ from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_si
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable
     from typing import Final
 
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
-else:
-    import _signal as signal
 
 CHUNK_BYTES: Final = 256 << 10
 """How much is read at once. The server's pipes hold no more, so one read empties them."""
@@ -343,8 +340,6 @@ class Relay(PosixServerLife):
     def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
         """Tell the recorder that the session is over, and forward its last notes for ``RECORDER_S``."""
         recorder.leave(unwritten)
-        if not recorder.reaped:
-            os.kill(recorder.pid, signal.SIGCONT)
         deadline = time.monotonic() + RECORDER_S
         while self.sources:  # only the recorder's notes are left, which end when the recorder exits
             left_s = deadline - time.monotonic()

@@ -39,8 +39,8 @@ _KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 class ServerLife:
-    """The part that is the same on every system: start the server and its recorder, and end the server when
-    it has to exit."""
+    """The part that is the same on every system: start the recorder, and end the server when it has to
+    exit."""
 
     def __init__(self, grace_s: float, quiet: bool) -> None:
         self.grace_s = grace_s
@@ -54,20 +54,15 @@ class ServerLife:
     def run(
         self,
         command: list[str],
-        start_server: Callable[[], None],
+        error: OSError | None,
         start_recorder: Callable[[], None],
         greeting: str,
     ) -> int:
-        """Start the server ``command`` and the recorder, relay, and return the server's exit code.
+        """Start the recorder, relay, and return the server's exit code.
 
-        The code is negative if a signal ended the server, 127 when there is no such command and 126 when it
-        cannot be run.
+        ``error`` says why the server ``command`` was not started. The code is negative if a signal ended the
+        server, 127 when there is no such command and 126 when it cannot be run.
         """
-        error: OSError | None = None
-        try:
-            start_server()
-        except OSError as caught:
-            error = caught
         try:
             start_recorder()
         except OSError as fault:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.processes import RecorderMain, WrappedServer
+    from mcpproxy.relay.stdio.processes import RecorderMain
     from mcpproxy.relay.stdio.relay import Relay
 
 
@@ -45,27 +45,24 @@ def run(
     occupy_standard()
     inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
     signals = Signals()
-    started: WrappedServer | OSError
+    server = error = None
     try:
-        started = start_server(command, inherited, signals)
-    except OSError as error:
-        started = error
+        server = start_server(command, inherited, signals)
+    except OSError as caught:
+        error = caught
 
     from mcpproxy.relay.exit_status import shell_code
     from mcpproxy.relay.stdio.relay import Relay
 
     relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
-
-    def attach_server() -> None:
-        if isinstance(started, OSError):
-            raise started
-        relay.attach_server(started)
+    if server is not None:
+        relay.attach_server(server)
 
     def start_recorder() -> None:
         if recorder_main is not None:
-            relay.attach_recorder(fork_recorder(recorder_main, relay.server, grace_s))
+            relay.attach_recorder(fork_recorder(recorder_main, server, grace_s))
 
-    return shell_code(relay.run(command, attach_server, start_recorder, greeting))
+    return shell_code(relay.run(command, error, start_recorder, greeting))
 
 
 def _inheritable(fd: int) -> bool:

@@ -50,10 +50,12 @@ def run(
     occupy_standard()
     _make_binary()
     relay = ThreadedRelay(journal, grace_s, quiet)
-    code = relay.run(
-        command, lambda: relay.start_server(command), lambda: relay.start_recorder(recorder), greeting
-    )
-    return _own_code(code)
+    error = None
+    try:
+        relay.start_server(command)
+    except OSError as caught:
+        error = caught
+    return _own_code(relay.run(command, error, lambda: relay.start_recorder(recorder), greeting))
 
 
 class ThreadedRelay(ServerLife):
