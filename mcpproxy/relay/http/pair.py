@@ -26,9 +26,7 @@ class Pair:
         "_dial",
         "_is_client_unread",
         "_is_over",
-        "_note",
         "_proxy",
-        "_record",
         "_records",
         "_requests",
         "_upstream",
@@ -40,7 +38,6 @@ class Pair:
         self._proxy = proxy
         self._client = client
         self._records = records
-        self._record, self._note = records.add, records.note
         self._requests = requests
         self._upstream: TunnelSocket | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
@@ -170,3 +167,9 @@ class Pair:
         client.watch(reads_client)
         if upstream is not None:
             upstream.watch(not upstream.ended and client.rest is None)
+
+    def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
+        self._records.add(kind, at_ns, payload)
+
+    def _note(self, what: str, why: str, at_ns: int) -> None:
+        self._records.note(what, why, at_ns)
