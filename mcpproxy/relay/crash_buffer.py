@@ -115,8 +115,8 @@ class CrashBuffer:
 
 
 class TurnBuffer(CrashBuffer):
-    """The crash buffer of a loop that journals once in a turn. What is appended before it is forwarded is
-    recorded whatever happens then, so ``append`` needs no system call."""
+    """The crash buffer of a loop that journals once in a turn. A record is appended before its bytes are
+    forwarded: it is in mapped memory, which takes no system call and survives a kill."""
 
     __slots__ = ("_end", "_position")
 
