@@ -53,6 +53,7 @@ def killed(wake_fd: int, asleep: mmap.mmap) -> None:
 
 
 def stopped(wake_fd: int, asleep: mmap.mmap) -> None:
+    note("stops")
     os.kill(os.getpid(), signal.SIGSTOP)
     note("went on")
 
