@@ -25,7 +25,7 @@ import mmap
 import os
 import struct
 
-from mcpproxy.relay.journal import CLIENT, GAP, HEAD, SERVER, STDERR, ignore_loss
+from mcpproxy.relay.journal import CLIENT, GAP, HEAD, SERVER, STDERR, ignore_loss, now_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,16 +144,24 @@ class TurnBuffer(CrashBuffer):
 
     def flush(self) -> None:
         """Journal the records of the turn."""
-        if not self._end:
-            return
-        records = self._room[: self._end]
-        begin = self._journal.append_all(records)
-        while begin < self._end:  # the disk is full: append each alone, so that what is lost is counted
-            size, kind, connection, at_ns = HEAD.unpack_from(records, begin)
+        if self._end:
+            with self._room[: self._end] as records:  # after a fault, the traceback still refers to it
+                written = self._journal.append_all(records)
+            self._append_each(written)
+
+    def lose(self, reason: str) -> None:
+        """Count the records of the turn as lost; those of the next turn are journaled again."""
+        self._journal.interrupt(reason, now_ns())
+        self._append_each(0)
+
+    def _append_each(self, begin: int) -> None:
+        """Append each of the records from offset ``begin`` on alone, so that what is lost is counted."""
+        while begin < self._end:
+            size, kind, connection, at_ns = HEAD.unpack_from(self._room, begin)
             position = self._journal.position - begin  # where the first would be, if this one comes next
             _CHUNK.pack_into(self._memory, _CHUNK_AT, self._end, _RECORDS, 0, at_ns, position)
             begin += HEAD.size + size
-            self._journal.append(kind, at_ns, bytes(records[begin - size : begin]), connection)
+            self._journal.append(kind, at_ns, bytes(self._room[begin - size : begin]), connection)
         self.clear()
         self._end = 0
 

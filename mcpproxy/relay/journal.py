@@ -198,15 +198,20 @@ class Journal:
         if self._lost is None:
             if (failure := self._put(kind, at_ns, payload, connection)) is None:
                 return
-            self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
-            self._reason = failure.strerror or "the journal could not be written"
-            self._retry_ns = at_ns + RETRY_NS
-            self.on_notice(f"recording interrupted ({self._reason}); the session goes on")
+            self.interrupt(failure.strerror or "the journal could not be written", at_ns + RETRY_NS)
         elif at_ns >= self._retry_ns:
             self._retry_ns = at_ns + RETRY_NS
             if self._recover(at_ns) and self._put(kind, at_ns, payload, connection) is None:
                 return
         self._count_lost(kind, at_ns, payload, connection)
+
+    def interrupt(self, reason: str, retry_ns: int) -> None:
+        """Count records as lost, and write again those from the time ``retry_ns`` on."""
+        if self._lost is None:
+            self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
+            self._reason = reason
+            self._retry_ns = retry_ns
+            self.on_notice(f"recording interrupted ({reason}); the session goes on")
 
     def append_all(self, records: memoryview) -> int:
         """Append whole records in one write. Return how many bytes of whole records were written: if not all,

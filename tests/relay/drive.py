@@ -1,10 +1,12 @@
 """The relay alone, as a process: ``python drive.py KIND TRACE RECORDER GRACE COMMAND [ARG...]``.
 
 ``KIND`` is ``threads``, or ``stdio``, or that with one way of hearing signals: ``handlers`` or ``waiting``;
-or ``macos``, with what Linux can play of that; or ``greeting``, where we have something to say ourselves.
+or ``macos``, with what Linux can play of that; or ``greeting``, where we have something to say ourselves; or
+``exhausted``, where there are no descriptors left once the server has started.
 ``RECORDER`` names one of the fakes below, or ``none``.
 """
 
+import errno
 import mmap
 import os
 import signal
@@ -88,6 +90,13 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         setattr(signals, "_HAS_SENDER", False)  # noqa: B010 - private, and Final for everybody else
     elif kind == "waiting":  # as where there is a terminal
         setattr(signals, "_has_terminal", lambda: True)  # noqa: B010 - private
+    elif kind == "exhausted":
+        from mcpproxy.relay.stdio.relay import Relay
+
+        def attach_server(self: Relay, server: object) -> None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        setattr(Relay, "attach_server", attach_server)  # noqa: B010
     fake = None if recorder == "none" else globals()[recorder]
     greeting = "hello " * 100 if kind == "greeting" else ""
     return session_start.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)

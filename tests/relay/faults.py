@@ -10,6 +10,7 @@ from mcpproxy.relay.http import portable, proxy, resolve, tls, tunnel
 from mcpproxy.relay.http.dial import Dial
 from mcpproxy.relay.http.socket import TunnelSocket
 from mcpproxy.relay.http.tunnel import Tunnel
+from mcpproxy.relay.journal import Journal
 
 FAULT = ValueError("out of order")
 
@@ -75,4 +76,5 @@ FAULTS: dict[str, Callable[[], None]] = {
     "accepting": lambda: break_down(proxy.Proxy, "_begin"),
     "abandoning": while_abandoning,
     "stopping": lambda: break_down(Tunnel, "stop"),
+    "journaling": lambda: break_down(Journal, "append_all"),
 }

@@ -159,6 +159,30 @@ def test_a_fault_that_belongs_to_no_connection_yet(upstream: Upstream, tmp_path:
     assert notes(records)[0][:2] == (0, "fault")
 
 
+def test_a_fault_while_journaling_costs_no_connection_and_is_a_gap(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with Proxy(str(tmp_path / "t"), upstream.origin, fault="journaling") as proxy:
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        server = upstream.accept()
+        for another in (request(b"hello"), b""):
+            server.read_head()
+            assert server.read(5) == b"hello"
+            server.send(OK)
+            assert client.read(len(OK)) == OK
+            client.send(another)
+        records = proxy.stop()
+        assert is_told_once(proxy)
+    assert notes(records)[0][:2] == (0, "fault")
+    [gap] = [json.loads(payload) for kind, _, payload in records if kind == journal.GAP]
+    assert gap["reason"] == "a fault of mcpproxy"
+    forwarded = 2 * len(request(b"hello"))
+    recorded = sum(len(payload) for kind, _, payload in records if kind == journal.CLIENT)
+    assert gap["client"] + recorded == forwarded
+    assert [kind for kind, *_ in records].count(journal.CONNECT) == 1
+
+
 def test_a_fault_while_stopping_stops_the_others_all_the_same(upstream: Upstream, tmp_path: Path) -> None:
     with Proxy(str(tmp_path / "t"), upstream.origin, fault="stopping") as proxy:
         clients = [proxy.connect() for _ in range(2)]

@@ -212,6 +212,17 @@ def test_a_command_that_cannot_be_started(
     assert stream(read_journal(trace), journal.EXIT) == b'{"ending":"not started","code":null,"signal":null}'
 
 
+def test_a_server_whose_pipes_cannot_be_used(tmp_path: Path) -> None:
+    trace = str(tmp_path / "t.jsonl")
+    with Host(behind("exhausted", peer("polite", "SIGTERM"), trace)) as host:
+        assert host.wait() == 126
+        errors = host.all_errors()
+    assert errors.startswith(f"mcpproxy: {sys.executable}: ".encode())
+    assert b"Too many open files" in errors
+    assert errors.count(b"\n") == 1
+    assert b'"ending":"not started"' in stream(read_journal(trace), journal.EXIT)
+
+
 @pytest.mark.parametrize("kind", RELAYS)
 def test_signals_are_recorded(kind: str, tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")

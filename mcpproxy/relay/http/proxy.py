@@ -207,7 +207,11 @@ class Proxy:
     def _journal_turn(self) -> None:
         """Journal the records of the last turn, all bytes of which were forwarded, and wake the recorder."""
         if self._turn_buffer is not None:
-            self._turn_buffer.flush()
+            try:
+                self._turn_buffer.flush()
+            except Exception as fault:
+                self._turn_buffer.lose("a fault of mcpproxy")
+                self._on_fault(self._journal_turn, fault)
         recorder = self._recorder
         if recorder is not None and recorder.asleep[0]:
             recorder.wake()
@@ -225,6 +229,7 @@ class Proxy:
         now_ns = journals.now_ns()
         unwritten = b""
         if self._journal is not None:
+            self._journal_turn()
             if self._turn_buffer is not None:
                 self._turn_buffer.close()
                 self._turn_buffer = None
@@ -333,7 +338,7 @@ class Proxy:
         try:
             abandon(why)
         except Exception as second:
-            self._on_fault(_no_connection, second)
+            self._on_fault(self._on_fault, second)  # no connection is left to abandon
 
     def _on_wakeup(self, events: int) -> None:
         """Handle the signals that have come, and the answers of the resolver."""
@@ -368,10 +373,6 @@ class Proxy:
 
 def _discard(kind: int, at_ns: int, payload: bytes, number: int) -> None:
     """Replaces the journal if there is none."""
-
-
-def _no_connection() -> None:
-    """Passed to ``_on_fault`` after a fault in ``abandon``: no connection is left to abandon."""
 
 
 def _place(fault: Exception) -> str:

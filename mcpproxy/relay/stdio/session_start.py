@@ -56,7 +56,10 @@ def run(
 
     relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
     if server is not None:
-        relay.attach_server(server)
+        try:
+            relay.attach_server(server)
+        except OSError as caught:
+            error = caught
 
     def start_recorder() -> None:
         if recorder_main is not None:
