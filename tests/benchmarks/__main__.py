@@ -16,7 +16,7 @@ from tests.benchmarks.sessions import WrongBytesError
 
 ALIKE: Final = (
     *("stdio", "http", "bridge", "offline", "start", "judge", "recorder", "view", "page", "watched", "spans"),
-    *("tui", "faults", "agents", "fleet", "replay", "bounds", "compare"),
+    *("tui", "faults", "agents", "fleet", "replay", "bounds", "instructions", "compare"),
 )
 BENCHMARKS: Final = {**{name: name for name in ALIKE}, "hosts": "host_files"}
 """Name of a benchmark -> its module. Only that one is imported: another version may lack what others need."""

@@ -42,6 +42,7 @@ PLAN: Final = {
     "bridge": Share(part=10, rounds=2),
     "offline": Share(part=2),
     "start": Share(),
+    "instructions": Share(rounds=2),
     "judge": Share(),
     "recorder": Share(part=2),
     "view": Share(part=10, rounds=3),
