@@ -2,8 +2,8 @@
 
 It starts ``COMMAND`` with pipes in its own console, waits until that says ``ready`` or ``listening``, sends
 Ctrl-C to every process of the console, then the line ``more``, and writes to the file ``RESULT`` how the
-command ended and what it wrote. Each process gets Ctrl-C in its own time, so a command with ``--trace`` that
-goes on is not ended before its trace says that it got it.
+command ended and what it wrote. Each process gets Ctrl-C in its own time, so the stdin of a command with
+``--trace`` stays open until its trace says that it got it.
 """
 
 import ctypes

@@ -1,8 +1,7 @@
 """A server of the tests: ``python echo.py`` sends back what it gets, ``echo.py exit N`` ends with N,
 ``echo.py crash`` as a crash does, and ``echo.py stay`` never by itself, nor ``echo.py id``, which says its
-process id. The others say what Ctrl-C does to
-them: ``echo.py dies``, ``echo.py goes`` (with a code of its own) and ``echo.py ignores``, until its stdin
-ends."""
+process id. The others say what Ctrl-C does to them, and end when their stdin ends: ``echo.py dies`` of
+Ctrl-C, ``echo.py goes`` with a code of its own, and ``echo.py ignores`` it."""
 
 import os
 import signal
@@ -13,6 +12,12 @@ import time
 def _say(word: str) -> None:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
+
+
+def _await_host() -> None:
+    """Say that Ctrl-C came, and wait until the host closes stdin: then mcpproxy has got Ctrl-C too."""
+    _say("interrupted")
+    sys.stdin.read()
 
 
 match sys.argv[1:]:
@@ -31,11 +36,15 @@ match sys.argv[1:]:
         time.sleep(600)
     case ["dies"]:
         _say("ready")
-        time.sleep(600)
+        try:
+            time.sleep(600)
+        except KeyboardInterrupt:
+            _await_host()
+            raise
     case ["goes"]:
 
         def leave(number: int, frame: object) -> None:
-            _say("interrupted")
+            _await_host()
             sys.exit(7)
 
         signal.signal(signal.SIGINT, leave)
