@@ -41,9 +41,9 @@ SHORT: Final = {
     LARGE: Load("call", 1, 1, 8 << 20),
 }
 
-ALONE_SESSIONS: Final = 10
-"""So many in each round: by luck of which processors its processes get, a session is one of the fast or of
-the slow ones."""
+SESSIONS: Final = {ALONE: 10, STREAMS: 5}
+"""So many in each round, where chance decides whether a session is fast or slow: which processors its
+processes get, or how many events Linux lets the server write before it wakes the reader."""
 
 SIMPLE: Final = (ALONE, SOME)
 """What a slow variant is measured with."""
@@ -71,7 +71,7 @@ def run(options: Options) -> list[Section]:
         folder = Path(name)
         for _ in range(options.rounds):
             for title, load in loads.items():
-                for _ in range(ALONE_SESSIONS if title == ALONE and not options.short else 1):
+                for _ in range(1 if options.short else SESSIONS.get(title, 1)):
                     for variant in variants:
                         if not variant.slow:
                             measure(samples, variant, upstream, title, load, folder)
