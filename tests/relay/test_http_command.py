@@ -72,7 +72,7 @@ def test_path_and_query_of_upstream(url: str, path: str, query: str) -> None:
 @pytest.mark.parametrize(("argv", "fact"), REFUSED.values(), ids=REFUSED)
 def test_refused(argv: list[str], fact: str) -> None:
     with pytest.raises(McpProxyError, match=r"^http: ") as refusal:
-        http.parse(argv)
+        assert http.parse(argv).upstream
     assert fact in str(refusal.value)
     assert "; " in str(refusal.value)  # the next step
 
@@ -198,11 +198,10 @@ def test_what_the_journal_begins_with(tmp_path: Path) -> None:
 def test_it_listens_without_slow_imports() -> None:
     """A host may wait for the proxy. Together these take as long as everything that it needs itself."""
     script = (
-        "import socket, sys\n"
+        "import sys\n"
         "from mcpproxy.cli.commands import http\n"
         "options = http.parse(['http://127.0.0.1:9/mcp', '--listen', '127.0.0.1:0', '--quiet'])\n"
-        "listen = socket.socket.listen\n"
-        "socket.socket.listen = lambda sock, backlog: (print(*sys.modules), listen(sock, backlog))\n"
+        "sys.addaudithook(lambda event, _: event == 'socket.bind' and print(*sys.modules))\n"
         "http.prepare(options)[1].close()\n"
         "print(*sys.modules)\n"
     )
