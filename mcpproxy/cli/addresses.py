@@ -5,7 +5,7 @@ A client may wait until ``http`` listens, so this module imports next to nothing
 
 from __future__ import annotations
 
-from mcpproxy.errors import UsageError
+from mcpproxy.cli.option_table import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def address(option: str, text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise UsageError(option, f"{text} has no port", "write HOST:PORT, such as 127.0.0.1:8080")
+        refuse(option, f"{text} has no port", "write HOST:PORT, such as 127.0.0.1:8080")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -37,7 +37,7 @@ def split_listen(where: str, text: str, option: str = "--listen") -> tuple[str, 
         host = ""
     if not (colon and host and port.isdecimal() and port.isascii() and int(port) < 65536):
         fact = f"{option} {text} is not HOST:PORT"
-        raise UsageError(where, fact, "for example 127.0.0.1:8765 or [::1]:8765")
+        refuse(where, fact, "for example 127.0.0.1:8765 or [::1]:8765")
     return host, int(port)
 
 
@@ -55,15 +55,15 @@ def split_url(where: str, text: str, example: str, credentials: str) -> SplitRes
         parts = urlsplit(text)
         parts.port  # noqa: B018 # raises if the port is not a number
     except ValueError as error:
-        raise UsageError(where, f"{text} is not a URL ({error})", f"for example {example}") from None
+        refuse(where, f"{text} is not a URL ({error})", f"for example {example}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         fact = f"{text} is not an http:// or https:// URL"
-        raise UsageError(where, fact, f"perhaps {example[: example.index('/')]}//{text.lstrip('/')}")
+        refuse(where, fact, f"perhaps {example[: example.index('/')]}//{text.lstrip('/')}")
     if parts.username is not None or parts.fragment:
-        raise UsageError(where, "the URL holds a user or a fragment", f"leave it out{credentials}")
+        refuse(where, "the URL holds a user or a fragment", f"leave it out{credentials}")
     if not _is_plain(text):
         fact = f"{text} holds characters that are not allowed in a URL"
-        raise UsageError(where, fact, "write them as %XX")
+        refuse(where, fact, "write them as %XX")
     return parts
 
 
@@ -74,7 +74,7 @@ def endpoint(where: str, path: str) -> str:
         UsageError: it is not a path.
     """
     if not path.startswith("/") or "?" in path or "#" in path or not _is_plain(path):
-        raise UsageError(where, f"--endpoint {path} is not a path", "for example /mcp")
+        refuse(where, f"--endpoint {path} is not a path", "for example /mcp")
     return path
 
 

@@ -314,7 +314,6 @@ START_PATH = {
     "mcpproxy.relay.stdio.processes",
     "mcpproxy.relay.stdio.session_start",
     "mcpproxy.relay.stdio.signals",
-    "struct",
 }
 
 
