@@ -57,7 +57,11 @@
 Most are defined in the package that raises them. A peer's mistake is never an exception: it is a finding.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class McpProxyError(Exception):

@@ -11,33 +11,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import ClassVar, Final, NoReturn
-    from urllib.parse import SplitResult
 
 __all__ = [
     "HELP_COLUMNS",
     "Parser",
     "ParserDescription",
     "UsageError",
-    "address",
     "age",
-    "endpoint",
     "header",
     "nearest",
     "nearest_option",
     "positive",
     "seconds",
     "seconds_or_none",
-    "split_command",
-    "split_listen",
-    "split_url",
     "url",
 ]
 
 HELP_COLUMNS: Final = 100
 
 _AGE: Final = pattern(r"(\d{1,6})(s|m|h|d|w)")
-_PLAIN: Final = pattern(r"[\x21-\x7e]*")
-"""Matches text of visible ASCII characters, the only ones that a URL may have."""
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -155,75 +147,3 @@ def url(text: str) -> str:
         example = "http://127.0.0.1:3000/mcp"
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as {example} (put -- before a command)")
     return text
-
-
-def address(option: str, text: str) -> tuple[str, int]:
-    """Return host and port of an address to listen on, the value of ``option``; without a host, of loopback.
-
-    Raises:
-        UsageError: it has no port.
-    """
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise UsageError(option, f"{text} has no port", "write HOST:PORT, such as 127.0.0.1:8080")
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def split_listen(where: str, text: str, option: str = "--listen") -> tuple[str, int]:
-    """Return the host, without brackets, and the port of ``HOST:PORT``, for the command ``where``.
-
-    Raises:
-        UsageError: ``text`` does not have that form.
-    """
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not (colon and host and port.isdecimal() and port.isascii() and int(port) < 65536):
-        fact = f"{option} {text} is not HOST:PORT"
-        raise UsageError(where, fact, "for example 127.0.0.1:8765 or [::1]:8765")
-    return host, int(port)
-
-
-def split_url(where: str, text: str, example: str, credentials: str) -> SplitResult:
-    """Return the parts of the URL of a server, for the command ``where``.
-
-    ``example`` is such a URL, and ``credentials`` says what is done instead of credentials in it.
-
-    Raises:
-        UsageError: it is not a URL that can be used.
-    """
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(text)
-        parts.port  # noqa: B018 # raises if the port is not a number
-    except ValueError as error:
-        raise UsageError(where, f"{text} is not a URL ({error})", f"for example {example}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        fact = f"{text} is not an http:// or https:// URL"
-        raise UsageError(where, fact, f"perhaps {example[: example.index('/')]}//{text.lstrip('/')}")
-    if parts.username is not None or parts.fragment:
-        raise UsageError(where, "the URL holds a user or a fragment", f"leave it out{credentials}")
-    if not _PLAIN.fullmatch(text):
-        fact = f"{text} holds characters that are not allowed in a URL"
-        raise UsageError(where, fact, "write them as %XX")
-    return parts
-
-
-def endpoint(where: str, path: str) -> str:
-    """Return the path of an MCP endpoint, for the command ``where``.
-
-    Raises:
-        UsageError: it is not a path.
-    """
-    if not path.startswith("/") or "?" in path or "#" in path or not _PLAIN.fullmatch(path):
-        raise UsageError(where, f"--endpoint {path} is not a path", "for example /mcp")
-    return path
-
-
-def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments before ``--``, and the command after it."""
-    separator = argv.index("--") if "--" in argv else len(argv)
-    return argv[:separator], argv[separator + 1 :]

@@ -110,6 +110,8 @@ def main(argv: list[str] | None = None) -> int:
         return _command(args)
     except KeyboardInterrupt:
         return 130
+    except SystemExit as exit_request:  # raised by argparse after --help
+        return exit_request.code if isinstance(exit_request.code, int) else 0
     except Exception as error:
         from mcpproxy.errors import McpProxyError
 
@@ -131,9 +133,9 @@ def _is_run(args: list[str]) -> bool:
         return True
     if not first.startswith("--"):
         return False
-    from mcpproxy.cli.new_recording import RUN_OPTIONS  # ``run`` needs it anyway
+    from mcpproxy.cli.commands.run import OPTIONS
 
-    return first.partition("=")[0] in RUN_OPTIONS
+    return first.partition("=")[0] in OPTIONS.names
 
 
 def _command(args: list[str]) -> int:
@@ -150,8 +152,6 @@ def _command(args: list[str]) -> int:
         # The interpreter flushes stdout again at exit; that must not fail on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
-    except SystemExit as exit_request:  # raised by argparse after --help
-        return exit_request.code if isinstance(exit_request.code, int) else 0
     return code
 
 
@@ -175,9 +175,10 @@ def _dispatch(args: list[str]) -> int:
         if word in group:
             code: int = _import_command(group[word][0]).run(args[1:])
             return code
+    from mcpproxy.cli.commands.run import OPTIONS
     from mcpproxy.cli.unknown_command import refusal
 
-    raise refusal(args, [name for group in COMMANDS.values() for name in group])
+    raise refusal(args, [name for group in COMMANDS.values() for name in group], OPTIONS.names)
 
 
 def _import_command(name: str) -> "Any":

@@ -12,14 +12,14 @@ import time
 
 from mcpproxy import __version__
 from mcpproxy.base import paths
+from mcpproxy.cli.option_table import refuse
 from mcpproxy.relay.journal import Journal, now_ns, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import NoReturn
+    from collections.abc import Callable, Mapping
 
+    from mcpproxy.cli.option_table import Given
     from mcpproxy.intercept.addons.addon_calls import MakeAddons
     from mcpproxy.intercept.fault_rules import FaultRules
     from mcpproxy.recorder.stderr_notes import Mode
@@ -68,138 +68,52 @@ OPTIONS = (
     ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
     ("--secrets", "", "report keys of providers in messages and URLs too (SEC-007)"),
 )
-"""The options that ``run`` and ``http`` share: name, metavariable, help. A switch has no metavariable;
-the metavariable of an optional value is in brackets."""
+"""The options that ``run`` and ``http`` share, as an ``OptionTable`` has them."""
 
-RUN_OPTIONS = (*(name for name, _, _ in OPTIONS), "--grace", "--command")
-"""The options of ``run``. A command line may begin with one of them, without the word ``run``."""
-
-_REPEATABLE = (
-    "--enforce",
-    "--faults",
-    "--fault",
-    "--break",
-    "--addon",
-    "--rules",
-    "--select",
-    "--extend-select",
-    "--ignore",
-)
-_RULE_LISTS = ("--rules", "--select", "--extend-select", "--ignore")
-_TEXTS = {
-    "--trace": "trace",
-    "--trace-dir": "trace_dir",
-    "--label": "label",
-    "--otlp": "collector",
-    "--ship": "ship",
-    "--break-timeout": "break_timeout",
-    "--break-then": "break_then",
-}
-"""The attributes that hold values as they are given."""
-_SWITCHES = {
-    "--quiet": "is_quiet",
-    "--app-errors": "app_errors",
-    "--secrets": "secrets",
-    "--ui": "has_page",
-    "--otlp-content": "sends_content",
-}
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def help_text(text: str, label: str) -> str:
-    """Return the help of an option with its default inserted; ``label`` is the default of ``--label``."""
-    return text.format(folder=paths.state_dir() if "{folder}" in text else "", label=label)
-
-
-def add_options(parser: ArgumentParser, options: Sequence[tuple[str, str, str]], label: str) -> None:
-    """Add ``options`` so that ``RecordingOptions.take`` can take them; ``label`` is as for ``help_text``."""
-    for name, metavar, text in options:
-        text = help_text(text, label).replace("%", "%%")  # a folder name may contain %
-        if metavar.startswith("["):
-            parser.add_argument(name, metavar=metavar.strip("[]"), nargs="?", const="", help=text)
-        elif metavar:
-            parser.add_argument(name, metavar=metavar, action="append", default=[], help=text)
-        else:
-            parser.add_argument(name, action="store_true", help=text)
 
 
 class RecordingOptions:
     """The values of ``OPTIONS``."""
 
-    def __init__(self, where: str) -> None:
-        """Set the defaults. ``where`` is the command that error messages name."""
-        self.where = where
-        self.trace = ""
-        self.trace_dir = ""
-        self.label = ""
-        self.rotate = "null"  # as JSON, for the START record
-        self.live: Mode = "text"
-        self.is_quiet = False
-        self.app_errors = False
-        self.secrets = False
-        self.has_page = False
-        self.collector: str | None = None
-        """The collector's URL, empty for the one that OTEL_* names; ``None`` if no spans are sent."""
-        self.sends_content = False
-        self.ship = ""
-        """The URL of the object store; empty if nothing is shipped."""
-        self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
-        self.rule_options: RuleOptions | None = None
-        self.fault_seed: int | None = None
-        self.break_timeout, self.break_then = "60s", "pass"
-        self.fault_rules: FaultRules | None = None
-        self.make_addons: MakeAddons | None = None
-
-    def set(self, name: str, value: str) -> None:
-        """Set the option ``name``; ``value`` is ignored for a switch.
-
-        Raises:
-            UsageError: the value cannot be used.
-        """
-        if name in _REPEATABLE:
-            self.lists[name].append(value)
-        elif name in _TEXTS:
-            setattr(self, _TEXTS[name], value)
-        elif name in _SWITCHES:
-            setattr(self, _SWITCHES[name], True)
-        elif name == "--rotate":
-            from mcpproxy.cli.rotate_option import rotation_member
-
-            self.rotate = rotation_member(value, self.where)
-        elif name == "--fault-seed":
-            if not value.isdecimal() or not value.isascii() or len(value) > 18:
-                refuse(
-                    self.where, f"--fault-seed {value} is not a number", "give a number of up to 18 digits"
-                )
-            self.fault_seed = int(value)
-        elif name == "--live":
-            if value not in _LIVE:
-                refuse(self.where, f"--live {value} is not known", "use text, json or off")
-            self.live = _LIVE[value]
-        else:
-            raise LookupError(name)
-        if self.trace and self.trace_dir:
-            refuse(self.where, "--trace and --trace-dir both say where to record", "leave one of them out")
-
-    def take(self, args: object, options: Sequence[tuple[str, str, str]]) -> None:
-        """Set those of ``options`` that were given; ``args`` has each as ``argparse`` reads it.
-
-        An option with a value is a list, as it may be repeated.
+    def __init__(self, where: str, given: Given) -> None:
+        """Read the values. ``where`` is the command that error messages name.
 
         Raises:
             UsageError: a value cannot be used.
         """
-        for name, metavar, _ in options:
-            given = getattr(args, name[2:].replace("-", "_"))
-            if metavar.startswith("["):
-                if given is not None:
-                    self.set(name, given)
-            elif metavar:
-                for value in given:
-                    self.set(name, value)
-            elif given:
-                self.set(name, "")
+        self.where = where
+        self.given = given
+        self.trace, self.trace_dir = given.text("--trace"), given.text("--trace-dir")
+        if self.trace and self.trace_dir:
+            refuse(where, "--trace and --trace-dir both say where to record", "leave one of them out")
+        self.label = given.text("--label")
+        self.rotate = "null"  # as JSON, for the START record
+        if "--rotate" in given:
+            from mcpproxy.cli.rotate_option import rotation_member
+
+            self.rotate = rotation_member(given.text("--rotate"), where)
+        live = given.text("--live", "text")
+        if live not in _LIVE:
+            refuse(where, f"--live {live} is not known", "use text, json or off")
+        self.live: Mode = _LIVE[live]
+        self.is_quiet = "--quiet" in given
+        self.app_errors, self.secrets = "--app-errors" in given, "--secrets" in given
+        self.has_page = "--ui" in given
+        self.collector = given.text("--otlp") if "--otlp" in given else None
+        """The collector's URL, empty for the one that OTEL_* names; ``None`` if no spans are sent."""
+        self.sends_content = "--otlp-content" in given
+        self.ship = given.text("--ship")
+        """The URL of the object store; empty if nothing is shipped."""
+        self.fault_seed: int | None = None
+        if seed := given.text("--fault-seed"):
+            if not seed.isdecimal() or not seed.isascii() or len(seed) > 18:
+                refuse(where, f"--fault-seed {seed} is not a number", "give a number of up to 18 digits")
+            self.fault_seed = int(seed)
+        self.rule_options: RuleOptions | None = None
+        self.fault_rules: FaultRules | None = None
+        self.make_addons: MakeAddons | None = None
 
     def of_part(self, name: str) -> RecordingOptions:
         """Return the options for one of several recordings: ``name`` is added to the file of ``--trace``."""
@@ -217,7 +131,7 @@ class RecordingOptions:
         Raises:
             McpProxyError: a name is not the name of a rule, or a folder has no usable rules.
         """
-        lists = [self.lists[name] for name in _RULE_LISTS]
+        lists = [self.given[name] for name in ("--rules", "--select", "--extend-select", "--ignore")]
         if self.app_errors or self.secrets or any(lists):
             from mcpproxy.cli import recording_rules
 
@@ -231,14 +145,13 @@ class RecordingOptions:
         Raises:
             McpProxyError: the rules cannot be used.
         """
-        if any(self.lists[name] for name in ("--faults", "--fault", "--break", "--addon")):
+        if any(self.given[name] for name in ("--faults", "--fault", "--break", "--addon")):
             from mcpproxy.intercept import fault_options
 
-            files, specs, enforced = (self.lists[name] for name in ("--faults", "--fault", "--enforce"))
-            breaks = fault_options.breakpoint_rules(
-                self.lists["--break"], self.break_timeout, self.break_then
-            )
-            addons = self.lists["--addon"]
+            files, specs, enforced = (self.given[name] for name in ("--faults", "--fault", "--enforce"))
+            timeout, then = self.given.text("--break-timeout", "60s"), self.given.text("--break-then", "pass")
+            breaks = fault_options.breakpoint_rules(self.given["--break"], timeout, then)
+            addons = self.given["--addon"]
             self.fault_rules = fault_options.fault_rules(
                 self.where, files, specs, addons, self.fault_seed, breaks, is_enforcing=bool(enforced)
             )
@@ -332,13 +245,6 @@ class RecordingOptions:
             return "", None, f"not recording ({fact}; name a folder with --trace-dir); the traffic goes on"
         faults = f"; {self.fault_rules.greeting}" if self.fault_rules is not None else ""
         return trace, journal, f"recording to {trace}{faults}"
-
-
-def refuse(where: str, fact: str, next_step: str) -> NoReturn:
-    """Raise a ``UsageError``. Its class is imported only here, so that a normal start is not slower."""
-    from mcpproxy.cli.arguments import UsageError
-
-    raise UsageError(where, fact, next_step) from None
 
 
 def create_recording(

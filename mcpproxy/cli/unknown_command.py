@@ -7,7 +7,6 @@ from keyword import iskeyword
 from typing import Final
 
 from mcpproxy.cli.arguments import UsageError, nearest, nearest_option
-from mcpproxy.cli.new_recording import RUN_OPTIONS
 
 _FILES: Final = "recordings are files: mcpproxy list says where; mcpproxy prune deletes old ones"
 _CONFIGURE: Final = "did you mean wrap? It puts mcpproxy before a server of a host"
@@ -39,11 +38,14 @@ def is_command(word: str) -> bool:
     return word.isidentifier() and any(each and not each.submodule_search_locations for each in found)
 
 
-def refusal(args: Sequence[str], commands: Iterable[str]) -> UsageError:
-    """Return the error for ``args``, which begin with neither a known command nor a known option."""
+def refusal(args: Sequence[str], commands: Iterable[str], run_options: Sequence[str]) -> UsageError:
+    """Return the error for ``args``, which begin with neither a known command nor a known option.
+
+    ``run_options`` are the options of ``run``, which may be given without its name.
+    """
     word = args[0]
     if word.startswith("-"):
-        return _unknown_option(args)
+        return _unknown_option(args, run_options)
     if word in INSTEAD:
         return UsageError(word, "unknown command", INSTEAD[word])
     if shutil.which(word):
@@ -58,9 +60,9 @@ def refusal(args: Sequence[str], commands: Iterable[str]) -> UsageError:
     )
 
 
-def _unknown_option(args: Sequence[str]) -> UsageError:
+def _unknown_option(args: Sequence[str], run_options: Sequence[str]) -> UsageError:
     name = args[0].partition("=")[0]
-    guess = nearest_option(name, (*RUN_OPTIONS, "--help", "--version"))
-    is_for_run = "--" in args or guess in RUN_OPTIONS
+    guess = nearest_option(name, (*run_options, "--help", "--version"))
+    is_for_run = "--" in args or guess in run_options
     see = "see mcpproxy run --help" if is_for_run else "see mcpproxy --help"
     return UsageError(name, "unknown option", f"did you mean {guess}? {see}" if guess else see)

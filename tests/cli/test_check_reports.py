@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from mcpproxy.base.style import PLAIN
-from mcpproxy.cli import check_report, output, validation_report
+from mcpproxy.cli import output, validation_report
 from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.checking import check_report
 from mcpproxy.cli.report_options import FINDING_FORMATS
 from mcpproxy.reports.judged_traces import JudgedTraces, Unjudged
 from mcpproxy.ruleset import catalogue

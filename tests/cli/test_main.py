@@ -9,8 +9,8 @@ from importlib import import_module
 import pytest
 
 import mcpproxy.cli.main as entry
+from mcpproxy.cli.commands import run
 from mcpproxy.cli.main import COMMANDS
-from mcpproxy.cli.new_recording import RUN_OPTIONS
 from tests.cli.conftest import Mcpproxy
 
 WRAPS = {
@@ -155,7 +155,7 @@ def test_options_may_stand_between_recordings(mcpproxy: Mcpproxy) -> None:
     assert "b.jsonl: no such file" in refused.err
 
 
-@pytest.mark.parametrize("option", RUN_OPTIONS)
+@pytest.mark.parametrize("option", run.OPTIONS.names)
 def test_run_knows_the_options_that_lead_to_it(mcpproxy: Mcpproxy, option: str) -> None:
     refused = mcpproxy(option)
     assert refused.code == 2

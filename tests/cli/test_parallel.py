@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli import parallel
+from mcpproxy.cli.checking import parallel
 
 
 def files(folder: Path, count: int = 5) -> list[str]:

@@ -24,6 +24,8 @@ URL = "http://127.0.0.1:1"
 
 REFUSED: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "one of URL and --forward"),
+    "an empty URL": ([""], "one of URL and --forward"),
+    "two URLs": ([URL, URL], "one of URL and --forward"),
     "both": ([URL, "--forward"], "one of URL and --forward"),
     "a URL twice": ([URL, "--upstream", URL], "one of URL and --forward"),
     "no scheme": (["127.0.0.1:3000/mcp"], "is not an http:// or https:// URL"),
@@ -72,7 +74,7 @@ def test_path_and_query_of_upstream(url: str, path: str, query: str) -> None:
 @pytest.mark.parametrize(("argv", "fact"), REFUSED.values(), ids=REFUSED)
 def test_refused(argv: list[str], fact: str) -> None:
     with pytest.raises(McpProxyError, match=r"^http: ") as refusal:
-        http.parse(argv)
+        assert http.parse(argv).upstream
     assert fact in str(refusal.value)
     assert "; " in str(refusal.value)  # the next step
 
@@ -91,6 +93,32 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         said = refused(URL, "--listen", where, "--trace-dir", str(tmp_path))
     assert said.startswith(f"mcpproxy: {where}: the port is taken; ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_that_cannot_be_used_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The proxy listens before it reads the URL."""
+    options = http.parse(["http://a:b", "--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path)])
+    opened: list[socket.socket] = []
+
+    def listen(host: str, port: int) -> socket.socket:
+        opened.append(listener(host, port))
+        return opened[0]
+
+    listener = http.open_listener
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(http, "open_listener", listen)
+        with pytest.raises(McpProxyError, match=r"^http: http://a:b is not a URL "):
+            http.prepare(options)
+    assert opened[0].fileno() == -1
+    said = refused("http://a:b", "--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path))
+    assert said.startswith("mcpproxy: http: http://a:b is not a URL (")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("argv", [[URL, "--quiet"], ["--quiet", URL], ["--quiet", "--", URL]])
+def test_the_url_may_stand_before_and_after_options(argv: list[str]) -> None:
+    options = http.parse(argv)
+    assert (options.url, options.recording.is_quiet) == (URL, True)
 
 
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
@@ -198,11 +226,10 @@ def test_what_the_journal_begins_with(tmp_path: Path) -> None:
 def test_it_listens_without_slow_imports() -> None:
     """A host may wait for the proxy. Together these take as long as everything that it needs itself."""
     script = (
-        "import socket, sys\n"
+        "import sys\n"
         "from mcpproxy.cli.commands import http\n"
         "options = http.parse(['http://127.0.0.1:9/mcp', '--listen', '127.0.0.1:0', '--quiet'])\n"
-        "listen = socket.socket.listen\n"
-        "socket.socket.listen = lambda sock, backlog: (print(*sys.modules), listen(sock, backlog))\n"
+        "sys.addaudithook(lambda event, _: event == 'socket.bind' and print(*sys.modules))\n"
         "http.prepare(options)[1].close()\n"
         "print(*sys.modules)\n"
     )
@@ -211,8 +238,9 @@ def test_it_listens_without_slow_imports() -> None:
     # Clients that connect during these imports wait in the backlog.
     late = {"mcpproxy.relay.http.proxy", "mcpproxy.relay.http.request_head", "mcpproxy.relay.http.rewrite"}
     assert late <= imported - when_listening
+    assert {"argparse", "enum", "re", "socket", "urllib.parse"} & when_listening == set()
     slow = {"typing", "dataclasses", "inspect", "encodings.idna", "orjson", "mcpproxy.session.frame"}
-    assert imported & slow == set()
+    assert {"argparse", *slow} & imported == set()
 
 
 def test_warnings(tmp_path: Path) -> None:

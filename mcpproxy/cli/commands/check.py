@@ -16,16 +16,14 @@ from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.cli import (
     baseline_options,
-    check_report,
     find_traces,
     http_sessions,
     output,
-    parallel,
-    progress_bar,
     report_options,
 )
 from mcpproxy.cli.arguments import Parser, positive, seconds
-from mcpproxy.cli.progress_bar import ReadProgress
+from mcpproxy.cli.checking import check_report, parallel, progress_bar
+from mcpproxy.cli.checking.progress_bar import ReadProgress
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet.judge.judge_rules import JudgeRules
@@ -65,7 +63,7 @@ def run(argv: list[str]) -> int:
     options = _arguments(argv)
     judge_rules = _rules(options)
     if options.out or options.engine:
-        from mcpproxy.cli import check_corpus
+        from mcpproxy.cli.checking import check_corpus
 
         return check_corpus.run(options, judge_rules)
     rules, selection = judge_rules.load()

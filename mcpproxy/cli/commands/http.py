@@ -1,72 +1,115 @@
 """``mcpproxy http URL [OPTION...]``: run a proxy before an HTTP server.
 
-A host may wait until the proxy listens, so this module and what it imports need neither ``typing`` nor
-``dataclasses``: without them the proxy is ready after four fifths of the time.
+A client may wait until the proxy listens. So what takes long to import is imported afterwards: clients that
+connect meanwhile wait in the backlog of the listener.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
-import socket
 import sys
 
 from mcpproxy.base import paths
-from mcpproxy.cli.arguments import Parser, UsageError, endpoint, split_listen, split_url
-from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, add_options
+from mcpproxy.cli import new_recording
+from mcpproxy.cli.addresses import endpoint, split_listen, split_url
+from mcpproxy.cli.option_table import OptionTable, refuse, split_command
 from mcpproxy.relay.http.listener import listen
-from mcpproxy.relay.http.resolve import Upstream
 from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Sequence
+    import socket
     from typing import Final, NoReturn
 
+    from mcpproxy.cli.option_table import Given
     from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.http.resolve import Upstream
     from mcpproxy.relay.http.route import Forward, Reverse
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
 
-DESCRIPTION: Final = """\
-Runs a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
-while it passes. Point the client at the printed address instead of the server's."""
+_LISTEN: Final = "127.0.0.1:8765"
+_ENDPOINT: Final = "/mcp"
 
-EPILOG: Final = """\
+OPTIONS: Final = OptionTable(
+    "http",
+    "http [OPTION...] (URL | --forward)",
+    """\
+Runs a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
+while it passes. Point the client at the printed address instead of the server's.""",
+    """\
 A URL with a path names the MCP endpoint: requests for --endpoint go there, all other paths pass unchanged.
 On a terminal each call is printed as a line, unless --quiet or --live says otherwise.
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is
-taken, or if the file or folder that they name cannot be written."""
+taken, or if the file or folder that they name cannot be written.""",
+    {
+        "": (
+            ("URL", "", "the server: http(s)://HOST[:PORT][/PATH]"),
+            ("--upstream", "URL", ""),  # the name of URL in earlier versions
+            ("--listen", "HOST:PORT", f"default: {_LISTEN}; port 0 picks one"),
+            ("--endpoint", "PATH", f"path of the MCP endpoint on the proxy; default: {_ENDPOINT}"),
+            *new_recording.OPTIONS,
+            ("--keep-credentials", "", "record credentials as they are instead of masking them"),
+            ("--admin", "HOST:PORT", "serve health and metrics there"),
+        ),
+        "upstream": (
+            ("--insecure", "", "do not check upstream's certificate"),
+            ("--rewrite-origin", "", "replace upstream's address by ours in OAuth metadata and challenges"),
+        ),
+        "clients": (
+            ("--allow-origin", "ORIGIN", "a site whose pages may use the proxy; * for all"),
+            ("--cert", "FILE", "speak TLS to clients with this certificate chain (PEM)"),
+            ("--key", "FILE", "its private key, if it is not in the same file"),
+        ),
+        "forward mode": (
+            ("--forward", "", "be an HTTP proxy (HTTP_PROXY): clients name the server of each request"),
+            ("--allow-host", "HOST", "allow requests to HOST or HOST:PORT, not only to this machine"),
+        ),
+    },
+    "its host",
+)
 
 
 class HttpOptions:
-    """The values of the arguments ``args``. ``host``, ``port`` and ``endpoint`` belong to the proxy itself.
+    """The values of the arguments. ``host``, ``port`` and ``endpoint`` belong to the proxy itself.
 
-    ``upstream`` is ``None`` in forward mode. ``is_url_named`` says whether the URL was given as
-    ``--upstream``, as in earlier versions.
+    ``url`` is empty in forward mode. ``is_url_named`` says whether it was given as ``--upstream``, as in
+    earlier versions.
 
     Raises:
-        UsageError: ``--listen`` or ``--endpoint`` is not valid.
+        UsageError: a value is not valid.
     """
 
-    def __init__(
-        self, args: argparse.Namespace, recording: RecordingOptions, upstream: Upstream | None
-    ) -> None:
-        host = upstream.host if upstream else "forward"
-        self.recording = recording
-        self.upstream = upstream
-        self.label = paths.safe(recording.label) or paths.safe(host) or "server"
-        self.host, self.port = split_listen("http", args.listen)
-        self.endpoint = endpoint("http", args.endpoint)
-        self.allow_origins: Sequence[str] = args.allow_origin
-        self.allow_hosts: Sequence[str] = args.allow_host
-        self.is_insecure: bool = args.insecure
-        self.cert: str = args.cert
-        self.key: str = args.key
-        self.rewrites_origin: bool = args.rewrite_origin
-        self.keeps_credentials: bool = args.keep_credentials
-        self.admin: str = args.admin
-        self.is_url_named = bool(args.upstream)
+    def __init__(self, given: Given, url: str) -> None:
+        self.recording = new_recording.RecordingOptions("http", given)
+        self.url = url
+        self._upstream: Upstream | None = None
+        self.host, self.port = split_listen("http", given.text("--listen", _LISTEN))
+        self.endpoint = endpoint("http", given.text("--endpoint", _ENDPOINT))
+        self.allow_origins = given["--allow-origin"]
+        self.allow_hosts = given["--allow-host"]
+        self.is_insecure = "--insecure" in given
+        self.cert, self.key = given.text("--cert"), given.text("--key")
+        self.rewrites_origin = "--rewrite-origin" in given
+        self.keeps_credentials = "--keep-credentials" in given
+        self.admin = given.text("--admin")
+        self.is_url_named = "--upstream" in given
+
+    @property
+    def upstream(self) -> Upstream | None:
+        """The server that the URL names; ``None`` in forward mode. What reads a URL takes long to import.
+
+        Raises:
+            UsageError: the URL cannot be used.
+        """
+        if self.url and self._upstream is None:
+            self._upstream = _upstream(self.url)
+        return self._upstream
+
+    @property
+    def label(self) -> str:
+        host = self.upstream.host if self.upstream else "forward"
+        return paths.safe(self.recording.label) or paths.safe(host) or "server"
 
 
 def run(argv: list[str]) -> int:
@@ -78,7 +121,7 @@ def run(argv: list[str]) -> int:
     options = parse(argv)
     recording = options.recording
     make_proxy = None
-    if enforced := recording.lists["--enforce"]:
+    if enforced := recording.given["--enforce"]:
         from mcpproxy.cli.enforce_options import enforcing_proxy_factory
 
         make_proxy = enforcing_proxy_factory("http", enforced, options.endpoint, recording.rule_options)
@@ -128,62 +171,64 @@ def prepare(options: HttpOptions) -> tuple[Settings, socket.socket, str]:
     """Return the settings of the proxy, its listening socket, and its address as ``host:port``.
 
     Raises:
-        UsageError: the port is taken, or a certificate cannot be read.
+        UsageError: the port is taken, the URL is not one that can be used, or a certificate cannot be read.
     """
-    tls_up, tls_down = _tls(options)
     listener = open_listener(options.host, options.port)
-    # Imported only now: clients that connect during these imports wait in the backlog of the listener.
+    try:
+        host, port = listener.getsockname()[:2]
+        proxy_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return _settings(options, host, proxy_address), listener, proxy_address
+    except Exception:
+        listener.close()
+        raise
+
+
+def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.http.rewrite import Rewriting
 
-    address: tuple[str, int] = listener.getsockname()[:2]
-    host, port = address
-    proxy_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    settings = Settings(_router(options, host), options.upstream.address if options.upstream else "")
-    settings.tls_up, settings.tls_down = tls_up, tls_down
+    upstream = options.upstream
+    settings = Settings(_router(options, host), upstream.address if upstream else "")
+    settings.tls_up, settings.tls_down = _tls(options)
     settings.is_quiet = options.recording.is_quiet
-    if options.upstream is not None:
+    if upstream is not None:
         scheme = "https" if options.cert else "http"
-        settings.rewriting = Rewriting(
-            options.upstream, options.endpoint, scheme, is_full=options.rewrites_origin
-        )
+        settings.rewriting = Rewriting(upstream, options.endpoint, scheme, is_full=options.rewrites_origin)
     settings.greetings = [_address(options, proxy_address), *_warnings(options, host)]
-    return settings, listener, proxy_address
+    return settings
 
 
 def parse(argv: list[str]) -> HttpOptions:
-    """Read the arguments.
+    """Read the arguments. The URL is read when ``upstream`` is first asked for.
 
     Raises:
-        UsageError: the arguments are not valid.
+        McpProxyError: the arguments are not valid.
+        SystemExit: the help was printed.
     """
-    args = _parser().parse_args(argv)
-    url = args.url or args.upstream
-    if args.forward + bool(args.url) + bool(args.upstream) != 1:
+    arguments, others = split_command(argv)
+    given = OPTIONS.read(arguments)
+    urls = list(filter(None, [*given[""], *others, *given["--upstream"]]))
+    is_forward = "--forward" in given
+    if len(urls) + is_forward != 1:
         _refuse("one of URL and --forward is needed", "mcpproxy http http://127.0.0.1:3001/mcp")
-    recording = _recording(args)
-    if args.key and not args.cert:
-        _refuse("--key needs --cert", "give the certificate as well")
-    if args.allow_host and not args.forward:
-        _refuse("--allow-host is for --forward", "leave it out")
-    if recording.lists["--enforce"] and args.forward:
-        _refuse("--enforce is not for --forward", "stand before one server: mcpproxy http URL")
-    if recording.fault_rules is not None and args.forward:
-        _refuse("--fault is not for --forward", "stand before one server: mcpproxy http URL")
-    if args.rewrite_origin and args.forward:
-        _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
-    if args.admin:
-        _check_admin(*split_listen("http", args.admin, "--admin"))
-    return HttpOptions(args, recording, _upstream(url) if url else None)
-
-
-def _recording(args: argparse.Namespace) -> RecordingOptions:
-    recording = RecordingOptions("http")
-    recording.take(args, OPTIONS)
+    options = HttpOptions(given, "".join(urls))
+    recording = options.recording
     recording.resolve_rules()
     recording.resolve_faults()
     recording.check_companions()
-    return recording
+    if options.key and not options.cert:
+        _refuse("--key needs --cert", "give the certificate as well")
+    if options.allow_hosts and not is_forward:
+        _refuse("--allow-host is for --forward", "leave it out")
+    if recording.given["--enforce"] and is_forward:
+        _refuse("--enforce is not for --forward", "stand before one server: mcpproxy http URL")
+    if recording.fault_rules is not None and is_forward:
+        _refuse("--fault is not for --forward", "stand before one server: mcpproxy http URL")
+    if options.rewrites_origin and is_forward:
+        _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
+    if options.admin:
+        _check_admin(*split_listen("http", options.admin, "--admin"))
+    return options
 
 
 def _check_admin(host: str, port: int) -> None:
@@ -191,70 +236,12 @@ def _check_admin(host: str, port: int) -> None:
     try:
         listen(host, port).close()
     except OSError as error:
-        _refuse_at(f"{host}:{port}", f"cannot listen there ({error.strerror})", "see --admin")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("http", DESCRIPTION, EPILOG)
-    add = parser.add_argument
-    add("url", metavar="URL", nargs="?", default="", help="the server: http(s)://HOST[:PORT][/PATH]")
-    add("--upstream", default="", help=argparse.SUPPRESS)  # the name of URL in earlier versions
-    add(
-        "--listen",
-        metavar="HOST:PORT",
-        default="127.0.0.1:8765",
-        help="default: %(default)s; port 0 picks one",
-    )
-    add(
-        "--endpoint",
-        metavar="PATH",
-        default="/mcp",
-        help="path of the MCP endpoint on the proxy; default: %(default)s",
-    )
-    add_options(parser, OPTIONS, "its host")
-    add(
-        "--keep-credentials",
-        action="store_true",
-        help="record credentials as they are instead of masking them",
-    )
-    add("--admin", metavar="HOST:PORT", default="", help="serve health and metrics there")
-    upstream = parser.add_argument_group("upstream")
-    add = upstream.add_argument
-    add("--insecure", action="store_true", help="do not check upstream's certificate")
-    add(
-        "--rewrite-origin",
-        action="store_true",
-        help="replace upstream's address by ours in OAuth metadata and challenges",
-    )
-    clients = parser.add_argument_group("clients")
-    add = clients.add_argument
-    add(
-        "--allow-origin",
-        metavar="ORIGIN",
-        action="append",
-        default=[],
-        help="a site whose pages may use the proxy; * for all",
-    )
-    add("--cert", metavar="FILE", default="", help="speak TLS to clients with this certificate chain (PEM)")
-    add("--key", metavar="FILE", default="", help="its private key, if it is not in the same file")
-    forward = parser.add_argument_group("forward mode")
-    add = forward.add_argument
-    add(
-        "--forward",
-        action="store_true",
-        help="be an HTTP proxy (HTTP_PROXY): clients name the server of each request",
-    )
-    add(
-        "--allow-host",
-        metavar="HOST",
-        action="append",
-        default=[],
-        help="allow requests to HOST or HOST:PORT, not only to this machine",
-    )
-    return parser
+        refuse(f"{host}:{port}", f"cannot listen there ({error.strerror})", "see --admin")
 
 
 def _upstream(url: str) -> Upstream:
+    from mcpproxy.relay.http.resolve import Upstream
+
     credentials = ": clients send their own credentials"
     parts = split_url("http", url, "http://127.0.0.1:3001/mcp", credentials)
     assert parts.hostname is not None
@@ -278,7 +265,7 @@ def _tls(options: HttpOptions) -> tuple[TlsClient | None, TlsServer | None]:
                 down = tls.TlsServer(options.cert, options.key)
             except OSError as error:
                 reason = error.strerror or "no PEM certificate with its key"
-                _refuse_at(options.cert, f"cannot be used as certificate ({reason})", "see --cert and --key")
+                refuse(options.cert, f"cannot be used as certificate ({reason})", "see --cert and --key")
     return up, down
 
 
@@ -293,10 +280,10 @@ def open_listener(host: str, port: int) -> socket.socket:
     except OSError as error:
         where = f"{host}:{port}"
         if error.errno == errno.EADDRINUSE:
-            _refuse_at(
+            refuse(
                 where, "the port is taken", "stop the program that uses it, or choose another with --listen"
             )
-        _refuse_at(where, f"cannot listen there ({error.strerror})", "see --listen")
+        refuse(where, f"cannot listen there ({error.strerror})", "see --listen")
 
 
 def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
@@ -368,8 +355,4 @@ def start_members(options: HttpOptions, proxy_address: str) -> dict[str, str]:
 
 
 def _refuse(fact: str, next_step: str) -> NoReturn:
-    raise UsageError("http", fact, next_step)
-
-
-def _refuse_at(where: str, fact: str, next_step: str) -> NoReturn:
-    raise UsageError(where, fact, next_step) from None
+    refuse("http", fact, next_step)

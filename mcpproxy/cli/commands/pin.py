@@ -15,7 +15,8 @@ from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.cli import async_main, find_traces, output
-from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command
+from mcpproxy.cli.arguments import Parser, UsageError, header, seconds
+from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace

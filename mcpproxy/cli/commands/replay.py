@@ -11,8 +11,10 @@ from importlib import import_module
 from typing import Final
 
 from mcpproxy.cli import find_traces, http_sessions
-from mcpproxy.cli.arguments import Parser, UsageError, nearest, split_command, split_listen
+from mcpproxy.cli.addresses import split_listen
+from mcpproxy.cli.arguments import Parser, UsageError, nearest
 from mcpproxy.cli.calls.part_of_recording import load_calls
+from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.recording import LoadedTrace

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update
-from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
+from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, url
 from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.comparison_options import ComparisonRules
+from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder.secret_arguments import shown

@@ -10,6 +10,7 @@ import sys
 
 from mcpproxy.base import paths
 from mcpproxy.cli import new_recording
+from mcpproxy.cli.option_table import OptionTable, refuse, split_command
 from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False
@@ -17,45 +18,43 @@ if TYPE_CHECKING:
     import mmap
     from typing import NoReturn
 
-_USAGE = """\
-usage: mcpproxy [run] [OPTION...] (-- COMMAND [ARG...] | --command 'COMMAND [ARG...]')
+    from mcpproxy.cli.option_table import Given
 
+OPTIONS = OptionTable(
+    "run",
+    "[run] [OPTION...] (-- COMMAND [ARG...] | --command 'COMMAND [ARG...]')",
+    """\
 Starts COMMAND, an MCP server that speaks on stdin and stdout. Every byte passes unchanged, is recorded,
-and is judged while it passes. Put "mcpproxy --" before the server command in any host's configuration.
-
-options:
-%s
+and is judged while it passes. Put "mcpproxy --" before the server command in any host's configuration.""",
+    """\
 The exit code is the server's; 128+N if signal N ended it, 127 if there is no such command, 126 if it
-cannot be run, 2 if the arguments are wrong or what they name cannot be written.
-"""
-
-OPTIONS = (
-    *new_recording.OPTIONS,
-    ("--grace", "SECONDS", "how long the server may take to exit after the host has gone (default: 5)"),
-    ("--command", "'COMMAND ARG...'", "the same as -- COMMAND ARG..., for hosts that keep -- for themselves"),
-    ("-h, --help", "", "show this"),
+cannot be run, 2 if the arguments are wrong or what they name cannot be written.""",
+    {
+        "": (
+            *new_recording.OPTIONS,
+            (
+                "--grace",
+                "SECONDS",
+                "how long the server may take to exit after the host has gone (default: 5)",
+            ),
+            (
+                "--command",
+                "'COMMAND ARG...'",
+                "the same as -- COMMAND ARG..., for hosts that keep -- for themselves",
+            ),
+        )
+    },
+    "taken from COMMAND",
 )
-_VALUED = tuple(name for name, value, _ in OPTIONS if value)
-_VALUE_MAY_BE_LEFT_OUT = tuple(name for name, value, _ in OPTIONS if value.startswith("["))
-_SWITCHES = tuple(name for name, value, _ in new_recording.OPTIONS if not value)
 
 
 class RunOptions(new_recording.RecordingOptions):
-    """The values of the arguments; ``command`` is empty if only help was requested."""
+    """The values of the arguments."""
 
-    def __init__(self) -> None:
-        super().__init__("run")
-        self.grace_s = 5.0
-        self.command: list[str] = []
-
-    def set(self, name: str, value: str) -> None:
-        match name:
-            case "--grace":
-                self.grace_s = _grace_s(value)
-            case "--command":
-                self.command = _words(value)
-            case _:
-                super().set(name, value)
+    def __init__(self, given: Given, command: list[str]) -> None:
+        super().__init__("run", given)
+        self.grace_s = _grace_s(given.text("--grace", "5"))
+        self.command = _words(given.text("--command")) if "--command" in given else command
 
 
 def run(argv: list[str]) -> int:
@@ -66,17 +65,14 @@ def run(argv: list[str]) -> int:
             been started.
     """
     options = parse(argv)
-    if not options.command:
-        sys.stdout.write(usage())
-        return 0
     options.resolve_rules()
     options.resolve_faults()
     options.check_companions()
     make_relay = None
-    if options.lists["--enforce"]:
+    if options.given["--enforce"]:
         from mcpproxy.cli.enforce_options import enforcing_relay_factory
 
-        make_relay = enforcing_relay_factory("run", options.lists["--enforce"], options.rule_options)
+        make_relay = enforcing_relay_factory("run", options.given["--enforce"], options.rule_options)
     label = paths.safe(options.label) or paths.label_for(options.command)
     members = {
         "transport": quoted("stdio"),
@@ -126,67 +122,24 @@ def run(argv: list[str]) -> int:
     )
 
 
-def usage() -> str:
-    """Return the help of ``run``."""
-    lines: list[str] = []
-    for name, value, text in OPTIONS:
-        words = new_recording.help_text(text, "taken from COMMAND").split(" ")
-        line = f"  {name} {value}".rstrip().ljust(_HELP_COLUMN - 1)
-        if len(line) >= _HELP_COLUMN:
-            lines.append(line)
-            line = " " * (_HELP_COLUMN - 1)
-        for word in words:
-            if len(line) + 1 + len(word) > _WIDTH:
-                lines.append(line)
-                line = " " * (_HELP_COLUMN - 1)
-            line += f" {word}"
-        lines.append(line)
-    return _USAGE % "".join(f"{line}\n" for line in lines)
-
-
-_HELP_COLUMN = 25
-_WIDTH = 110
-
-
 def parse(argv: list[str]) -> RunOptions:
     """Read the arguments.
 
     Raises:
         UsageError: the arguments are not valid.
+        SystemExit: the help was printed.
     """
-    options = RunOptions()
-    remaining = list(argv[1:] if argv[:1] == ["run"] else argv)
-    while remaining:
-        argument = remaining.pop(0)
-        name, equals, value = argument.partition("=")
-        if argument == "--":
-            if not remaining:
-                _refuse("no command after --", "name the server to start: mcpproxy -- COMMAND [ARG...]")
-            if options.command:
-                _refuse("--command and -- both name the server", "leave one of them out")
-            options.command = remaining
-            break
-        if argument in ("-h", "--help"):
-            return RunOptions()
-        if argument in _SWITCHES:
-            options.set(argument, "")
-        elif name in _VALUE_MAY_BE_LEFT_OUT:
-            if not equals and remaining and "://" in remaining[0]:
-                value = remaining.pop(0)
-            options.set(name, value)
-        elif name in _VALUED:
-            if not equals and remaining and remaining[0] != "--":
-                value = remaining.pop(0)
-            if not value:
-                _refuse(f"{name} needs a value", "see mcpproxy run --help")
-            options.set(name, value)
-        else:
-            _refuse_unknown(argument)
-    if not options.command:
+    arguments, command = split_command(argv[1:] if argv[:1] == ["run"] else argv)
+    given = OPTIONS.read(arguments, _instead)
+    if "--" in argv and not command:
+        _refuse("no command after --", "name the server to start: mcpproxy -- COMMAND [ARG...]")
+    if command and "--command" in given:
+        _refuse("--command and -- both name the server", "leave one of them out")
+    if not command and "--command" not in given:
         _refuse(
             "no -- and no command found", "put -- before the server command: mcpproxy -- COMMAND [ARG...]"
         )
-    return options
+    return RunOptions(given, command)
 
 
 def _words(value: str) -> list[str]:
@@ -200,18 +153,6 @@ def _words(value: str) -> list[str]:
     if not words:
         _refuse("--command names no command", "name the server to start")
     return words
-
-
-def _refuse_unknown(argument: str) -> NoReturn:
-    """Refuse what is no option of ``run``, and suggest what the user may have meant."""
-    if not argument.startswith("-"):
-        _refuse(f"{argument!r} is not an option", _instead(argument))
-    from mcpproxy.errors import nearest_option
-
-    name = argument.partition("=")[0]
-    guess = nearest_option(name, (*new_recording.RUN_OPTIONS, "--help"))
-    see = "see mcpproxy run --help"
-    _refuse(f"unknown option {name}", f"did you mean {guess}? {see}" if guess else see)
 
 
 def _instead(word: str) -> str:
@@ -234,4 +175,4 @@ def _grace_s(value: str) -> float:
 
 
 def _refuse(fact: str, next_step: str) -> NoReturn:
-    new_recording.refuse("run", fact, next_step)
+    refuse("run", fact, next_step)

@@ -41,8 +41,7 @@ def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.
                 for part in PARTS[name]:
                     _add(parts, part, "", _parser_of(run, [part]))
             else:
-                parser = _run_parser() if name == "run" else _parser_of(run, ["--help"])
-                _add(commands, name, line, parser)
+                _add(commands, name, line, _parser_of(run, ["--help"]))
     return root
 
 
@@ -68,22 +67,3 @@ def _parser_of(run: Callable[[list[str]], int], argv: list[str]) -> Parser:
     finally:
         Parser.only_describes = False
     raise LookupError(argv)
-
-
-def _run_parser() -> Parser:
-    """Return a parser with the options of ``run``, which has no parser: argparse would slow its start."""
-    from mcpproxy.cli import new_recording
-    from mcpproxy.cli.commands.run import OPTIONS
-
-    parser = Parser("run", "Wrap a stdio server: mcpproxy [run] [OPTION...] -- COMMAND [ARG...]")
-    for names, value, text in OPTIONS:
-        if "--help" in names:
-            continue
-        shown = new_recording.help_text(text, "taken from COMMAND").replace("%", "%%")
-        if value.startswith("["):
-            parser.add_argument(names, metavar=value.strip("[]"), nargs="?", help=shown)
-        elif value:
-            parser.add_argument(names, metavar=value, help=shown)
-        else:
-            parser.add_argument(names, action="store_true", help=shown)
-    return parser

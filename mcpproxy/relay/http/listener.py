@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import _socket
 import os
-import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from typing import Final
 
 _BACKLOG: Final = 4096
@@ -15,26 +16,32 @@ _BACKLOG: Final = 4096
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket on the first address of ``host`` (empty: all addresses of IPv4).
 
+    It listens before ``socket`` is imported, which takes as long as all else that a proxy does before it
+    listens. Clients that connect meanwhile wait in the backlog.
+
     Raises:
         OSError: this machine does not have that address, or the port is taken.
     """
-    addresses = socket.getaddrinfo(
+    addresses = _socket.getaddrinfo(
         (host.encode() if host.isascii() else host) or None,  # a str imports a codec, for 2 ms
         port,
-        socket.AF_UNSPEC if host else socket.AF_INET,
-        socket.SOCK_STREAM,
+        _socket.AF_UNSPEC if host else _socket.AF_INET,
+        _socket.SOCK_STREAM,
         0,
-        socket.AI_PASSIVE,
+        _socket.AI_PASSIVE,
     )
     family, kind, protocol, _, address = addresses[0]
-    listener = socket.socket(family, kind, protocol)
+    listener = _socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # on Windows, this option would share a port that is taken
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)
     except OSError:
         listener.close()
         raise
-    listener.setblocking(False)
-    return listener
+    import socket
+
+    made = socket.socket(family, kind, protocol, listener.detach())
+    made.setblocking(False)
+    return made

@@ -49,7 +49,7 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
         **recording.members(),
     }
     make_relay = None
-    if enforced := recording.lists["--enforce"]:
+    if enforced := recording.given["--enforce"]:
         from mcpproxy.cli.enforce_options import enforcing_relay_factory
 
         make_relay = enforcing_relay_factory("bridge", enforced, recording.rule_options)

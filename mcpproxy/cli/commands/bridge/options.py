@@ -3,39 +3,22 @@
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
-from mcpproxy.cli.arguments import (
-    Parser,
-    UsageError,
-    endpoint,
-    header,
-    positive,
-    seconds,
-    seconds_or_none,
-    split_command,
-    split_listen,
-    split_url,
-)
-from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, add_options
+from mcpproxy.cli.addresses import endpoint, split_listen, split_url
+from mcpproxy.cli.arguments import header, positive, seconds, seconds_or_none
+from mcpproxy.cli.new_recording import OPTIONS as COMMON
+from mcpproxy.cli.new_recording import RecordingOptions
+from mcpproxy.cli.option_table import Given, OptionTable, refuse, split_command
 from mcpproxy.relay.exit_status import GRACE_S
 from mcpproxy.relay.http.guard import is_loopback
 
-DESCRIPTION: Final = """\
-Stands between a client and a server that speak different transports. Messages pass byte for byte; each side
-is recorded, and judged while they pass.
-
-  mcpproxy bridge URL             stdio outside, HTTP inside: for a host that knows only stdio
-  mcpproxy bridge --stdio -- CMD  HTTP outside, stdio inside: one process of CMD for each session"""
-
-EPILOG: Final = """\
-A header may name environment variables: --header 'Authorization: Bearer ${TOKEN}'. Values of --header are
-masked in recordings. OAuth is the client's: a bridge obtains no tokens.
-The exit code is 0, 1 if the server ended the session, 2 if the arguments are wrong."""
+T = TypeVar("T")
+U = TypeVar("U")
 
 _LEFT_OUT: Final = (
     "--faults", "--fault", "--fault-seed", "--break", "--break-timeout", "--break-then", "--addon",
@@ -48,12 +31,84 @@ _HELP: Final = {
 }
 """The help of options that mean something else here than in ``run`` and ``http``."""
 
-_OPTIONS: Final = tuple(
-    (name, metavar, _HELP.get(name, text)) for name, metavar, text in OPTIONS if name not in _LEFT_OUT
-)
-
 _POLL_RETRY_S: Final = 0.1
 """Messages that come in the meantime are that much later."""
+
+_LISTEN: Final = "127.0.0.1:8765"
+_ENDPOINT: Final = "/mcp"
+_MAX_SESSIONS: Final = 4096
+_SESSION_TIMEOUT_S: Final = 3600.0
+
+OPTIONS: Final = OptionTable(
+    "bridge",
+    "bridge [OPTION...] (URL | --stdio -- COMMAND [ARG...])",
+    """\
+Stands between a client and a server that speak different transports. Messages pass byte for byte; each side
+is recorded, and judged while they pass.
+
+  mcpproxy bridge URL             stdio outside, HTTP inside: for a host that knows only stdio
+  mcpproxy bridge --stdio -- CMD  HTTP outside, stdio inside: one process of CMD for each session""",
+    """\
+A header may name environment variables: --header 'Authorization: Bearer ${TOKEN}'. Values of --header are
+masked in recordings. OAuth is the client's: a bridge obtains no tokens.
+The exit code is 0, 1 if the server ended the session, 2 if the arguments are wrong.""",
+    {
+        "": (
+            ("URL", "", "the remote server: http(s)://HOST[:PORT]/PATH"),
+            ("--stdio", "", "start the server after -- and speak stdio with it"),
+            ("--inside", "", ""),
+            *(
+                (name, metavar, _HELP.get(name, text))
+                for name, metavar, text in COMMON
+                if name not in _LEFT_OUT
+            ),
+        ),
+        "a remote server": (
+            ("--header", "'NAME: VALUE'", "send this with every request; may be given again"),
+            ("--insecure", "", "do not check the server's certificate"),
+        ),
+        "a server on stdio": (
+            ("--listen", "HOST:PORT", f"default: {_LISTEN}; port 0 picks one"),
+            ("--endpoint", "PATH", f"path of the MCP endpoint; default: {_ENDPOINT}"),
+            (
+                "--token",
+                "'${NAME}'",
+                "the bearer token that clients have to send; needed to listen on more than this machine",
+            ),
+            ("--allow-origin", "ORIGIN", "a site whose pages may use the endpoint; * for all"),
+            (
+                "--event-streams",
+                "",
+                "answer every request of a session with an event stream, which can be resumed; "
+                "otherwise only those whose answer takes a second or comes after other messages",
+            ),
+            (
+                "--poll-after",
+                "SECONDS",
+                "close the connection of an event stream after this time, and have the client come back for "
+                "the rest (from 2025-11-25 on), for proxies with a time limit; 0 closes each response at "
+                "once",
+            ),
+            (
+                "--poll-retry",
+                "SECONDS",
+                f"how long such a client waits before it comes back; default: {_POLL_RETRY_S:g}",
+            ),
+            ("--max-sessions", "N", f"how many may run; default: {_MAX_SESSIONS}"),
+            (
+                "--session-timeout",
+                "SECONDS",
+                f"how long a session is kept that no client uses; default: {_SESSION_TIMEOUT_S:g}",
+            ),
+            (
+                "--grace",
+                "SECONDS",
+                f"how long a server may take to exit at the end of its session; default: {GRACE_S:g}",
+            ),
+        ),
+    },
+    "the server's name",
+)
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -101,138 +156,74 @@ def parse(argv: list[str]) -> BridgeOptions:
 
     Raises:
         UsageError: the arguments are not valid.
+        SystemExit: the help was printed.
     """
-    given, command = split_command(argv)
-    args = _parser().parse_args(given)
-    if args.stdio and args.url:
+    arguments, command = split_command(argv)
+    given = OPTIONS.read(arguments)
+    urls, is_stdio = given[""], "--stdio" in given
+    if len(urls) > 1:
+        _refuse("more than one URL is given", "leave the others out")
+    url = given.text("")
+    if is_stdio and url:
         _refuse("--stdio and URL say what is inside", "leave one of them out")
-    if args.stdio and not command:
+    if is_stdio and not command:
         _refuse("--stdio needs a command", "name the server: mcpproxy bridge --stdio -- COMMAND [ARG...]")
-    if command and not args.stdio:
+    if command and not is_stdio:
         _refuse("a command needs --stdio", "mcpproxy bridge --stdio -- COMMAND [ARG...]")
-    if not args.stdio and not args.url:
+    if not is_stdio and not url:
         _refuse("one of URL and --stdio is needed", "mcpproxy bridge https://example.com/mcp")
-    if args.poll_retry is not None and args.poll_after is None:
+    poll_after_s = _value(given, "--poll-after", seconds_or_none, None)
+    if "--poll-retry" in given and poll_after_s is None:
         _refuse("--poll-retry needs --poll-after", "say after how long a connection is closed")
-    if args.url:
-        split_url("bridge", args.url, "https://example.com/mcp", "; give credentials with --header")
-    host, port = split_listen("bridge", args.listen)
-    if not is_loopback(host) and not args.token:
+    if url:
+        split_url("bridge", url, "https://example.com/mcp", "; give credentials with --header")
+    host, port = split_listen("bridge", given.text("--listen", _LISTEN))
+    token = given.text("--token")
+    if not is_loopback(host) and not token:
         why = f"--listen {host} is more than this machine, and whoever reaches it could start the server"
         _refuse(why, "give --token '${NAME}', which clients then have to send")
-    recording = _recording(args)
-    url: str = args.url
+    recording = _recording(given)
     default = urlsplit(url).hostname or "" if url else paths.label_for(command)
     return BridgeOptions(
         recording=recording,
         label=paths.safe(recording.label) or paths.safe(default) or "server",
         url=url,
         command=command,
-        headers=[_expanded(name, value) for name, value in args.header],
-        is_insecure=args.insecure,
+        headers=[_expanded(name, value) for name, value in _values(given, "--header", header)],
+        is_insecure="--insecure" in given,
         host=host,
         port=port,
-        endpoint=endpoint("bridge", args.endpoint),
-        origins=args.allow_origin,
-        token=_with_variables("--token", args.token),
-        streams=args.event_streams,
-        poll_after_s=args.poll_after,
-        poll_retry_s=args.poll_retry or _POLL_RETRY_S,
-        limit=args.max_sessions,
-        idle_s=args.session_timeout,
-        grace_s=args.grace,
-        is_inside=args.inside,
+        endpoint=endpoint("bridge", given.text("--endpoint", _ENDPOINT)),
+        origins=given["--allow-origin"],
+        token=_with_variables("--token", token),
+        streams="--event-streams" in given,
+        poll_after_s=poll_after_s,
+        poll_retry_s=_value(given, "--poll-retry", seconds, _POLL_RETRY_S),
+        limit=_value(given, "--max-sessions", positive, _MAX_SESSIONS),
+        idle_s=_value(given, "--session-timeout", seconds, _SESSION_TIMEOUT_S),
+        grace_s=_value(given, "--grace", seconds, GRACE_S),
+        is_inside="--inside" in given,
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("bridge", DESCRIPTION, EPILOG)
-    add = parser.add_argument
-    add("url", metavar="URL", nargs="?", default="", help="the remote server: http(s)://HOST[:PORT]/PATH")
-    add("--stdio", action="store_true", help="start the server after -- and speak stdio with it")
-    add("--inside", action="store_true", help=argparse.SUPPRESS)
-    add_options(parser, _OPTIONS, "the server's name")
-    remote = parser.add_argument_group("a remote server")
-    remote.add_argument(
-        "--header",
-        metavar="'NAME: VALUE'",
-        action="append",
-        default=[],
-        type=header,
-        help="send this with every request; may be given again",
-    )
-    remote.add_argument("--insecure", action="store_true", help="do not check the server's certificate")
-    add = parser.add_argument_group("a server on stdio").add_argument
-    add(
-        "--listen",
-        metavar="HOST:PORT",
-        default="127.0.0.1:8765",
-        help="default: %(default)s; port 0 picks one",
-    )
-    add("--endpoint", metavar="PATH", default="/mcp", help="path of the MCP endpoint; default: %(default)s")
-    add(
-        "--token",
-        metavar="'${NAME}'",
-        default="",
-        help="the bearer token that clients have to send; needed to listen on more than this machine",
-    )
-    add(
-        "--allow-origin",
-        metavar="ORIGIN",
-        action="append",
-        default=[],
-        help="a site whose pages may use the endpoint; * for all",
-    )
-    add(
-        "--event-streams",
-        action="store_true",
-        help="answer every request of a session with an event stream, which can be resumed; "
-        "otherwise only those whose answer takes a second or comes after other messages",
-    )
-    add(
-        "--poll-after",
-        metavar="SECONDS",
-        type=seconds_or_none,
-        help="close the connection of an event stream after this time, and have the client come back for the "
-        "rest (from 2025-11-25 on), for proxies with a time limit; 0 closes each response at once",
-    )
-    add(
-        "--poll-retry",
-        metavar="SECONDS",
-        type=seconds,
-        help=f"how long such a client waits before it comes back; default: {_POLL_RETRY_S:g}",
-    )
-    add(
-        "--max-sessions",
-        metavar="N",
-        type=positive,
-        default=4096,
-        help="how many may run; default: %(default)s",
-    )
-    add(
-        "--session-timeout",
-        metavar="SECONDS",
-        type=seconds,
-        default=3600.0,
-        help="how long a session is kept that no client uses; default: %(default)g",
-    )
-    add(
-        "--grace",
-        metavar="SECONDS",
-        type=seconds,
-        default=GRACE_S,
-        help="how long a server may take to exit at the end of its session; default: %(default)g",
-    )
-    return parser
+def _value(given: Given, name: str, read: Callable[[str], T], default: U) -> T | U:
+    """Return the value of the option ``name``, read by an argparse type."""
+    return (_values(given, name, read) or [default])[-1]
 
 
-def _recording(args: argparse.Namespace) -> RecordingOptions:
-    recording = RecordingOptions("bridge")
-    recording.take(args, _OPTIONS)
-    if args.stdio and recording.lists["--enforce"]:
+def _values(given: Given, name: str, read: Callable[[str], T]) -> list[T]:
+    try:
+        return [read(value) for value in given[name]]
+    except argparse.ArgumentTypeError as error:
+        _refuse(f"argument {name}: {error}", "see mcpproxy bridge --help")
+
+
+def _recording(given: Given) -> RecordingOptions:
+    recording = RecordingOptions("bridge", given)
+    if "--stdio" in given and given["--enforce"]:
         _refuse("--enforce is not for --stdio", "put mcpproxy http --enforce RULE,... URL before the bridge")
     recording.resolve_rules()
-    if not args.inside:  # the page and the spans are the outer process's
+    if "--inside" not in given:  # the page and the spans are the outer process's
         recording.check_companions()
     return recording
 
@@ -261,4 +252,4 @@ def _with_variables(option: str, value: str) -> str:
 
 
 def _refuse(fact: str, next_step: str) -> NoReturn:
-    raise UsageError("bridge", fact, next_step) from None
+    refuse("bridge", fact, next_step)

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from mcpproxy.base import paths
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import async_main, find_traces
-from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, split_command, url
+from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, url
+from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.material import material

@@ -10,7 +10,8 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
-from mcpproxy.cli.arguments import Parser, UsageError, split_listen
+from mcpproxy.cli.addresses import split_listen
+from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell

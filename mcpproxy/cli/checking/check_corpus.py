@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Final
 
 from mcpproxy.base.style import count, tally
-from mcpproxy.cli import parallel
 from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.checking import parallel
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.fleet.judge import judge_engine
 from mcpproxy.fleet.judge.judge_client import JudgeJob, Limits

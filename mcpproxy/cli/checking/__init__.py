@@ -1,0 +1,1 @@
+"""Parts of ``mcpproxy check``: its report, many recordings one by one, processes, the progress bar."""
