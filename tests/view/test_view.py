@@ -162,6 +162,16 @@ def test_a_record_with_an_impossible_time_ends_the_rows_or_counts(t: str, tmp_pa
         assert [call.number for call in view.calls()] == list(range(1, view.count() + 1))
 
 
+@pytest.mark.parametrize(
+    "record", ['"frame","seq":6,"from":"server","message":{"id":77,"result":{}}', '"note"']
+)
+def test_a_time_that_is_no_number_ends_the_rows_and_is_named(record: str, tmp_path: Path) -> None:
+    odd = f'{{"type":{record},"t":"noon"}}'
+    with open_view(write(tmp_path / "odd.jsonl", (*begun().records, odd))) as view:
+        assert [call.number for call in view.calls()] == [1, 2, 3]
+        assert view.notes[0].startswith("line 7: ")
+
+
 def test_a_rotated_recording_is_one(tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)

@@ -112,6 +112,8 @@ class Scan(MessageScan):
             if line.isspace():
                 return 0
             return self._frame_object(decode(line), at)
+        if type(members.get("t", 0)) is not int:
+            raise TypeError("a time that is no number")  # ``feed`` says what is wrong
         if kind == "frame":
             message = members.get("message")
             if type(message) is not dict or "continues" in members or "fault" in members:
