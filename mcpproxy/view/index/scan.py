@@ -92,7 +92,7 @@ class Scan(MessageScan):
         for line in lines:
             try:
                 row = self._line(line, len(columns.line_row))
-            except (KeyError, TypeError, OverflowError, orjson.JSONDecodeError):
+            except (KeyError, TypeError, AttributeError, OverflowError, orjson.JSONDecodeError):
                 decode(line)  # raises an error that says what is wrong
                 raise NotARecordError("a record with a number that is too large") from None
             put_offset(self.end_offset)
