@@ -125,6 +125,13 @@ class HttpStream:
     closed_ns: int | None = None  # when the latest exchange with the stream ended
     left_by_client: bool = False  # the client ended the latest exchange with the stream
 
+    def excludes(self, id: RequestId | None) -> bool:
+        """Whether the request ``id`` is certainly not one that the server answers on the stream.
+
+        A POST without a request has an answer of this kind only if its body could not be read as we read.
+        """
+        return id not in self.request_ids and (bool(self.request_ids) or not self.posted)
+
 
 @slotted(frozen=True)
 class LostRequest:

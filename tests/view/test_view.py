@@ -162,6 +162,26 @@ def test_a_record_with_an_impossible_time_ends_the_rows_or_counts(t: str, tmp_pa
         assert [call.number for call in view.calls()] == list(range(1, view.count() + 1))
 
 
+@pytest.mark.parametrize(
+    "record", ['"frame","seq":6,"from":"server","message":{"id":77,"result":{}}', '"note"']
+)
+def test_a_time_that_is_no_number_ends_the_rows_and_is_named(record: str, tmp_path: Path) -> None:
+    odd = f'{{"type":{record},"t":"noon"}}'
+    with open_view(write(tmp_path / "odd.jsonl", (*begun().records, odd))) as view:
+        assert [call.number for call in view.calls()] == [1, 2, 3]
+        assert view.notes[0].startswith("line 7: ")
+
+
+@pytest.mark.parametrize("member", ["session", "target"])
+def test_a_head_with_a_number_for_a_text_ends_the_rows_and_is_named(member: str, tmp_path: Path) -> None:
+    lines = (ROOT / "recordings" / "everything-http-2025-06-18.jsonl").read_text("utf-8").splitlines()
+    at = next(at for at, line in enumerate(lines) if '"type":"request"' in line and f'"{member}":' in line)
+    lines[at] = json.dumps({**json.loads(lines[at]), "method": "GET", member: 1.5})
+    with open_view(write(tmp_path / "odd.jsonl", tuple(lines))) as view:
+        assert all(session.name.isalnum() for session in view.sessions)
+        assert view.notes[0].startswith(f"line {at + 1}: ")
+
+
 def test_a_rotated_recording_is_one(tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)

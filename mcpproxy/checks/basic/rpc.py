@@ -5,8 +5,11 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
+import orjson
+
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
@@ -19,12 +22,14 @@ from mcpproxy.checks.engine.rows import (
     UNMATCHED_ID,
     Check,
     RuleFamily,
+    StateUpdate,
     is_the_senders,
 )
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
+    Absent,
     ErrorResponse,
     Malformed,
     Notification,
@@ -35,8 +40,18 @@ from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
-from mcpproxy.session.frame import other
-from mcpproxy.session.history import History, Side
+from mcpproxy.session.frame import Sender, other
+from mcpproxy.session.history import History, SentRequest, Side
+
+COMMON_LEVELS: Final = 60
+"""Levels of params that every known parser reads. Some stop at 64 in the whole message."""
+
+
+@slotted()
+class UnclearRequests:
+    """Who sent requests that repeat the name of a member: parsers may refuse them, or read another id."""
+
+    senders: set[Sender] = field(default_factory=set[Sender])
 
 
 def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -144,7 +159,12 @@ def _unmatched_id(
             problem = f"{context.sender} answered request {spelled(message.id)} a second time{where}"
             related = (first_seq,) if first_seq else ()
             yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=related)
-    elif asker.fully_read and not history.has_gap and not history.may_lack_messages:
+    elif (
+        asker.fully_read
+        and not history.has_gap
+        and not history.may_lack_messages
+        and other(context.sender) not in history.of(UnclearRequests).senders
+    ):
         # With ``may_lack_messages``, over HTTP, the request may have been attributed to another session.
         receiver = other(context.sender)
         problem = f"{context.sender} answered {spelled(message.id)}, an id that the {receiver} never used"
@@ -187,12 +207,37 @@ def _missing_response_id(
             f"{context.sender} sent a result with {fault}; it answers no request",
             pointer=pointer,
         )
-    elif asker.pending:
+    elif asker.pending and not _may_be_refused(other(context.sender), asker, history):
         problem = (
             f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
         )
         has_null_id = "id" in message.value
         yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if has_null_id else None)
+
+
+def _may_be_refused(asker: Sender, side: Side, history: History) -> bool:
+    """Whether a parser may have refused a request that waits for its answer, although it is JSON."""
+    is_unclear = asker in history.of(UnclearRequests).senders
+    return is_unclear or any(_is_beyond_some_parsers(request) for request in side.pending.values())
+
+
+def _is_beyond_some_parsers(request: SentRequest) -> bool:
+    """Whether a request has a lone surrogate, an integer beyond 64 bits, or levels that not all parsers read.
+
+    RFC 8259 leaves these limits to each parser (sections 6, 8.2 and 9).
+    """
+    try:
+        orjson.dumps([request.id, request.params])
+    except orjson.JSONEncodeError:
+        return True
+    level: list[Any] = [request.params]
+    for _ in range(COMMON_LEVELS):
+        level = [part for value in level for part in _parts(value)]
+    return bool(level)
+
+
+def _parts(value: "JSON | Absent") -> Iterable["JSON"]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def result_or_error(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
@@ -391,6 +436,12 @@ def repeated_member_names(context: MessageContext, history: History) -> Iterable
     return (Violation("RPC-022", "R-026", problem, pointer=names[0]),)
 
 
+def remember_unclear(context: MessageContext[Request], history: History) -> None:
+    """Remember who sent a request that repeats the name of a member."""
+    if repeated_names(context.frame.raw, context.message.value):
+        history.of(UnclearRequests).senders.add(context.sender)
+
+
 def _is_request_method(method: str) -> bool:
     """Whether some revision defines ``method`` as a request."""
     definitions = (methods.defined(method, revision) for revision in methods.revisions_with(method))
@@ -438,4 +489,5 @@ FAMILY: Final = RuleFamily(
         Check(("ERR-001",), reserved_error_code, (ErrorResponse,), (), ANY_PROTOCOL),
         Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED_NAMES),
     ),
+    updates=(StateUpdate(remember_unclear, (Request,), (), ANY_PROTOCOL, given=REPEATED_NAMES),),
 )

@@ -144,6 +144,8 @@ def not_found_code(context: MessageContext[ErrorResponse], history: History) -> 
     message, request = context.message, context.answers
     if request is None or request.cancelled or (context.stateless and not is_modern(context, history)):
         return ()
+    if history.initialize_answered and history.negotiated is None:
+        return ()  # The handshake named a revision without one, or an unknown one. It may have other codes.
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
     expected = -32602 if context.stateless else -32002

@@ -75,7 +75,7 @@ def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame
             if not stream.posted:
                 problem = f"server sent a response ({spelled(message.id)}) on a stream that a GET had opened"
                 yield Violation("HTTP-017", "R-078", problem, pointer="/id", related=related)
-            elif message.id not in stream.request_ids and session.asked_for(message.id):
+            elif stream.excludes(message.id) and session.asked_for(message.id):
                 problem = (
                     f"server sent the response to another request ({spelled(message.id)}) on this stream"
                 )
@@ -102,7 +102,7 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Violat
         request = _request_with_token(exchange, token)
         if request is None or member(request.params, "task") is not None:
             return
-        if request.id not in stream.request_ids:
+        if stream.excludes(request.id):
             where = (
                 "another request's stream" if stream.posted else "a stream that the client opened with GET"
             )
@@ -198,7 +198,7 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
     for message in singles(frame)[0]:
         if not isinstance(message, Response | ErrorResponse) or not isinstance(message.id, int | str):
             continue
-        if message.id not in stream.request_ids and session.asked_for(message.id):
+        if stream.excludes(message.id) and session.asked_for(message.id):
             problem = f"server sent the response to {spelled(message.id)} on a stream of other requests"
             yield Violation("SSE-003", "R-082", problem, pointer="/id", related=related)
 

@@ -136,6 +136,20 @@ def reused_id(context: MessageContext, report: TaskReport) -> Iterator[Violation
         yield Violation("TASK-005", "R-194", problem, pointer=report.pointer + "/taskId", related=related)
 
 
+def first_status(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
+    """Report a new task that does not begin as working (TASK-004).
+
+    The answer shows the status at the time when it was written. A task that was updated after it was created
+    may have begun as working, and times that are equal may hide an update within the same millisecond.
+    """
+    state, value = report.state, report.value
+    is_updated = value.get("lastUpdatedAt") != value.get("createdAt")
+    if state is not None and state is not TaskState.WORKING and not is_updated:
+        problem = f"{context.sender} announced new task {named(report.id)} as {state.value}, not working"
+        pointer = report.pointer + "/status"
+        yield Violation("TASK-004", "R-193", problem, pointer=pointer, at_most="warning")
+
+
 def task_created(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report faults in the answer that creates a task (TASK-004, TASK-005, TASK-007)."""
     return _task_created(context, history) if has_task_revision(context) and has_task_member(context) else ()
@@ -143,10 +157,7 @@ def task_created(context: MessageContext, history: History) -> Iterable[Violatio
 
 def _task_created(context: MessageContext, history: History) -> Iterator[Violation]:
     for report in reports(context, history):
-        state = report.state
-        if state is not None and state is not TaskState.WORKING:
-            problem = f"{context.sender} made task {named(report.id)} with status {state.value}, not working"
-            yield Violation("TASK-004", "R-193", problem, pointer=report.pointer + "/status")
+        yield from first_status(context, report)
         yield from reused_id(context, report)
         yield from times(context, report)
 

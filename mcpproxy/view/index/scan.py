@@ -92,7 +92,7 @@ class Scan(MessageScan):
         for line in lines:
             try:
                 row = self._line(line, len(columns.line_row))
-            except (KeyError, TypeError, OverflowError, orjson.JSONDecodeError):
+            except (KeyError, TypeError, AttributeError, OverflowError, orjson.JSONDecodeError):
                 decode(line)  # raises an error that says what is wrong
                 raise NotARecordError("a record with a number that is too large") from None
             put_offset(self.end_offset)
@@ -112,6 +112,8 @@ class Scan(MessageScan):
             if line.isspace():
                 return 0
             return self._frame_object(decode(line), at)
+        if type(members.get("t", 0)) is not int:
+            raise TypeError("a time that is no number")  # ``feed`` says what is wrong
         if kind == "frame":
             message = members.get("message")
             if type(message) is not dict or "continues" in members or "fault" in members:

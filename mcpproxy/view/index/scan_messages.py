@@ -288,6 +288,8 @@ class MessageScan:
         """Return the number of the session ``name``; add the session if it is new."""
         number = self._session_numbers.get(name)
         if number is None:
+            if type(name) is not str:
+                raise TypeError("a session whose name is no text")  # ``Scan.feed`` says what is wrong
             if len(self.sessions) > _MAX_SESSIONS:
                 return 0
             number = self._session_numbers[name] = len(self.sessions)
