@@ -89,6 +89,8 @@ class MessageScan:
             target = named if type(named) is str else None
         elif method == "initialize":
             self._initialize(members, session)
+            if exchange is not None:
+                exchange.initialize = members
         row = columns.add(
             _REQUEST if client else _REQUEST | FROM_SERVER,
             seen.line,
