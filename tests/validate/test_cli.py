@@ -164,12 +164,14 @@ class _NotFound(BaseHTTPRequestHandler):
     """Says the same to everybody."""
 
     status = 404
+    body = b""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.send_response(self.status)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(self.body)))
         self.end_headers()
+        self.wfile.write(self.body)
 
     def do_GET(self) -> None:
         self.do_POST()
@@ -179,9 +181,9 @@ class _NotFound(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*, is_tls: bool = False, status: int = 404) -> Generator[int]:
+def serving(*, is_tls: bool = False, status: int = 404, body: bytes = b"") -> Generator[int]:
     """A web server without MCP, in a thread; its port."""
-    handler = type("_Handler", (_NotFound,), {"status": status})
+    handler = type("_Handler", (_NotFound,), {"status": status, "body": body})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if is_tls:
             server.socket = server_context().wrap_socket(server.socket, server_side=True)
@@ -231,6 +233,16 @@ def test_a_url_without_a_server_is_one_sentence(
     assert outcome.err.startswith(f"mcpproxy: {url}: ")
     assert says in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("page", [b"Not Found", b'{"detail":"Not Found"}'])
+def test_a_page_that_says_not_found_is_no_server(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, page: bytes
+) -> None:
+    with serving(body=page) as port:
+        outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", f"http://127.0.0.1:{port}/wrong")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith("HTTP status 404; no MCP server seems to be at this path\n")
 
 
 def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
