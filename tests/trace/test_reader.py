@@ -262,7 +262,7 @@ def test_following_what_is_not_there_is_an_error(file: Path) -> None:
 
 
 def test_a_missing_file(file: Path) -> None:
-    assert message_of(file) == f"{file}: no such file; mcpproxy list shows the recorded traces"
+    assert message_of(file) == f"{file}: no such file; mcpproxy list shows recordings and their labels"
 
 
 def test_a_directory(tmp_path: Path) -> None:
