@@ -440,10 +440,18 @@ def refuse(path: str, number: int, fact: str) -> NoReturn:
     Raises:
         TraceError: always.
     """
-    raise TraceError(path, number, fact, f"the {number - 1} records before it are whole")
+    raise TraceError(path, number, fact, whole_before(number))
+
+
+def whole_before(number: int) -> str:
+    """Say that the records before line ``number`` can be read."""
+    before = number - 1
+    return "the record before it is whole" if before == 1 else f"the {before} records before it are whole"
 
 
 def gap_note(gap: Gap) -> str:
     """Say what is missing, as a sentence fragment."""
     lost = gap.client_bytes + gap.server_bytes + gap.stderr_bytes
-    return f"{lost} bytes are missing: {gap.reason}"
+    if not lost:  # it is not known how much
+        return gap.reason
+    return f"{lost} {'byte is' if lost == 1 else 'bytes are'} missing: {gap.reason}"

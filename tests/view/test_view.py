@@ -416,6 +416,21 @@ def test_a_refused_request_and_an_answer_of_mcpproxy(tmp_path: Path) -> None:
         )
 
 
+def test_an_error_of_mcpproxy_without_an_id_answers_the_request_of_its_exchange(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    session.posts(1, ms=1)
+    session.asks(1, "ping", ms=1, exchange=1, connection=1)
+    head = {"status": 502, "reason": "Bad Gateway", "version": "1.1", "headers": [], "by": "proxy"}
+    session.record("response", 2, {"seq": 3, "exchange": 1, "connection": 1, **head})
+    error = {"code": -32000, "message": "mcpproxy: cannot connect"}
+    about = {"seq": 4, "exchange": 1, "connection": 1, "from": S, "by": "proxy"}
+    session.record("frame", 2, {**about, "message": {"jsonrpc": "2.0", "error": error}})
+    session.ends(1, ms=3)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=20))) as view:
+        rows = [(call.outcome, call.error_code, call.result) for call in view.calls()]
+        assert rows == [(Outcome.REFUSED, -32000, "mcpproxy: cannot connect")]
+
+
 def test_an_answer_that_was_too_long_to_be_judged_is_still_an_answer(tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)

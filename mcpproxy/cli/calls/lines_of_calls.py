@@ -195,7 +195,7 @@ _OUTCOMES: Final[Mapping[Outcome, Callable[[Call], str]]] = {
     Outcome.TOOL_ERROR: lambda call: f"tool error: {call.result}",
     Outcome.RPC_ERROR: lambda call: f"error {_code(call)}: {call.result}",
     Outcome.HTTP_ERROR: lambda call: f"HTTP {call.result}",
-    Outcome.REFUSED: lambda call: f"refused by mcpproxy: {call.result}",
+    Outcome.REFUSED: lambda call: f"refused by mcpproxy: {call.result.removeprefix('mcpproxy: ')}",
 }
 
 
