@@ -129,6 +129,24 @@ def test_a_named_tool_is_called_whatever_it_declares(
     assert f"    ok    call-tools: called {'add, ' * 5}greet" in outcome.out
     outcome = against(capsys, "", tmp_path, "--only=call-tools")
     assert "    ok    call-tools: called greet\n" in outcome.out
+    outcome = against(
+        capsys, "", tmp_path, "--only=call-tools", '--call=greet={"name": 5}', '--call=add={"a": 1}'
+    )
+    assert "    ok    call-tools: called add; greet failed (isError)\n" in outcome.out
+
+
+def test_without_a_session_the_reason_is_told_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    outcome = against(capsys, "hanging", tmp_path, "--timeout=1", "--start-timeout=1")
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    handshake = next(place for place, line in enumerate(lines) if "FAIL  handshake: no answer to" in line)
+    assert lines[handshake + 2] == (
+        "    skip  ping and all after it: there is no session: no answer to initialize within 1 s"
+    )
+    assert "skip" not in "".join(lines[handshake + 3 : -4])
+    assert next(line for line in lines if line.startswith("Summary: ")).endswith(" skipped")
 
 
 def test_a_tool_that_is_not_there_is_not_called(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
