@@ -60,6 +60,12 @@ def tell(message: str) -> None:
     sys.stderr.write(f"mcpproxy: {visible(message)}\n")
 
 
+def tell_on_a_terminal(message: str) -> None:
+    """Print one line for a person who started what a program is to start: stdin is a terminal."""
+    if sys.stdin.isatty():
+        tell(message)
+
+
 def _around_colours(line: str) -> str:
     parts = _COLOUR.split(line)  # texts, with a colour sequence between each two of them
     parts[::2] = map(visible_lines, parts[::2])

@@ -97,11 +97,11 @@ def named(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEn
             else "say which with --file and --key, or take --all"
         )
         raise UsageError(name, f"{len(matching)} servers have this name: {places}", step)
-    if search.problems:
-        raise search.problems[0]
     if guess := nearest(name, dict.fromkeys(entry.name for entry in search.entries)):
         host = next(entry.host.name for entry in search.entries if entry.name == guess)
         raise UsageError(name, "no host has a server of this name", f"did you mean {guess} of {host}?")
+    if search.problems:  # the server may be in a file that could not be read
+        raise search.problems[0]
     raise UsageError(name, "no host has a server of this name", "mcpproxy hosts lists them")
 
 

@@ -48,7 +48,7 @@ class Document:
             column = fault.index - self.text.rfind("\n", 0, fault.index)
             place = f"{path}:{line}:{column}" if fault.index else path
             fact = f"not readable as {_NAMES[language]} ({fault.fact})"
-            raise HostFileError(place, fact, "correct or simplify it first; nothing was written") from None
+            raise HostFileError(place, fact, "correct or simplify it first") from None
 
     @property
     def line_end(self) -> str:

@@ -97,7 +97,7 @@ class _Scanner:
         if self._text.startswith(",", at):
             return self.space(at + 1)
         if not self._text.startswith(closing, at):
-            raise UnreadableTextError(at, f"no comma and no {closing}")
+            raise UnreadableTextError(at, f"a comma or {closing} is missing")
         return at
 
     def _misplaced(self, at: int, expected: str) -> UnreadableTextError:

@@ -192,7 +192,7 @@ def read_file(path: str, root: str) -> ConfigFile:
         data = files.read(real, LARGEST_BYTES)
     except OSError as fault:
         reason = (fault.strerror or str(fault)).lower()
-        raise HostFileError(path, f"cannot be read ({reason})", "nothing was written") from None
+        raise HostFileError(path, f"cannot be read ({reason})", "check its permissions") from None
     folders = (root, os.path.expanduser("~"))
     starts_inside = any(_is_inside(os.path.abspath(path), folder) for folder in folders)
     ends_inside = any(_is_inside(real, os.path.realpath(folder)) for folder in folders)

@@ -111,6 +111,7 @@ def read(path: str, session: int) -> ImportedSource:
     clock.since(selected[0].start_ns)  # this sets ``started_at``
     upstream = next(entry.address for entry in selected if entry.address in addresses)
     left_out = len(entries) - len(selected)
+    note = f"; exchanges without MCP, which were left out: {left_out}" if left_out else ""
     header = Header(
         mcpproxy="",
         transport="http",
@@ -119,7 +120,7 @@ def read(path: str, session: int) -> ImportedSource:
         redaction="credentials",
         upstream=upstream,
         partial=_PARTIAL_NOTE,
-        imported=_IMPORT_NOTE + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
+        imported=_IMPORT_NOTE + note,
     )
     key = os.urandom(32)
     return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))

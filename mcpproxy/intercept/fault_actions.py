@@ -48,6 +48,7 @@ _PARAMETERS: Final[Mapping[str, tuple[Verb, ...]]] = {
 
 _DURATION: Final = pattern(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)")
 _SIZE: Final = pattern(r"(\d+)([kmg]?)(?:i?b)?", 2)  # case does not matter
+_CODE_AND_TEXT: Final = pattern(r"-?\d+\s")
 _NS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_BYTES: Final = 1 << 30
@@ -174,6 +175,10 @@ def _error(verb: Verb, value: object) -> _Found:
     if type(value) is int:
         value = {"code": value}
     elif isinstance(value, str):
+        if _CODE_AND_TEXT.match(value):
+            raise FaultRuleError(
+                f"error {value} is a code and a text", 'write {code = -32000, message = "text"}'
+            )
         value = {"message": value}
     members = {} if value is True else _table(verb, value, "write a code, a text, or a table")
     _refuse_unknown("error", members, ("code", "message", "data"))

@@ -1,12 +1,15 @@
 """Findings as text, one line each as from a linter: ``path:line: error PROTO-007 frame 12: ...``."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from mcpproxy.base.paths import inside
 from mcpproxy.base.style import PLAIN, Style, count, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
 from mcpproxy.session.frame import Finding
+
+_RANKS: Final = ("error", "warning", "info")
 
 
 def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
@@ -88,8 +91,9 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
         yield f"{subject}{verb} incomplete: what was not recorded was not judged."
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
-    if first_finding := next((f for trace in verdict.traces for f in trace.findings), None):
+    findings = [finding for trace in verdict.traces for finding in trace.findings]
+    if worst := min(findings, key=lambda finding: _RANKS.index(finding.severity), default=None):
         import shlex
 
         rules = "".join(f" --rules {shlex.quote(folder)}" for folder in verdict.folders)
-        yield style.paint(f"What a rule means: mcpproxy explain {visible(first_finding.rule + rules)}", "dim")
+        yield style.paint(f"What a rule means: mcpproxy explain {visible(worst.rule + rules)}", "dim")

@@ -44,10 +44,19 @@ def revision_header(revision: str, transport: str, style: Style = PLAIN) -> Iter
 
 
 def next_check(previous: CheckResult | None, check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a check. If ``previous`` has another category, the first line is the category."""
+    """Yield the lines of a check. If ``previous`` has another category, the first line is the category.
+
+    Without a session every check is skipped, and only the first of them is told.
+    """
+    if _lacks_session(check) and previous and _lacks_session(previous):
+        return
     if previous is None or previous.category != check.category:
         yield f"  {check.category}"
     yield from check_lines(check, style)
+
+
+def _lacks_session(check: CheckResult) -> bool:
+    return check.status == "skipped" and check.conclusion.message.startswith("there is no session: ")
 
 
 def end(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
@@ -81,7 +90,7 @@ def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
     """Yield one check: its mark, name and result, then the evidence if it failed or gave a warning."""
     mark, colour = ("known", "blue") if check.is_known else _MARKS[check.status]
     took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
-    name = visible(check.name)
+    name = visible(check.name) + (" and all after it" if _lacks_session(check) else "")
     yield f"    {style.paint(f'{mark:<6}', colour)}{name}: {visible(check.conclusion.message)}{took}"
     if check.status not in ("failed", "warning"):
         return

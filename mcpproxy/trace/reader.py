@@ -390,7 +390,9 @@ def open_file(path: str) -> BinaryIO:
             raise TraceError(path, None, "is a directory", "name a trace file in it")
         return open(open_regular(path, follows=True), "rb")
     except FileNotFoundError:
-        raise TraceError(path, None, "no such file", "mcpproxy list shows the recorded traces") from None
+        raise TraceError(
+            path, None, "no such file", "mcpproxy list shows recordings and their labels"
+        ) from None
     except PermissionError as fault:
         next_step = "run as the user who recorded it"
         if sys.platform == "win32":
@@ -438,10 +440,18 @@ def refuse(path: str, number: int, fact: str) -> NoReturn:
     Raises:
         TraceError: always.
     """
-    raise TraceError(path, number, fact, f"the {number - 1} records before it are whole")
+    raise TraceError(path, number, fact, whole_before(number))
+
+
+def whole_before(number: int) -> str:
+    """Say that the records before line ``number`` can be read."""
+    before = number - 1
+    return "the record before it is whole" if before == 1 else f"the {before} records before it are whole"
 
 
 def gap_note(gap: Gap) -> str:
     """Say what is missing, as a sentence fragment."""
     lost = gap.client_bytes + gap.server_bytes + gap.stderr_bytes
-    return f"{lost} bytes are missing: {gap.reason}"
+    if not lost:  # it is not known how much
+        return gap.reason
+    return f"{lost} {'byte is' if lost == 1 else 'bytes are'} missing: {gap.reason}"

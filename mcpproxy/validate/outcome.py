@@ -84,7 +84,7 @@ class JudgedRecording:
     """One recording of the run: its file, the findings about the server, and the numbers of frames.
 
     ``frames`` is the number of frames in both directions, and ``server_frames`` the number of the server's
-    frames.
+    frames, without pages that say that nothing is there.
     """
 
     path: str

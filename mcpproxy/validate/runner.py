@@ -217,9 +217,7 @@ class Run:
         for recording in context.session_recordings:
             server_findings = tuple(finding for finding in recording.findings if finding.blame == "server")
             self._judged.append(
-                JudgedRecording(
-                    recording.path, server_findings, recording.frames, recording.tally.frames[SERVER]
-                )
+                JudgedRecording(recording.path, server_findings, recording.frames, recording.server_frames)
             )
             remaining += [
                 (recording.path, finding)

@@ -10,9 +10,10 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.errors import McpProxyError
+from mcpproxy.protocol.jsonrpc import Malformed
 from mcpproxy.recorder.judge import SafeJudge
 from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.session.frame import CLIENT, Close, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_header, frame_parts
 from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.session_labels import SessionNames
@@ -35,6 +36,8 @@ class SessionRecording:
         self.findings: Final[list[Finding]] = []
         self.tally: Final = Tally()
         self.server_messages: Final = ServerMessages()
+        self.server_frames = 0
+        """How many frames the server sent. A page that says that nothing is there does not count."""
         self.seq = 0
         """The number of the last head or frame."""
         self.fault = ""
@@ -44,6 +47,8 @@ class SessionRecording:
         self._names: Final = SessionNames()
         self._judge: Final = SafeJudge(rules.observer)
         self._listeners: Final[list[Callable[[Recorded], None]]] = []
+        self._absent: Final[set[int]] = set()
+        """The HTTP exchanges whose status says that nothing is there."""
         self._is_closed = False
         folder = os.path.dirname(path)
         try:
@@ -91,9 +96,13 @@ class SessionRecording:
             self.seq = event.seq
         if isinstance(event, Frame):
             self.tally.frames[event.sender] += 1
+            is_page = event.exchange in self._absent and isinstance(event.message, Malformed)
+            self.server_frames += event.sender == SERVER and not is_page
             self.server_messages.add(event)
         elif isinstance(event, ResponseHead):
             self.server_messages.add_head(event)
+            if event.status in (404, 405, 410):
+                self._absent.add(event.exchange)
         if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
             self._writer.write_large(frame_parts(event, session))
         else:

@@ -130,7 +130,9 @@ class CallReader:
             request_bytes=columns.request_bytes[row],
             answer_bytes=columns.answer_bytes[row],
             arguments="" if kind is Kind.ANSWER else arguments_preview(first_record, message, method),
-            result=result_preview(first_record, columns.elements.get(row)) if kind is Kind.ANSWER else result,
+            result=_orphan_answer(first_record, columns.elements.get(row), message)
+            if kind is Kind.ANSWER
+            else result,
             findings=columns.findings[row],
             severity=SEVERITIES[columns.severity[row]],
             parent=columns.parent[row],
@@ -216,7 +218,7 @@ def result_preview(record: object, element: int | None = None, method: str = "")
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message, raw = _single(record, element), getattr(record, "raw", b"")
-    if "result" not in message:
+    if "error" in message or "result" not in message:
         error: Any = message.get("error")
         text: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else None
         if isinstance(text, str):
@@ -227,11 +229,22 @@ def result_preview(record: object, element: int | None = None, method: str = "")
         members = cast("dict[str, Any]", result)
         if digest := result_digest(method, members):
             return shortened(digest)
-        if isinstance(members.get("content"), list) and (text := content_preview(members["content"])):
+        content = _content_of(method, members)
+        if isinstance(content, list) and (text := content_preview(cast("list[Any]", content))):
             return text
         if "content" in members and "structuredContent" in members:
             result = members["structuredContent"]
     return _shown(_without(result, "_meta"), raw)
+
+
+def _orphan_answer(record: object, element: int | None, message: dict[str, Any]) -> str:
+    """Return the preview of an answer to no open request. Its row has no outcome, so it names errors."""
+    said = result_preview(record, element)
+    if "error" not in message:
+        return said
+    error: Any = message["error"]
+    code: Any = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+    return _cut(f"error {code}: {said}" if type(code) is int else f"error: {said}")
 
 
 def shortened(text: str) -> str:
@@ -264,13 +277,24 @@ def content_preview(content: list[Any]) -> str:
         if isinstance(text, str):
             shown.append(shortened(text))
         else:
-            kind, mime_type = block.get("type"), block.get("mimeType")
+            kind, mime_type = block.get("type", "blob" if "blob" in block else None), block.get("mimeType")
             words = [word for word in (kind, mime_type) if isinstance(word, str)]
             shown.append(f"[{visible(' '.join(words)[:80])}]")
         length += len(shown[-1])
         if length > PREVIEW_CHARACTERS:
             break
     return _cut(" ".join(shown))
+
+
+def _content_of(method: str, result: dict[str, Any]) -> object:
+    """Return the content blocks in an answer to ``method``."""
+    if method == "resources/read":
+        return result.get("contents")
+    messages: Any = result.get("messages")
+    if method == "prompts/get" and isinstance(messages, list):
+        said = cast("list[Any]", messages)
+        return [cast("dict[str, Any]", each).get("content") for each in said if isinstance(each, dict)]
+    return result.get("content")
 
 
 _LARGE_BYTES: Final = 256 << 10

@@ -158,6 +158,20 @@ def test_at_80_columns_a_handle_names_the_recording(
     ]
 
 
+def test_a_terminal_of_60_columns_gets_fewer_columns(
+    mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    state_dir.mkdir(parents=True)
+    recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
+    recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
+    assert mcpproxy("list").out.splitlines() == [
+        "    STARTED      SERVER  DURATION  FINDINGS     ENDED",
+        "-1  11-21 10:20  s         12.3 s  1 error      exit 0",
+        "-2  11-21 10:20  s         12.3 s  no findings  exit 0",
+    ]
+
+
 def test_sorted_by_start_whatever_the_name(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     for name, year in (("b", 2024), ("z", 2023), ("a", 2025)):
         header = HEADER.replace("2026-11-21T10", f"{year}-11-21T10")

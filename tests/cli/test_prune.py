@@ -71,7 +71,7 @@ def test_one_that_is_running_stays(mcpproxy: Mcpproxy, folder: Path) -> None:
         aged(journal, 31)
         said = mcpproxy("prune", "--older-than", "30d", "--yes")
     assert (said.code, said.out) == (0, "")
-    assert said.err.startswith("mcpproxy: nothing to delete: ")
+    assert said.err == f"mcpproxy: nothing to delete in {folder}\n"
     assert old.exists()
 
 

@@ -37,6 +37,19 @@ def test_a_situation_at_80_columns(mcpproxy: Mcpproxy, tmp_path: Path, name: str
     assert max(map(columns, lines)) <= 80
 
 
+def test_a_long_name_leaves_room_for_its_answer_in_a_narrow_terminal(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    session = begun()
+    session.asks(2, "resources/read", {"uri": "note://groceries/of/this/week"}, ms=100)
+    session.answers(2, {"contents": [{"uri": "note://g", "text": "milk, bread"}]}, ms=101)
+    lines = mcpproxy("show", write(tmp_path / "t.jsonl", session.closes(ms=200))).out.splitlines()
+    (line,) = (line for line in lines if "resources/read" in line)
+    assert line == "   4   0.100 resources/read note://… → milk, bread   1.00 ms"
+    assert max(map(columns, lines[1:])) <= 60
+
+
 def test_nothing_is_cut_in_a_pipe(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     out = mcpproxy("show", write(tmp_path / "t.jsonl", SITUATIONS["server request in a call"])).out
     assert (

@@ -53,6 +53,17 @@ def test_columns_sets_the_width(tty: TextIO, monkeypatch: pytest.MonkeyPatch) ->
     assert terminal.terminal_style().width == 72
 
 
+def test_who_starts_what_a_program_is_to_start_is_told(
+    tty: TextIO, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", tty)
+    terminal.tell_on_a_terminal("waiting for a client on stdin")
+    assert capsys.readouterr().err == "mcpproxy: waiting for a client on stdin\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    terminal.tell_on_a_terminal("waiting for a client on stdin")
+    assert capsys.readouterr().err == ""
+
+
 PAGERS = {"less -S": ["less", "-S"], "cat": [], "": [], "'": []}
 
 

@@ -88,12 +88,12 @@ def _refuse(name: str) -> None:
 
 
 DAMAGED = {
-    '{"a": 1': (7, "no comma and no }"),
+    '{"a": 1': (7, "a comma or } is missing"),
     '{"a" 1}': (5, "no colon after a name"),
     '{a: 1}': (1, "'a' where a name should be"),
     "{'a': 1}": (1, '"\'" where a name should be'),
     '{"a": }': (6, "'}' where a value should be"),
-    "[1 2]": (3, "no comma and no ]"),
+    "[1 2]": (3, "a comma or ] is missing"),
     "[,]": (1, "',' where a value should be"),
     '["a\nb"]': (1, "a string that does not end on its line, or has a wrong escape"),
     '["\\x"]': (1, "a string that does not end on its line, or has a wrong escape"),

@@ -281,8 +281,7 @@ def test_one_damaged_file_hinders_no_other(
     done = mcpproxy("wrap", "--all", "--yes")
     assert done.code == 2
     assert done.err == (
-        f"mcpproxy: {bad}:1:17: not readable as JSON (it ends too early); correct or simplify it first; "
-        "nothing was written\n"
+        f"mcpproxy: {bad}:1:17: not readable as JSON (it ends too early); correct or simplify it first\n"
     )
     assert done.out.count("wrapped ") == 4
 
@@ -472,7 +471,7 @@ def test_a_file_that_does_not_parse(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".codex/config.toml", "[mcp_servers.a\ncommand = 1\n")
     line = refused(mcpproxy, "wrap", "a")
     assert line.startswith("~/.codex/config.toml:1:")
-    assert line.endswith("; correct or simplify it first; nothing was written")
+    assert line.endswith("; correct or simplify it first")
 
 
 def test_a_file_that_is_valid_but_too_deep_is_not_called_damaged(mcpproxy: Mcpproxy, home: Path) -> None:
@@ -489,6 +488,14 @@ def test_a_file_that_is_not_utf_8(mcpproxy: Mcpproxy, home: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(FILES.encode("utf-16"))
     assert refused(mcpproxy, "wrap", "files") == "~/.cursor/mcp.json: not UTF-8 (byte 0); save it as UTF-8"
+
+
+def test_a_damaged_file_hides_no_misspelling(mcpproxy: Mcpproxy, cursor: Path, home: Path) -> None:
+    write(home / ".gemini/settings.json", '{"mcpServers": {')
+    assert refused(mcpproxy, "wrap", "fils") == (
+        "fils: no host has a server of this name; did you mean files of Cursor?"
+    )
+    assert refused(mcpproxy, "wrap", "zzz").startswith("~/.gemini/settings.json:1:17: not readable as JSON")
 
 
 def test_a_server_that_does_not_exist(mcpproxy: Mcpproxy, cursor: Path) -> None:

@@ -58,6 +58,7 @@ def test_the_digest_and_the_seed_are_those_of_the_rules(tmp_path: Path) -> None:
         ("=> drop, duplicate", "--fault: drop and duplicate contradict each other; make two rules"),
         ("=> drop, jitter 1s", "--fault: jitter belongs to delay; leave it out"),
         ("=> delay 5", "--fault: delay = 5 is not a duration"),
+        ("=> error -32000 no", "--fault: error -32000 no is a code and a text; write {code = "),
         ("=> drop, nth 3, every 2", "--fault: nth and every contradict each other"),
         ("=> drop, nth 0", "--fault: nth = '0': 0 names no message"),
         ("=> drop, percentage 120", "--fault: percentage = 120 is not in range"),

@@ -246,7 +246,7 @@ def test_beside_the_endpoint(tmp_path: Path) -> None:
         assert client.http.get(client.url, headers={"mcp-session-id": "unknown"}).status_code == 404
         client.hello()
         assert client.post(call(3, "a")).json() == text(3, "A")
-        assert any("1 requests were refused with 401" in line for line in process.said)
+        assert any("1 request refused with 401" in line for line in process.said)
 
 
 def test_nothing_but_bad_requests(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_what_a_cut_recording_lacks_is_said_and_the_rest_replayed(tmp_path: Path
     ]
     said = done.stderr.decode()
     assert "no close record: the recording was cut off" in said
-    assert "1 of the client's requests have no recorded answer; if sent again, they miss" in said
+    assert "1 request of the client without a recorded answer: a miss if sent again" in said
     assert done.returncode == 1
 
 

@@ -44,6 +44,11 @@ def test_paths_in_the_working_directory_are_short() -> None:
         assert (first[: len(name) + 5], last) == (f"{name}:15: ", f"{name}: incomplete: cut")
 
 
+def test_the_rule_to_explain_is_that_of_the_worst_finding() -> None:
+    *_, last = text.lines(verdict(REMARK, NO_READY, WRONG_ID))
+    assert last == "What a rule means: mcpproxy explain PROTO-007"
+
+
 def test_the_next_step_names_the_folders_of_rules() -> None:
     run = JudgedTraces(verdict(WRONG_ID).traces, folders=("house", "our rules"))
     *_, last = text.lines(run)

@@ -293,7 +293,7 @@ def test_the_exchanges_of_an_archive(tmp_path: Path) -> None:
     assert len({head.connection for head in heads}) == 3
     assert [event.status for event in events if isinstance(event, ResponseHead)] == [200, 202, 200]
     assert sum(isinstance(event, ExchangeEnd) for event in events) == 3
-    assert "1 exchanges that are no MCP were left out" in trace.header.imported
+    assert "exchanges without MCP, which were left out: 1" in trace.header.imported
     assert "abcdefgh12345" not in repr(events)
     assert "s-123456789" not in repr(events)
     assert [session.name != "" for session in load(path).sessions] == [True]

@@ -111,6 +111,14 @@ NOTES: dict[str, tuple[bytes, list[str]]] = {
         b"".join([LINES[0], encode(Gap("the disk was full", 1, 2, 3)), *LINES[1:]]),
         ["6 bytes are missing: the disk was full"],
     ),
+    "a gap of one byte": (
+        b"".join([LINES[0], encode(Gap("the disk was full", 1)), *LINES[1:]]),
+        ["1 byte is missing: the disk was full"],
+    ),
+    "a gap of unknown size": (
+        b"".join([LINES[0], encode(Gap("the HAR holds no body of an answer")), *LINES[1:]]),
+        ["the HAR holds no body of an answer"],
+    ),
     "a record was taken out": (
         b"".join([*LINES[:2], *LINES[3:]]),
         ["the close record counts 2 frames, the file holds 1"],
@@ -170,7 +178,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "garbage in the middle": (
         LINES[0] + b"\xff\n" + LINES[1],
-        ":2: not a trace record; the 1 records before it are whole",
+        ":2: not a trace record; the record before it is whole",
     ),
     "two traces in one": (
         LINES[0] + LINES[1] + WHOLE,
@@ -262,7 +270,7 @@ def test_following_what_is_not_there_is_an_error(file: Path) -> None:
 
 
 def test_a_missing_file(file: Path) -> None:
-    assert message_of(file) == f"{file}: no such file; mcpproxy list shows the recorded traces"
+    assert message_of(file) == f"{file}: no such file; mcpproxy list shows recordings and their labels"
 
 
 def test_a_directory(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mcpproxy.cli.main import main
 from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 from tests.ui.browser import Served, Visitor, browser, served, visitor
-from tests.view.situations import SITUATIONS, begun, text, write
+from tests.view.situations import SITUATIONS, Conversation, begun, text, write
 
 __all__ = ["browser", "visitor"]
 
@@ -233,7 +233,7 @@ def test_no_rule_of_accessibility_is_broken(visitor: Visitor, page: Served, them
         assert not broken, (view, broken)
 
 
-@pytest.mark.parametrize("width", [900, 1280, 1920])
+@pytest.mark.parametrize("width", [420, 900, 1280, 1920])
 def test_nothing_scrolls_sideways(visitor: Visitor, page: Served, width: int) -> None:
     visitor.page.set_viewport_size({"width": width, "height": 700})
     looks_at(visitor, page, "7-kB-result", "#call=4")
@@ -314,6 +314,32 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
         assert visitor.page.evaluate("window.executed") is None
         assert visitor.page.locator("a[href^='javascript']").count() == 0
         assert all(url.startswith((running.home, "data:")) for url in visitor.requests)
+
+
+def test_a_call_without_an_answer_is_counted(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "hanging-call")
+    expect(visitor.page.locator(".about .waiting")).to_have_text("1 without an answer")
+    visitor.presses("5")
+    hanging = visitor.page.locator("tr", has_text="tools/call forecast")
+    expect(hanging.locator("td.waiting")).to_have_text("1")
+
+
+def test_a_session_without_messages_says_how_it_ended(visitor: Visitor, tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", Conversation().closes(ms=9, code=2))
+    with served(tmp_path) as running:
+        visitor.page.goto(running.url)
+        expect(visitor.page.locator(".recording .count").first).to_have_text("the server exited with 2")
+
+
+def test_a_narrow_window_has_the_recordings_above_the_calls(visitor: Visitor, page: Served) -> None:
+    visitor.page.set_viewport_size({"width": 420, "height": 800})
+    looks_at(visitor, page, "failed-tool")
+    visitor.rows()
+    of_list, of_calls = (visitor.page.locator(one).bounding_box() for one in (".sidebar", "main"))
+    assert of_list
+    assert of_calls
+    assert of_list["y"] + of_list["height"] <= of_calls["y"]
+    assert of_calls["width"] == 420
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,24 @@ def test_a_named_tool_is_called_whatever_it_declares(
     assert f"    ok    call-tools: called {'add, ' * 5}greet" in outcome.out
     outcome = against(capsys, "", tmp_path, "--only=call-tools")
     assert "    ok    call-tools: called greet\n" in outcome.out
+    outcome = against(
+        capsys, "", tmp_path, "--only=call-tools", '--call=greet={"name": 5}', '--call=add={"a": 1}'
+    )
+    assert "    ok    call-tools: called add; greet failed (isError)\n" in outcome.out
+
+
+def test_without_a_session_the_reason_is_told_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    outcome = against(capsys, "hanging", tmp_path, "--timeout=1", "--start-timeout=1")
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    handshake = next(place for place, line in enumerate(lines) if "FAIL  handshake: no answer to" in line)
+    assert lines[handshake + 2] == (
+        "    skip  ping and all after it: there is no session: no answer to initialize within 1 s"
+    )
+    assert "skip" not in "".join(lines[handshake + 3 : -4])
+    assert next(line for line in lines if line.startswith("Summary: ")).endswith(" skipped")
 
 
 def test_a_tool_that_is_not_there_is_not_called(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -164,12 +182,14 @@ class _NotFound(BaseHTTPRequestHandler):
     """Says the same to everybody."""
 
     status = 404
+    body = b""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.send_response(self.status)
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", str(len(self.body)))
         self.end_headers()
+        self.wfile.write(self.body)
 
     def do_GET(self) -> None:
         self.do_POST()
@@ -179,9 +199,9 @@ class _NotFound(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*, is_tls: bool = False, status: int = 404) -> Generator[int]:
+def serving(*, is_tls: bool = False, status: int = 404, body: bytes = b"") -> Generator[int]:
     """A web server without MCP, in a thread; its port."""
-    handler = type("_Handler", (_NotFound,), {"status": status})
+    handler = type("_Handler", (_NotFound,), {"status": status, "body": body})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if is_tls:
             server.socket = server_context().wrap_socket(server.socket, server_side=True)
@@ -231,6 +251,16 @@ def test_a_url_without_a_server_is_one_sentence(
     assert outcome.err.startswith(f"mcpproxy: {url}: ")
     assert says in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("page", [b"Not Found", b'{"detail":"Not Found"}'])
+def test_a_page_that_says_not_found_is_no_server(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, page: bytes
+) -> None:
+    with serving(body=page) as port:
+        outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", f"http://127.0.0.1:{port}/wrong")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith("HTTP status 404; no MCP server seems to be at this path\n")
 
 
 def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from mcpproxy.view.index import saved_index
 from mcpproxy.view.view import View, open_view
 from tests.peers.processes import ROOT
 from tests.trace.test_foreign import TALK, mcpsnoop
-from tests.view.situations import C, Conversation, S, begun, forecast, text, write
+from tests.view.situations import INITIALIZE, INITIALIZED, C, Conversation, S, begun, forecast, text, write
 
 MS = 1_000_000
 
@@ -225,6 +225,71 @@ def test_a_recording_whose_judge_failed_says_so(tmp_path: Path) -> None:
         )
 
 
+def test_only_the_session_that_initialize_began_has_its_client(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    session.posts(1, ms=1)
+    session.asks(0, "initialize", INITIALIZE, ms=1, exchange=1, connection=1)
+    session.responds(1, 200, ms=2, session="1a2b3c4d")
+    session.answers(0, INITIALIZED, ms=2, exchange=1, connection=1, session="1a2b3c4d")
+    session.ends(1, ms=3)
+    session.posts(2, ms=5, method="GET")  # another program, which is given a session of its own
+    session.responds(2, 400, ms=6, session="5e6f7a8b")
+    session.fails(None, -32600, "no session id", ms=6, exchange=2, connection=2, session="5e6f7a8b")
+    session.ends(2, ms=7)
+    session.posts(3, ms=8, method="GET", target="/elsewhere")  # and one without a session
+    session.responds(3, 404, ms=9)
+    session.ends(3, ms=9)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=20))) as view:
+        peers = {each.name: (each.client, each.server, each.revision) for each in view.sessions}
+        assert peers == {
+            "1a2b3c4d": ("desk", "weather", "2025-11-25"),
+            "5e6f7a8b": ("", "", ""),
+            "": ("", "", ""),
+        }
+
+
+NOTE = {"uri": "note://1", "text": "milk"}
+IMAGE = {"uri": "note://2", "blob": "AAA=", "mimeType": "image/png"}
+ASKED = {"role": "user", "content": {"type": "text", "text": "Sum up"}}
+SHOWN = [
+    ("resources/read", {"contents": [NOTE, IMAGE]}, "milk [blob image/png]"),
+    ("prompts/get", {"description": "A summary", "messages": [ASKED]}, "Sum up"),
+    ("prompts/get", {"messages": "none"}, '{"messages":"none"}'),
+]
+
+
+@pytest.mark.parametrize(("method", "result", "shown"), SHOWN)
+def test_an_answer_is_shown_by_the_text_of_its_content(
+    tmp_path: Path, method: str, result: object, shown: str
+) -> None:
+    session = begun()
+    session.asks(2, method, {"uri": "n:1", "name": "sum"}, ms=100)
+    session.answers(2, result, ms=101)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert view.call(4).result == shown
+
+
+def test_the_error_is_shown_of_an_answer_with_a_result_and_an_error(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "ping", ms=100)
+    session.says(
+        S, {"jsonrpc": "2.0", "id": 2, "result": {}, "error": {"code": -1, "message": "both"}}, ms=101
+    )
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert (view.call(4).outcome, view.call(4).result) == (Outcome.RPC_ERROR, "both")
+
+
+def test_an_error_to_no_open_request_says_that_it_is_one(tmp_path: Path) -> None:
+    session = begun()
+    session.fails(None, -32700, "Parse error", ms=100)
+    session.says(S, {"jsonrpc": "2.0", "id": 9, "error": {"code": "E1", "message": "odd"}}, ms=101)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert [call.result for call in view.calls("kind:answer")] == [
+            "error -32700: Parse error",
+            "error: odd",
+        ]
+
+
 def test_bytes_are_those_of_the_wire(tmp_path: Path) -> None:
     session = begun()
     odd = '{"jsonrpc" : "2.0",  "id":2, "method":"ping" }'
@@ -369,6 +434,21 @@ def test_a_refused_request_and_an_answer_of_mcpproxy(tmp_path: Path) -> None:
             -32600,
             "refused by mcpproxy",
         )
+
+
+def test_an_error_of_mcpproxy_without_an_id_answers_the_request_of_its_exchange(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    session.posts(1, ms=1)
+    session.asks(1, "ping", ms=1, exchange=1, connection=1)
+    head = {"status": 502, "reason": "Bad Gateway", "version": "1.1", "headers": [], "by": "proxy"}
+    session.record("response", 2, {"seq": 3, "exchange": 1, "connection": 1, **head})
+    error = {"code": -32000, "message": "mcpproxy: cannot connect"}
+    about = {"seq": 4, "exchange": 1, "connection": 1, "from": S, "by": "proxy"}
+    session.record("frame", 2, {**about, "message": {"jsonrpc": "2.0", "error": error}})
+    session.ends(1, ms=3)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=20))) as view:
+        rows = [(call.outcome, call.error_code, call.result) for call in view.calls()]
+        assert rows == [(Outcome.REFUSED, -32000, "mcpproxy: cannot connect")]
 
 
 def test_an_answer_that_was_too_long_to_be_judged_is_still_an_answer(tmp_path: Path) -> None:

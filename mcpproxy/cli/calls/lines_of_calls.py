@@ -66,7 +66,8 @@ class CallLines:
         room = None if style.width is None else max(style.width - len(gutter) - len(inset), _NARROWEST)
         if room is not None:
             room -= _TOOK + 1 if took else 0
-            name = style.shorten(name, room)
+            beside = min(columns(arguments) + columns(answer), _LEAST_ROOM)
+            name = style.shorten(name, room - (beside + len(mark) + 3 if beside else 0))
             room -= columns(name) + 1
             if call.is_error and columns(answer) + len(mark) + 1 > room - min(columns(arguments), room // 3):
                 mark, below, answer = "", f"{mark} {answer}", ""
@@ -194,9 +195,9 @@ _OUTCOMES: Final[Mapping[Outcome, Callable[[Call], str]]] = {
     Outcome.TOOL_ERROR: lambda call: f"tool error: {call.result}",
     Outcome.RPC_ERROR: lambda call: f"error {_code(call)}: {call.result}",
     Outcome.HTTP_ERROR: lambda call: f"HTTP {call.result}",
-    Outcome.REFUSED: lambda call: f"refused by mcpproxy: {call.result}",
+    Outcome.REFUSED: lambda call: f"refused by mcpproxy: {call.result.removeprefix('mcpproxy: ')}",
 }
 
 
 def _code(call: Call) -> str:
-    return "without a code" if call.error_code is None else str(call.error_code)
+    return "without an integer code" if call.error_code is None else str(call.error_code)

@@ -17,7 +17,9 @@ EPILOG: Final = """\
 def run(argv: list[str]) -> int:
     """Print the script or the man page."""
     parser = Parser("completion", "Print the completion script of a shell, or the man page.", EPILOG)
-    parser.add_argument("what", choices=(*SHELLS, "man"), help="for which shell, or man for the man page")
+    names = (*SHELLS, "man")
+    add, help = parser.add_argument, "for which shell, or man for the man page"
+    add("what", choices=names, metavar="|".join(names), help=help)
     what: str = parser.parse_args(argv).what
     # Not escaped for a terminal: a shell or man reads the text, which contains nothing from a peer.
     sys.stdout.write(_man_page() if what == "man" else _script(what))

@@ -41,6 +41,8 @@ _HEADINGS: Final = {
 """Column -> its heading, if that is not the name of the column."""
 _TEXTS: Final = ("SERVER", "CLIENT", "ENDED", "TRACE")
 """The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
+_LEFT_OUT: Final = ("BY", "FRAMES", "DURATION")
+"""The columns that are left out, in this order, if that is not enough."""
 _LEAST_WIDTH: Final = 7
 """The width below which such a column is not cut."""
 
@@ -108,14 +110,26 @@ def as_table(entries: Sequence[RecordingEntry], style: Style, *, has_handles: bo
     """Return the list as a table for people, as wide as the terminal.
 
     With ``has_handles``, the first column is the handle of each recording. A narrow terminal gets fewer
-    columns: the handle instead of the path, the server instead of the label, no versions.
+    columns: the handle instead of the path, the server instead of the label, no versions; and one of 60
+    columns gets no client.
     """
     rows = [_cells(entry, number) for number, entry in enumerate(entries, start=1)]
     wide = _columns(_WIDE, rows, has_handles=has_handles)
     width = style.width
     if width is None or _width(wide) <= width:
         return table(wide, style, right=_right(wide))
-    narrow = _columns(_NARROW_HANDLES if has_handles else _NARROW_PATHS, rows, has_handles=has_handles)
+    names = _NARROW_HANDLES if has_handles else _NARROW_PATHS
+    narrow = _cut(_columns(names, rows, has_handles=has_handles), width, style)
+    for left_out in _LEFT_OUT:
+        if _width(narrow) <= width:
+            break
+        names = tuple(name for name in names if name != left_out)
+        narrow = _cut(_columns(names, rows, has_handles=has_handles), width, style)
+    return table(narrow, style, right=_right(narrow))
+
+
+def _cut(narrow: list[list[str]], width: int, style: Style) -> list[list[str]]:
+    """Return a narrow table with its texts cut until it fits ``width``, or cannot be cut any more."""
     cut = [place for place, name in enumerate(narrow[0]) if name in _TEXTS]
     while (over := _width(narrow) - width) > 0:
         widths = {place: max(columns(row[place]) for row in narrow) for place in cut}
@@ -126,7 +140,7 @@ def as_table(entries: Sequence[RecordingEntry], style: Style, *, has_handles: bo
         limit = max(widths[widest] - over, min(next_widest, widths[widest] - 1), _LEAST_WIDTH)
         for row in narrow:
             row[widest] = style.shorten(row[widest], limit)
-    return table(narrow, style, right=_right(narrow))
+    return narrow
 
 
 def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:

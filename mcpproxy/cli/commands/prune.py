@@ -72,9 +72,12 @@ def run(argv: list[str]) -> int:
     for each in found:
         if isinstance(each, KeptRecording):
             tell(f"{each.name}: kept, {each.why}")
+    if not old:
+        tell(f"nothing to delete in {path}")
+        return 0
     what = _total(old, path)
-    if not old or options.dry_run:
-        tell(f"{'would delete ' if old else 'nothing to delete: '}{what}")
+    if options.dry_run:
+        tell(f"would delete {what}")
         return 0
     if not options.yes:
         _confirm(what)

@@ -15,7 +15,7 @@ from mcpproxy.cli.addresses import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError, nearest
 from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.option_table import split_command
-from mcpproxy.cli.terminal import tell
+from mcpproxy.cli.terminal import tell, tell_on_a_terminal
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.recording import LoadedTrace
 from mcpproxy.replay.server.engine import ReplayEngine, summary
@@ -95,6 +95,7 @@ def serve(argv: list[str]) -> int:
     if len(source.sessions) > 1:
         number = len(source.sessions)
         tell(f"the recording holds {number} sessions; the first is replayed, --session selects another")
+    tell_on_a_terminal("waiting for a client on stdin; give it this command as its server; Ctrl-C ends")
     server = StdioReplayServer(ReplayEngine(session, replay_options), tell, command)
     server.run()
     return ended([server.engine], server.passed_on)

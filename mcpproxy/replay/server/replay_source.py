@@ -9,6 +9,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mcpproxy.base.style import count
 from mcpproxy.protocol.jsonrpc import Malformed, Request
 from mcpproxy.replay.recording import Exchange, LoadedTrace, RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT, SERVER
@@ -60,13 +61,13 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
     non_mcp = [answer for part in parts for answer in part.non_mcp]
     notes = list(recording.notes)
     if refused := sum(part.refused for part in parts):
-        notes.append(f"{refused} requests were refused with 401 (no credentials); they are left out")
+        notes.append(f"{count(refused, 'request')} refused with 401 (no credentials): left out")
     replayed = tuple(answer for answer in non_mcp if b"masked(len=" not in answer.body)
     if masked := len(non_mcp) - len(replayed):
-        notes.append(f"{masked} answers hold masked credentials; they are not replayed")
+        notes.append(f"{count(masked, 'answer')} with masked credentials: not replayed")
     if not recording.complete and (open_requests := sum(map(_unanswered, sessions))):
         notes.append(
-            f"{open_requests} of the client's requests have no recorded answer; if sent again, they miss"
+            f"{count(open_requests, 'request')} of the client without a recorded answer: a miss if sent again"
         )
     named = tuple(session for session in sessions if session.messages and _has_begun(session))
     unnamed = replace(merged([session for session in sessions if not _has_begun(session)]), name="")

@@ -205,7 +205,7 @@ class Transcript:
 
     def _wrap(self, text: str) -> list[str]:
         """Return ``text`` wrapped to the width beside the columns; one line if no width is known."""
-        columns = max(self._room(2), 40)
+        columns = max(self._room(2), 20)
         if self._style.width is None or len(text) <= columns:
             return [text]
         import textwrap  # rarely needed, and never in a pipe

@@ -180,6 +180,7 @@ function Opened({ summary, folder, place, go, paused }) {
   const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
   // The list of the folder says first how a session has ended.
   const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
+  const unanswered = current.sessions.reduce((sum, one) => sum + one.unanswered, 0);
   useEffect(() => {
     const mark = /^\(\d+ held\) /.exec(document.title)?.[0] ?? "";
     document.title = `${mark}${recording.server || recording.label} – mcpproxy`;
@@ -191,6 +192,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${current.sessions.length > 3 ? html`<span>${plural(current.sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${current.errors ? html`<span class="bad">${plural(current.errors, "failed call")}</span>` : null}
+      ${unanswered ? html`<span class="waiting">${unanswered} ${live.running ? "waiting" : "without an answer"}</span>` : null}
       ${current.findings ? html`<span>${plural(current.findings, "finding")}</span>` : null}
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>

@@ -33,8 +33,10 @@ export function Tools({ summary, live, go }) {
   if (error) return html`<p class="problem">${error}</p>`;
   if (!answer) return html`<p class="empty">loading</p>`;
   if (!answer.tools.length) return html`<p class="empty">The server did not list tools in this recording.</p>`;
+  const listed = answer.tools.filter((/** @type {any} */ tool) => tool.listed).length;
+  const called = answer.tools.length - listed;
   return html`<div class="page">
-    <p>${plural(answer.tools.length, "tool")}, about ${answer.tokens.toLocaleString("en")} tokens in the context of the model for their definitions (${answer.token_estimate}).</p>
+    <p>${plural(listed, "tool")}${called ? ` and ${called.toLocaleString("en")} called, but not listed` : ""}, about ${answer.tokens.toLocaleString("en")} tokens in the context of the model for their definitions (${answer.token_estimate}).</p>
     ${answer.gone.map((/** @type {any} */ one) => html`<p class="problem">✗ ${visible(one.name)} is pinned, and ${visible(one.server || "the server")} does not list it any more.</p>`)}
     ${answer.tools.map(
       (/** @type {any} */ tool) => html`<details class="tool" open=${tool.drift?.state === "changed"}>

@@ -53,7 +53,8 @@ async def _handshake(context: ProbeContext) -> Conclusion:
         # The errors that a server without support for the revision may cause.
         refusals = (UnsupportedVersionError, RefusedError, HttpStatusError)
         # A timeout does not count here: the server may only be slow.
-        no_sign_of_server = not (client.received or context.was_seen or isinstance(failure, TimedOutError))
+        was_seen = context.was_seen or (client.received and client.wire.recording.server_frames)
+        no_sign_of_server = not (was_seen or isinstance(failure, TimedOutError))
         context.is_revision_refused = no_sign_of_server or isinstance(failure, refusals)
         context.open_failure = f"there is no session: {failure}"
         if no_sign_of_server and not context.is_optional:
@@ -207,17 +208,19 @@ async def _call_tools(context: ProbeContext) -> Conclusion:
     if not calls:
         raise Skipped("no tool declares readOnlyHint; name one with --call NAME=JSON, or --call-all")
     frames: list[int] = []
-    outcomes: list[str] = []
+    called: list[str] = []
+    refused: list[str] = []
     for name, arguments in calls:
         answer = await context.call(name, arguments)
         frames += answer.frames
         if answer.is_error:
-            outcomes.append(f"{name} refused ({shown(answer.code)})")
+            refused.append(f"{name} was refused ({shown(answer.code)})")
         elif answer.members.get("isError") is True:
-            outcomes.append(f"{name} failed (isError)")
+            refused.append(f"{name} failed (isError)")
         else:
-            outcomes.append(name)
-    return passed(f"called {', '.join(outcomes)}", tuple(frames))
+            called.append(name)
+    parts = [f"called {', '.join(called)}"] if called else []
+    return passed("; ".join([*parts, *refused]), tuple(frames))
 
 
 def allowed_calls(context: ProbeContext) -> list[tuple[str, JSONObject]]:

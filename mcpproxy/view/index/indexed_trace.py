@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import Gap
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.reader import ENDLESS, Trace, gap_note
+from mcpproxy.trace.reader import ENDLESS, Trace, gap_note, whole_before
 from mcpproxy.trace.records import Continued, Record
 from mcpproxy.view.call_reader import CallReader, Masking
 from mcpproxy.view.calls import Progress
@@ -91,11 +91,8 @@ class IndexedTrace:
                     self.unread = Progress(scan.end_offset, size, columns.rows)
                     break
         except NotARecordError as fault:
-            self._fault = (
-                columns.lines + 1,
-                str(fault),
-                f"the {columns.lines} records before it are whole",
-            )
+            number = columns.lines + 1
+            self._fault = (number, str(fault), whole_before(number))
         is_at_end = not (self.running or self.unread or self._fault)
         if is_at_end and (last_line := source.line_at(scan.end_offset)):
             try:  # perhaps the last record is whole, and lacks only its line feed

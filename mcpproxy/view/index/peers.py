@@ -34,6 +34,11 @@ class SessionFacts:
         self._set_client(params.get("clientInfo") or params.get("info"))
         self._set_revision(params.get("protocolVersion"))
 
+    def forget_initialize(self) -> None:
+        """Forget the client: its ``initialize`` began another session, which the answer named."""
+        if not self.name and not self.server:
+            self.client = self.client_version = self.revision = ""
+
     def take_meta(self, meta: dict[str, Any]) -> None:
         """Learn from the ``_meta`` of a request that names its revision itself."""
         self._set_revision(meta.get(VERSION_META))

@@ -391,6 +391,6 @@ class Scan(MessageScan):
             self.touch(row)
         if exchange.call and (token := self._open.pop_token(exchange.call)):
             self._open.add_token(exchange.call, (token[0], session, token[2]))
-        old, new = self.sessions[before], self.sessions[session]
-        if not old.name and not new.client:  # initialize was sent before there was a session id
-            new.client, new.client_version, new.revision = old.client, old.client_version, old.revision
+        if exchange.initialize is not None:  # it was sent before there was a session id
+            self.sessions[session].take_initialize(exchange.initialize)
+            self.sessions[before].forget_initialize()

@@ -89,6 +89,8 @@ class MessageScan:
             target = named if type(named) is str else None
         elif method == "initialize":
             self._initialize(members, session)
+            if exchange is not None:
+                exchange.initialize = members
         row = columns.add(
             _REQUEST if client else _REQUEST | FROM_SERVER,
             seen.line,
@@ -188,7 +190,7 @@ class MessageScan:
         if id is None:
             # An error for a request that the server could not read has no id, but it is in the same exchange.
             row = exchange.call if client else 0
-            row = row if self.columns.outcome[row] in (_NO_ANSWER, _HTTP_ERROR) else 0
+            row = row if self.columns.outcome[row] in (_NO_ANSWER, _HTTP_ERROR, _REFUSED) else 0
         else:
             row = self._open.find(client, self._keys_in(exchange, id))
         self._open.close_row(row, client)

@@ -1,5 +1,7 @@
 """Where a message is in the recording, and the HTTP exchange that it is in."""
 
+from typing import Any
+
 from mcpproxy.base.slotted import field, slotted
 
 
@@ -23,6 +25,8 @@ class ExchangeState:
     by_proxy: bool = False
     stateless: bool = False
     """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
+    initialize: "dict[str, Any] | None" = None
+    """The params of ``initialize``. The answer may name the session that they begin."""
     lines: list[int] = field(default_factory=list[int])
     requests: list[int] = field(default_factory=list[int])
 

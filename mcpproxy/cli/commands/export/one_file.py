@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mcpproxy.base.style import size
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import tell
@@ -19,7 +20,7 @@ class OneFile:
 
     def tell_written(self, content: str, notes: Iterable[str] = ()) -> None:
         """Print what the new file has in it and how large it is, then ``notes`` on the recording."""
-        tell(f"{self.output}: {content}, {os.path.getsize(self.output) / 1e6:.1f} MB")
+        tell(f"{self.output}: {content}, {size(os.path.getsize(self.output))}")
         for note in notes:
             tell(f"{self.recording}: {note}")
 

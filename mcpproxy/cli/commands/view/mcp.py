@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base import paths
 from mcpproxy.cli.addresses import address
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.terminal import tell
+from mcpproxy.cli.terminal import tell, tell_on_a_terminal
 
 if TYPE_CHECKING:
     from mcpproxy.agents.recording_server import RecordingServer
@@ -80,6 +80,9 @@ def run(argv: list[str]) -> int:
         # A thread waits for stdin; only the end of the process ends that, and there is nothing to undo.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        tell_on_a_terminal(
+            "waiting for a client on stdin; mcpproxy hosts --add-mcp HOST lets a host start this; Ctrl-C ends"
+        )
         asyncio.run(server.serve_stdio())
     return 0
 
