@@ -54,6 +54,8 @@ class LineFramer:
         """Take the next chunk of the stream; ``at_ns`` is when it was read."""
         if self.held_bytes + len(data) > self._limit:
             return self._feed_piecewise(data, at_ns)
+        if not self._held and data.find(b"\n") == len(data) - 1:  # the usual case: a chunk is one line
+            return [(data[:-1], at_ns, True, False)] if data else []
         raws = data.split(b"\n")
         tail = raws.pop()
         first_line_ns = at_ns
@@ -67,8 +69,6 @@ class LineFramer:
                 self.held_at_ns = at_ns
             self._held.append(tail)
             self.held_bytes += len(tail)
-        if len(raws) == 1:  # the usual case: a chunk has one line
-            return [(raws[0], first_line_ns, True, False)]
         lines = [(raw, at_ns, True, False) for raw in raws]
         if first_line_ns != at_ns:
             lines[0] = (raws[0], first_line_ns, True, False)

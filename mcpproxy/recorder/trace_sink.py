@@ -52,35 +52,18 @@ class TraceSink:
         self._said: set[str] = set()
         """The notes that were shown, and are not repeated."""
 
-    def write_lines(self, stream: int, lines: list[Line]) -> None:
-        """Write lines of ``stream`` (0 client, 1 server, 2 stderr)."""
-        if len(lines) >= SHORTEST_RUN and has_run(lines):
+    def write_lines(self, stream: int, lines: list[Line], is_group: bool = False) -> None:
+        """Write lines of ``stream`` (0 client, 1 server, 2 stderr).
+
+        ``is_group``: the lines are between two runs of short lines, and each has its own record.
+        """
+        if len(lines) >= SHORTEST_RUN and not is_group and has_run(lines):
             for group in runs_in(lines):
                 if is_run(group):
                     self._write_run(stream, group)
                 else:
-                    self._write_each(stream, group)
-        else:
-            self._write_each(stream, lines)
-
-    def _write_run(self, stream: int, lines: list[Line]) -> None:
-        """Write a run of short lines as one record."""
-        state, judge = self.state, self.state.judge
-        at_ns = lines[0][1]
-        seq = 0 if stream == 2 else state.seq + 1
-        run = Lines(seq, SOURCES[stream], tuple(raw for raw, _, _, _ in lines), at_ns)
-        self._writer.write(encode_lines(run))
-        state.at_ns = at_ns
-        if stream == 2:
+                    self.write_lines(stream, group, is_group=True)
             return
-        state.seq += len(lines)
-        state.tally.frames[SENDERS[stream]] += len(lines)
-        for frame in run.events():
-            if findings := judge.observe(frame):
-                self._record_findings(findings)
-
-    def _write_each(self, stream: int, lines: list[Line]) -> None:
-        """Write a record for each line."""
         if stream == 2:
             for raw, at_ns, terminated, _ in lines:
                 self.write_event(Stderr(raw, at_ns, terminated))
@@ -101,6 +84,22 @@ class TraceSink:
                 continue
             else:
                 writer.write_large(frame_parts(frame))
+            if findings := judge.observe(frame):
+                self._record_findings(findings)
+
+    def _write_run(self, stream: int, lines: list[Line]) -> None:
+        """Write a run of short lines as one record."""
+        state, judge = self.state, self.state.judge
+        at_ns = lines[0][1]
+        seq = 0 if stream == 2 else state.seq + 1
+        run = Lines(seq, SOURCES[stream], tuple(raw for raw, _, _, _ in lines), at_ns)
+        self._writer.write(encode_lines(run))
+        state.at_ns = at_ns
+        if stream == 2:
+            return
+        state.seq += len(lines)
+        state.tally.frames[SENDERS[stream]] += len(lines)
+        for frame in run.events():
             if findings := judge.observe(frame):
                 self._record_findings(findings)
 
