@@ -26,6 +26,8 @@ V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
 """How many ids are remembered together with the frame that first used them."""
+_MOST_RECENT_IDS: Final = RECENT_IDS + (RECENT_IDS >> 3)
+"""With so many, the oldest are stored in less memory, in one batch."""
 
 CRASHES: Final = frozenset({4, 6, 7, 8, 11})
 """Signals that usually come from a program's own fault: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
@@ -123,7 +125,7 @@ class UsedIds:
             return
         self._recent[id] = seq
         self.size += len(id) + 120 if type(id) is str else 8  # integers are merged into ranges
-        if len(self._recent) > RECENT_IDS + (RECENT_IDS >> 3):
+        if len(self._recent) > _MOST_RECENT_IDS:
             self._shrink()
 
     def discard(self, id: RequestId, seq: int) -> None:
@@ -133,16 +135,10 @@ class UsedIds:
 
     def first_use(self, id: RequestId) -> int | None:
         """Return the frame that first used ``id``; 0 if that was forgotten, ``None`` if ``id`` is unused."""
-        seq = self._recent.get(id)
-        if seq is not None:
-            return seq
-        return 0 if (id in self._texts if isinstance(id, str) else self._has_number(id)) else None
-
-    def __contains__(self, id: RequestId) -> bool:
-        """Whether ``id`` was ever used."""
         if id in self._recent:
-            return True
-        return id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
+            return self._recent[id]
+        was_used = id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
+        return 0 if was_used else None
 
     def _shrink(self) -> None:
         """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep_latest`` does."""
