@@ -61,11 +61,14 @@ class TunnelSocket:
             OSError: the peer accepts no more bytes.
         """
         try:
-            taken = self._send(out) if out else 0
+            taken = self._send(out)
         except BlockingIOError:
             taken = 0
-        self.rest = memoryview(out)[taken:] if taken < len(out) else None
-        return self.rest is None
+        if taken == len(out):
+            self.rest = None
+            return True
+        self.rest = memoryview(out)[taken:]
+        return False
 
     def watch(self, for_bytes: bool) -> None:
         """Watch for room to send if there is a rest, and for bytes to read if ``for_bytes``."""
