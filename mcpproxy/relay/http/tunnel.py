@@ -14,9 +14,9 @@ the crash buffer, without a system call, and all records of a turn of the loop a
 *Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, at most one chunk, and
 the other end is not read until they are sent.
 
-*Ends.* A FIN is forwarded as a FIN in its direction, a reset as a reset of the other connection. When
-upstream accepts no more of a request (it may have answered early and closed), the bytes that it has sent are
-still delivered. The tunnel is over when both directions have ended.
+*Ends.* A FIN is forwarded as a FIN in its direction, behind the bytes before it, and a reset as a reset of
+the other connection. When upstream accepts no more of a request (it may have answered early and closed), the
+bytes that it has sent are still delivered. The tunnel is over when both directions have ended.
 
 *The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
 forwarded, after the server has answered the last request, or while the last request is incomplete and not
@@ -81,7 +81,7 @@ class Tunnel(Pair):
 
     def _on_client(self, events: int) -> None:
         client = self._client
-        if events != READ and not self._handle_other_events(client, events):
+        if events & client.events != READ and not self._handle_other_events(client, events):
             return
         try:
             data = client.recv(CHUNK_BYTES)
@@ -147,18 +147,24 @@ class Tunnel(Pair):
             self._watch()
 
     def _on_client_end(self, now: int) -> None:
+        self._client.ended = True
+        self._forward_client_end(now)
+        self._watch()
+        self._close_if_done()
+
+    def _forward_client_end(self, now: int) -> None:
+        """Forward the client's end, behind bytes that wait for an answer. Part of a head is only recorded."""
         requests = self._requests
         if requests.held:
+            if requests.is_waiting:
+                return
             self._record(journals.CLIENT, now, requests.held)
             requests.held = b""
         self._records.end(journals.CLIENT_EOF, now)
-        self._client.ended = True
         if self._upstream is not None:
             self._upstream.finish()
         elif self._dial is None:
             self._client.finish()
-        self._watch()
-        self._close_if_done()
 
     # From upstream.
 
@@ -172,15 +178,17 @@ class Tunnel(Pair):
             return
         self._requests.upstream_reads += 1
         self._records.add(journals.SERVER, journals.now_ns(), data)
-        if self._rewriter is not None or self._upgrade is not None:
-            self._forward_read(data)
-        else:
-            self._send_down(data)
+        self._send_down(data if self._rewriter is None else self._rewritten(data))
+        if self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
+            self._upgrade = None
+            self._resume(status == 101, journals.now_ns())
 
     def _read_upstream(self, events: int) -> bytes | None:
         """Return what upstream has sent, which is empty at its end; `None` if there is nothing to forward."""
         upstream = self._upstream
-        if upstream is None or (events != READ and not self._handle_other_events(upstream, events)):
+        if upstream is None or (
+            events & upstream.events != READ and not self._handle_other_events(upstream, events)
+        ):
             return None
         try:
             return upstream.recv(CHUNK_BYTES)
@@ -189,13 +197,6 @@ class Tunnel(Pair):
         except OSError:
             self._on_reset(upstream)
             return None
-
-    def _forward_read(self, data: bytes) -> None:
-        """Forward bytes of upstream that the rewriter or the `UpgradeResponse` has to read."""
-        self._send_down(self._rewritten(data))
-        if self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
-            self._upgrade = None
-            self._resume(status == 101, journals.now_ns())
 
     def _rewritten(self, data: bytes) -> bytes:
         """Return what the client gets instead of ``data`` of upstream."""
@@ -232,11 +233,15 @@ class Tunnel(Pair):
         self._client.finish()
         if self._stage == _NOT_FORWARDED:
             self._proxy.timers.start(LINGER_S, self._close)
+        while self._requests.is_waiting and not self._is_over:
+            self._upgrade = None
+            self._resume(False, journals.now_ns())
         self._watch()
         self._close_if_done()
 
     def _resume(self, is_opaque: bool, now: int) -> None:
-        """Go on forwarding the client's bytes, because an answer has shown whether they are still HTTP."""
+        """Go on forwarding the client's bytes. An answer has shown whether they are still HTTP; if there is
+        none, they are."""
         held = self._requests.resume()
         if is_opaque:
             self._record(journals.OPAQUE, now)
@@ -246,6 +251,8 @@ class Tunnel(Pair):
             self._send_up(held, held, now)
         elif held:
             self._take(held, now)
+        if held and self._client.ended:
+            self._forward_client_end(now)
         self._watch()
 
     # The upstream connection.
@@ -284,7 +291,7 @@ class Tunnel(Pair):
         assert dial.sock is not None
         self._use_upstream(dial.sock)
         assert self._upstream is not None
-        if self._client.ended or self._is_client_unread:
+        if self._client.ended or self._is_client_unread or self._stage == _NOT_FORWARDED:
             self._upstream.finish()
         route = self._requests.route
         if route is not None and route.wants_tunnel:
