@@ -119,12 +119,12 @@ class TurnBuffer(CrashBuffer):
     """The crash buffer of a loop that journals once in a turn. A record is appended before its bytes are
     forwarded: it is in mapped memory, which takes no system call and survives a kill."""
 
-    __slots__ = ("_end", "_room_bytes", "_size")
+    __slots__ = ("_end", "_room_bytes", "_size_field")
 
     def __init__(self, journal: Journal, payload_bytes: int) -> None:
         self._room_bytes = _HEAD_BYTES + payload_bytes
         super().__init__(journal, self._room_bytes)
-        self._size = memoryview(self._memory)[_CHUNK_AT : _CHUNK_AT + 4].cast("I")  # the field
+        self._size_field = memoryview(self._memory)[_CHUNK_AT : _CHUNK_AT + 4].cast("I")
         self._end = 0  # of the records of this turn
 
     def append(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
@@ -144,7 +144,7 @@ class TurnBuffer(CrashBuffer):
             _CHUNK.pack_into(self._memory, _CHUNK_AT, 0, _RECORDS, 0, at_ns, self._journal.position)
         HEAD.pack_into(room, start, size, kind, connection, at_ns)
         room[begin:end] = payload
-        self._size[0] = self._end = end  # last, and in one store
+        self._size_field[0] = self._end = end  # last, and in one store
 
     def flush(self) -> None:
         """Journal the records of the turn."""
@@ -173,7 +173,7 @@ class TurnBuffer(CrashBuffer):
         """Journal what is left, and unmap the file: Windows does not delete one that is mapped."""
         self.flush()
         self._journal.on_loss = ignore_loss
-        for view in (self._chunk, self._room, self._size):
+        for view in (self._chunk, self._room, self._size_field):
             view.release()
         self._memory.close()
 

@@ -89,10 +89,6 @@ class TunnelSocket:
             self.events = _NOT_WATCHED
             self._loop.forget(self.fd)
 
-    @property
-    def is_watched(self) -> bool:
-        return self.events != _NOT_WATCHED
-
     def finish(self) -> None:
         """Close our sending side, immediately or after the rest is sent."""
         self.finishing = True
