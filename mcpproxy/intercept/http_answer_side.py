@@ -99,13 +99,15 @@ class AnsweringTunnel(EnforcingTunnel):
             self._fault_proxy.stop_judging_answers(self._records.number)
             super()._on_upstream(events)
             return
-        data = self._read_upstream(events)
+        upstream = self._upstream
+        assert upstream is not None
+        data = self._read(upstream, events)
         if data is None:
             return
         now = time.monotonic_ns()
         if not data:
             self._steps += self._answers.end()
-            self._ended_upstream = self._upstream
+            self._ended_upstream = upstream
         else:
             self._requests.upstream_reads += 1
             self._fault_proxy.judge_answer(data, now, self._records.number)

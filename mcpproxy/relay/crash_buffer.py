@@ -39,7 +39,7 @@ NAME: Final = "hand"
 # Lost bytes of client, server and stderr; the position at which the journal ended when they were counted.
 _LOST: Final = struct.Struct("<QQQQ")
 # Length, kind, connection and time of the chunk; the position at which its record will begin.
-_CHUNK: Final = struct.Struct("<IBxxxIQQ")
+_CHUNK: Final = struct.Struct("=IBxxxIQQ")
 # Offsets in the file: the counts of lost bytes come first.
 _CHUNK_AT: Final = _LOST.size
 _BYTES_AT: Final = _CHUNK_AT + _CHUNK.size
@@ -47,8 +47,9 @@ _POSITION_AT: Final = _BYTES_AT - 8
 _NO_POSITION: Final = bytes(8)
 
 _RECORDS: Final = 255
-"""In the place of a chunk's kind: the bytes are records. The position is that of the first one, the time that
-of the last one."""
+"""In the place of a chunk's kind: the bytes are records. Position and time are those of the first one."""
+
+_HEAD_BYTES: Final = HEAD.size
 
 LONGEST_BYTES: Final = 16 << 20
 """Longer than any chunk; a larger file was not written by the relay."""
@@ -118,29 +119,32 @@ class TurnBuffer(CrashBuffer):
     """The crash buffer of a loop that journals once in a turn. A record is appended before its bytes are
     forwarded: it is in mapped memory, which takes no system call and survives a kill."""
 
-    __slots__ = ("_end", "_position")
+    __slots__ = ("_end", "_room_bytes", "_size_field")
 
     def __init__(self, journal: Journal, payload_bytes: int) -> None:
-        super().__init__(journal, HEAD.size + payload_bytes)
+        self._room_bytes = _HEAD_BYTES + payload_bytes
+        super().__init__(journal, self._room_bytes)
+        self._size_field = memoryview(self._memory)[_CHUNK_AT : _CHUNK_AT + 4].cast("I")
         self._end = 0  # of the records of this turn
-        self._position = 0  # where the first of them will begin
 
     def append(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
         """Append a record. One of more than ``payload_bytes`` is journaled at once."""
         start, size = self._end, len(payload)
-        end = start + HEAD.size + size
-        if end > len(self._room):
-            self.flush()
-            start, end = 0, HEAD.size + size
-            if end > len(self._room):
+        begin = start + _HEAD_BYTES
+        end = begin + size
+        if end > self._room_bytes:
+            if start:
+                self.flush()
+                self.append(kind, at_ns, payload, connection)
+            else:
                 self._journal.append(kind, at_ns, payload, connection)
-                return
-        if not start:
-            self._position = self._journal.position
-        self._room[start + HEAD.size : end] = payload
-        HEAD.pack_into(self._room, start, size, kind, connection, at_ns)
-        _CHUNK.pack_into(self._memory, _CHUNK_AT, end, _RECORDS, 0, at_ns, self._position)
-        self._end = end
+            return
+        room = self._room
+        if not start:  # the size of the turn before becomes 0 first
+            _CHUNK.pack_into(self._memory, _CHUNK_AT, 0, _RECORDS, 0, at_ns, self._journal.position)
+        HEAD.pack_into(room, start, size, kind, connection, at_ns)
+        room[begin:end] = payload
+        self._size_field[0] = self._end = end  # last, and in one store
 
     def flush(self) -> None:
         """Journal the records of the turn."""
@@ -160,7 +164,7 @@ class TurnBuffer(CrashBuffer):
             size, kind, connection, at_ns = HEAD.unpack_from(self._room, begin)
             position = self._journal.position - begin  # where the first would be, if this one comes next
             _CHUNK.pack_into(self._memory, _CHUNK_AT, self._end, _RECORDS, 0, at_ns, position)
-            begin += HEAD.size + size
+            begin += _HEAD_BYTES + size
             self._journal.append(kind, at_ns, bytes(self._room[begin - size : begin]), connection)
         self.clear()
         self._end = 0
@@ -169,8 +173,8 @@ class TurnBuffer(CrashBuffer):
         """Journal what is left, and unmap the file: Windows does not delete one that is mapped."""
         self.flush()
         self._journal.on_loss = ignore_loss
-        self._chunk.release()
-        self._room.release()
+        for view in (self._chunk, self._room, self._size_field):
+            view.release()
         self._memory.close()
 
 
@@ -209,9 +213,9 @@ def _from_journal_end(
 ) -> Iterator[tuple[int, bytes, int, int]]:
     """The records that ``stored`` holds from ``journal_end`` on, if the first will begin at ``position``."""
     begin = 0
-    while begin + HEAD.size <= len(stored):
+    while begin + _HEAD_BYTES <= len(stored):
         size, kind, connection, at_ns = HEAD.unpack_from(stored, begin)
-        payload = stored[begin + HEAD.size : begin + HEAD.size + size]
+        payload = stored[begin + _HEAD_BYTES : begin + _HEAD_BYTES + size]
         if len(payload) == size and position + begin >= journal_end:
             yield kind, payload, at_ns, connection
-        begin += HEAD.size + size
+        begin += _HEAD_BYTES + size

@@ -50,6 +50,17 @@ def with_few_sockets() -> None:
     setattr(portable, "MOST_SOCKETS", 8)  # noqa: B010 # it is Final
 
 
+def with_short_sends() -> None:
+    """Have each socket of a tunnel take 1,000 bytes at most."""
+    begin: Callable[..., None] = vars(TunnelSocket)["__init__"]
+
+    def short(self: TunnelSocket, loop: object, sock: socket.socket, handler: object) -> None:
+        begin(self, loop, sock, handler)
+        setattr(self, "_send", lambda out: sock.send(out[:1000]))  # noqa: B010 # it is private
+
+    setattr(TunnelSocket, "__init__", short)  # noqa: B010 # pyright knows no other type for it
+
+
 def while_abandoning() -> None:
     """A fault, and then another one when the connection is released."""
     break_down(Dial, "_on_addresses")
@@ -59,6 +70,7 @@ def while_abandoning() -> None:
 FAULTS: dict[str, Callable[[], None]] = {
     "none": lambda: None,
     "few sockets": with_few_sockets,
+    "short sends": with_short_sends,
     "connect timer": lambda: break_down(Dial, "_on_timeout"),
     "lingering timer": while_lingering,
     "handshake": lambda: break_down(vars(tls)["_Handshake"], "continue_handshake"),

@@ -5,12 +5,15 @@ Every wait has a deadline, and what is waited for is bytes, an end of stream or 
 
 import json
 import os
+import signal
 import socket
 import ssl
 import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -39,6 +42,10 @@ def request(body: bytes = b"", *fields: bytes, line: bytes = b"POST /mcp HTTP/1.
     if body:
         lines.append(b"Content-Length: %d" % len(body))
     return b"\r\n".join([*lines, b"", body])
+
+
+UPGRADE = request(b"", b"Connection: Upgrade", b"Upgrade: websocket", line=b"GET /ws HTTP/1.1")
+SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
 def read_journal(trace: str) -> list[Record]:
@@ -211,6 +218,16 @@ class Proxy:
         self.process.terminate()
         assert self.process.wait(DEADLINE_S) == 0, self.stderr.read()
         return read_journal(self.trace)[1:] if self.trace else []
+
+    @contextmanager
+    def stopped(self) -> Generator[None, None, None]:
+        """Do not let it run meanwhile: what happens is ready at once when it goes on."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def status(self, name: str) -> int:
         """A number from /proc/<pid>/status."""

@@ -2,7 +2,10 @@
 
 import errno
 import os
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -223,6 +226,27 @@ def packed(*records: Entry) -> bytes:
 def test_a_turn_that_was_not_journaled_is_found(written: Journal) -> None:
     turn_of(written, *TURN)
     assert left_by(written) == TURN
+
+
+def test_a_kill_at_any_step_of_a_turn_leaves_whole_records_in_order(written: Journal) -> None:
+    """The longer turn before it must not show through."""
+    buffer = turn_of(written, *TURN, (journal.CLIENT, bytes(90), 7, 1))
+    buffer.flush()
+    end = written.position
+    found: list[list[Entry]] = [[]]
+
+    def step(frame: FrameType, event: str, arg: object) -> Any:
+        frame.f_trace_opcodes = True
+        found.append(crash_buffer.left_records(written.folder, end))
+        return step
+
+    for number, (kind, payload, at_ns, connection) in enumerate(TURN, start=1):
+        sys.settrace(step)
+        buffer.append(kind, at_ns, payload, connection)
+        sys.settrace(None)
+        assert crash_buffer.left_records(written.folder, end) == TURN[:number]
+        assert all(left in (TURN[: number - 1], TURN[:number]) for left in found)
+        found.clear()
 
 
 def test_a_turn_is_journaled_in_one_write(written: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from tests.relay.hosts import DEADLINE_S, kill
 from tests.relay.http_peers import (
     FORKED,
     OK,
+    SWITCHING,
+    UPGRADE,
     Peer,
     Proxy,
     Record,
@@ -237,6 +239,94 @@ def test_a_bad_request_behind_an_unanswered_one_lets_that_be_answered(
     records = proxy.stop()
     assert notes(records) == ["refused"]
     assert stream(records, journal.OWN) == b""
+
+
+def test_a_bad_request_behind_one_that_waits_for_its_server_lets_that_be_answered(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """The look-up of a name takes longer than reading both requests."""
+    with Proxy(str(tmp_path / "t"), f"http://localhost:{upstream.port}") as proxy:
+        client = proxy.connect()
+        client.send(request(b"good") + b"GET / HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n")
+        server = upstream.accept()
+        server.read_head()
+        assert server.rest() == b"good"
+        server.send(OK)
+        server.close()
+        assert client.rest() == OK
+        client.close()
+        is_passed_on(proxy, upstream)
+        assert notes(proxy.stop()) == ["refused"]
+
+
+# The client ends, or the server does, before the answer to an upgrade.
+
+
+def test_what_was_sent_before_an_upgrade_was_declined_goes_on_although_the_client_has_ended(
+    upstream: Upstream, proxy: Proxy
+) -> None:
+    client = proxy.connect()
+    client.send(UPGRADE + request(b"next"))
+    client.end()
+    server = upstream.accept()
+    server.read_head()
+    is_passed_on(proxy, upstream)
+    server.send(OK)
+    server.read_head()
+    assert server.rest() == b"next"
+    server.send(OK)
+    server.close()
+    assert client.rest() == OK + OK
+    records = proxy.stop()
+    assert stream(records, journal.CLIENT).startswith(UPGRADE + request(b"next"))
+
+
+def test_what_was_sent_before_an_upgrade_goes_on_although_the_client_has_ended(
+    upstream: Upstream, proxy: Proxy
+) -> None:
+    client = proxy.connect()
+    client.send(UPGRADE + b"\x81\x00early")
+    client.end()
+    server = upstream.accept()
+    server.read_head()
+    is_passed_on(proxy, upstream)
+    server.send(SWITCHING)
+    assert server.rest() == b"\x81\x00early"
+    server.close()
+    assert client.rest() == SWITCHING
+
+
+@pytest.mark.parametrize("size", [0, 4, 1 << 20])
+def test_a_server_that_ends_before_it_answers_an_upgrade_gets_what_follows(
+    size: int, upstream: Upstream, proxy: Proxy
+) -> None:
+    client = proxy.connect()
+    sending = client.send_aside(UPGRADE + request(bytes(size)))
+    server = upstream.accept()
+    server.read_head()
+    is_passed_on(proxy, upstream)
+    server.end()
+    assert client.rest() == b""
+    server.read_head()
+    assert server.read(size) == bytes(size)
+    sending.join()
+    client.end()
+    assert server.rest() == b""
+    is_passed_on(proxy, upstream)
+    assert notes(proxy.stop()) == []
+
+
+def is_passed_on(proxy: Proxy, upstream: Upstream) -> None:
+    """Let the proxy serve another client; it has handled what came before."""
+    client = proxy.connect()
+    client.send(request(b"other"))
+    server = upstream.accept()
+    server.read_head()
+    assert server.read(5) == b"other"
+    server.send(OK)
+    assert client.read(len(OK)) == OK
+    client.close()
+    server.close()
 
 
 def nobody() -> int:

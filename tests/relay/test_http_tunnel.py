@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from tests.relay.http_peers import OK, Proxy, Upstream, kinds, request, stream
+from tests.relay.http_peers import OK, SWITCHING, UPGRADE, Proxy, Upstream, kinds, request, stream
 
 
 def heads(upstream: Upstream) -> dict[str, tuple[bytes, bytes]]:
@@ -196,10 +196,6 @@ def test_an_answer_before_the_body_is_over(upstream: Upstream, proxy: Proxy) -> 
     assert server.read(900) == b"x" * 900
 
 
-UPGRADE = request(b"", b"Connection: Upgrade", b"Upgrade: websocket", line=b"GET /ws HTTP/1.1")
-SWITCHING = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-
-
 def test_after_an_upgrade_bytes_are_just_bytes(upstream: Upstream, proxy: Proxy) -> None:
     client = proxy.connect()
     client.send(UPGRADE + b"\x81\x00early")
@@ -223,6 +219,22 @@ def test_after_an_upgrade_bytes_are_just_bytes(upstream: Upstream, proxy: Proxy)
         journal.CLIENT,
         journal.CLIENT_EOF,
     ]
+
+
+def test_what_comes_with_the_answer_to_an_upgrade_is_sent_after_what_came_before(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """One turn of the loop handles both. The first bytes do not fit, so the others must wait."""
+    with Proxy(str(tmp_path / "t"), upstream.origin, fault="short sends") as proxy:
+        early, late = b"early" * 1000, b"late" * 1000
+        client = proxy.connect()
+        client.send(UPGRADE + early)
+        server = upstream.accept()
+        server.read_head()
+        with proxy.stopped():
+            server.send(SWITCHING)
+            client.send(late)
+        assert server.read(9000) == early + late
 
 
 def test_after_an_upgrade_that_was_declined_http_goes_on(upstream: Upstream, proxy: Proxy) -> None:

@@ -11,11 +11,16 @@ from mcpproxy.relay.journal import RESET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Final
+
     from mcpproxy.relay.http.connection_records import Records
     from mcpproxy.relay.http.dial import Dial
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.request_reader import RequestReader
     from mcpproxy.relay.http.socket import TunnelSocket
+
+CHUNK_BYTES: Final = 64 << 10
+"""How many bytes are read at once."""
 
 
 class Pair:
@@ -24,7 +29,6 @@ class Pair:
     __slots__ = (
         "_client",
         "_dial",
-        "_is_client_unread",
         "_is_over",
         "_proxy",
         "_records",
@@ -42,7 +46,6 @@ class Pair:
         self._upstream: TunnelSocket | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
         self._is_over = False
-        self._is_client_unread = False  # upstream accepts no more bytes, so the client is not read any more
 
     def start(self) -> None:
         """Begin to read the client."""
@@ -91,7 +94,6 @@ class Pair:
         if end_socket is self._client or end_socket.ended:
             self._on_reset(end_socket)
             return
-        self._is_client_unread = True
         self._watch()
 
     def _on_reset(self, end_socket: TunnelSocket) -> None:
@@ -106,9 +108,10 @@ class Pair:
     def _close_if_done(self) -> None:
         """Close both connections if both directions have ended."""
         upstream = self._upstream
-        is_upstream_done = (self._client.ended or self._is_client_unread) and (
-            self._dial is None if upstream is None else upstream.finished or upstream.broken
-        )
+        if upstream is None:
+            is_upstream_done = self._client.ended and self._dial is None
+        else:
+            is_upstream_done = upstream.broken or (self._client.ended and upstream.finished)
         if is_upstream_done and self._client.finished:
             self._close()
 
@@ -123,11 +126,24 @@ class Pair:
 
     # Readiness.
 
+    def _read(self, end_socket: TunnelSocket, events: int) -> bytes | None:
+        """Return what the peer has sent, which is empty at its end; ``None`` if there is nothing to
+        forward."""
+        if events & end_socket.events != READ and not self._handle_other_events(end_socket, events):
+            return None
+        try:
+            return end_socket.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError:
+            self._on_reset(end_socket)
+            return None
+
     def _handle_other_events(self, end_socket: TunnelSocket, events: int) -> bool:
         """Handle all events except readability. Return whether ``end_socket`` can be read now."""
         if events & WRITE and end_socket.rest is not None:
             self._flush(end_socket)
-        if self._is_over or not end_socket.is_watched:
+        if self._is_over:
             return False
         if end_socket.events & READ:
             return bool(events & (READ | BROKEN))
@@ -159,9 +175,8 @@ class Pair:
         client, upstream = self._client, self._upstream
         reads_client = (
             not client.ended
-            and not self._is_client_unread
             and self._dial is None
-            and (upstream is None or upstream.rest is None)
+            and (upstream is None or (upstream.rest is None and not upstream.broken))
             and not self._requests.is_full
         )
         client.watch(reads_client)

@@ -89,7 +89,12 @@ class RequestReader:
                     route = self._router.route(buffer[position:stop])
                     self._begin(route, bool(out), at_ns)
                     out.append(route.head)
-                    position = stop
+                    position = stop + route.length  # before ``stop`` if the body is in chunked coding
+                    if stop <= position <= size:  # the whole body is here
+                        out.append(buffer[stop:position])
+                    else:
+                        position = stop
+                        self._body = body_counter(route.length)
         except Refusal as refusal:
             self.held = b""
             refusal.has_body = not buffer.startswith(b"HEAD ", position)
@@ -111,7 +116,6 @@ class RequestReader:
         self.route = route
         self._is_pipelined = is_pipelined
         self._reads_at_last_head = self.upstream_reads
-        self._body = body_counter(route.length)
         self.is_waiting = route.is_last
         self._on_request(route, leaves, is_pipelined, at_ns)
 

@@ -61,11 +61,14 @@ class TunnelSocket:
             OSError: the peer accepts no more bytes.
         """
         try:
-            taken = self._send(out) if out else 0
+            taken = self._send(out)
         except BlockingIOError:
             taken = 0
-        self.rest = memoryview(out)[taken:] if taken < len(out) else None
-        return self.rest is None
+        if taken == len(out):
+            self.rest = None
+            return True
+        self.rest = memoryview(out)[taken:]
+        return False
 
     def watch(self, for_bytes: bool) -> None:
         """Watch for room to send if there is a rest, and for bytes to read if ``for_bytes``."""
@@ -85,10 +88,6 @@ class TunnelSocket:
         if self.events != _NOT_WATCHED:
             self.events = _NOT_WATCHED
             self._loop.forget(self.fd)
-
-    @property
-    def is_watched(self) -> bool:
-        return self.events != _NOT_WATCHED
 
     def finish(self) -> None:
         """Close our sending side, immediately or after the rest is sent."""

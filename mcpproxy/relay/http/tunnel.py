@@ -14,9 +14,9 @@ the crash buffer, without a system call, and all records of a turn of the loop a
 *Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, at most one chunk, and
 the other end is not read until they are sent.
 
-*Ends.* A FIN is forwarded as a FIN in its direction, a reset as a reset of the other connection. When
-upstream accepts no more of a request (it may have answered early and closed), the bytes that it has sent are
-still delivered. The tunnel is over when both directions have ended.
+*Ends.* A FIN is forwarded as a FIN in its direction, behind the bytes before it, and a reset as a reset of
+the other connection. When upstream accepts no more of a request (it may have answered early and closed), the
+bytes that it has sent are still delivered. The tunnel is over when both directions have ended.
 
 *The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
 forwarded, after the server has answered the last request, or while the last request is incomplete and not
@@ -27,8 +27,7 @@ from __future__ import annotations
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.connection_records import Records
 from mcpproxy.relay.http.dial import Dial
-from mcpproxy.relay.http.loop import READ
-from mcpproxy.relay.http.pair import Pair
+from mcpproxy.relay.http.pair import CHUNK_BYTES, Pair
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
 from mcpproxy.relay.http.request_reader import RequestReader
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.request_head import Refusal
     from mcpproxy.relay.http.rewrite import Rewriter
     from mcpproxy.relay.http.route import Route
-
-CHUNK_BYTES: Final = 64 << 10
-"""How many bytes are read at once."""
 
 LONGEST_BYTES: Final = CHUNK_BYTES + LIMIT_BYTES
 """The longest payload of a journal record: a chunk and the beginning of a head that waited for it."""
@@ -80,20 +76,15 @@ class Tunnel(Pair):
     # From the client.
 
     def _on_client(self, events: int) -> None:
-        client = self._client
-        if events != READ and not self._handle_other_events(client, events):
-            return
-        try:
-            data = client.recv(CHUNK_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            self._on_reset(client)
-            return
-        now = journals.now_ns()
-        if not data:
-            self._on_client_end(now)
-        elif self._stage == _HTTP:
+        data = self._read(self._client, events)
+        if data:
+            self._pass(data, journals.now_ns())
+        elif data is not None:
+            self._on_client_end(journals.now_ns())
+
+    def _pass(self, data: bytes, now: int) -> None:
+        """Treat bytes of the client as its stage demands."""
+        if self._stage == _HTTP:
             self._take(data, now)
         elif self._stage == _OPAQUE:
             self._send_up(data, data, now)
@@ -115,7 +106,7 @@ class Tunnel(Pair):
         elif self._upstream is None:
             self._open(b"".join(out), data, now)
         else:
-            self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
+            self._send_up(b"".join(out), data, now)
 
     def _on_request(self, route: Route, changes_server: bool, is_pipelined: bool, now: int) -> None:
         """Prepare for a request that is about to be forwarded."""
@@ -147,52 +138,38 @@ class Tunnel(Pair):
             self._watch()
 
     def _on_client_end(self, now: int) -> None:
+        self._client.ended = True
+        self._forward_client_end(now)
+        self._watch()
+        self._close_if_done()
+
+    def _forward_client_end(self, now: int) -> None:
+        """Forward the client's end, behind bytes that wait for an answer. Part of a head is only recorded."""
         requests = self._requests
         if requests.held:
+            if requests.is_waiting:
+                return
             self._record(journals.CLIENT, now, requests.held)
             requests.held = b""
         self._records.end(journals.CLIENT_EOF, now)
-        self._client.ended = True
         if self._upstream is not None:
             self._upstream.finish()
         elif self._dial is None:
             self._client.finish()
-        self._watch()
-        self._close_if_done()
 
     # From upstream.
 
     def _on_upstream(self, events: int) -> None:
-        data = self._read_upstream(events)
-        if data is None:
-            return
+        upstream = self._upstream
+        assert upstream is not None
+        data = self._read(upstream, events)
         if not data:
-            assert self._upstream is not None
-            self._on_upstream_end(self._upstream)
+            if data is not None:
+                self._on_upstream_end(upstream)
             return
         self._requests.upstream_reads += 1
         self._records.add(journals.SERVER, journals.now_ns(), data)
-        if self._rewriter is not None or self._upgrade is not None:
-            self._forward_read(data)
-        else:
-            self._send_down(data)
-
-    def _read_upstream(self, events: int) -> bytes | None:
-        """Return what upstream has sent, which is empty at its end; `None` if there is nothing to forward."""
-        upstream = self._upstream
-        if upstream is None or (events != READ and not self._handle_other_events(upstream, events)):
-            return None
-        try:
-            return upstream.recv(CHUNK_BYTES)
-        except BlockingIOError:
-            return None
-        except OSError:
-            self._on_reset(upstream)
-            return None
-
-    def _forward_read(self, data: bytes) -> None:
-        """Forward bytes of upstream that the rewriter or the `UpgradeResponse` has to read."""
-        self._send_down(self._rewritten(data))
+        self._send_down(data if self._rewriter is None else self._rewritten(data))
         if self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
             self._upgrade = None
             self._resume(status == 101, journals.now_ns())
@@ -232,20 +209,24 @@ class Tunnel(Pair):
         self._client.finish()
         if self._stage == _NOT_FORWARDED:
             self._proxy.timers.start(LINGER_S, self._close)
+        while self._requests.is_waiting and not self._is_over:
+            self._upgrade = None
+            self._resume(False, journals.now_ns())
         self._watch()
         self._close_if_done()
 
     def _resume(self, is_opaque: bool, now: int) -> None:
-        """Go on forwarding the client's bytes, because an answer has shown whether they are still HTTP."""
+        """Go on forwarding the client's bytes. An answer has shown whether they are still HTTP; if there is
+        none, they are."""
         held = self._requests.resume()
         if is_opaque:
             self._record(journals.OPAQUE, now)
             self._stage = _OPAQUE
             self._rewriter = None
-        if held and is_opaque:
-            self._send_up(held, held, now)
-        elif held:
-            self._take(held, now)
+        if held:
+            self._pass(held, now)
+            if self._client.ended:
+                self._forward_client_end(now)
         self._watch()
 
     # The upstream connection.
@@ -284,7 +265,7 @@ class Tunnel(Pair):
         assert dial.sock is not None
         self._use_upstream(dial.sock)
         assert self._upstream is not None
-        if self._client.ended or self._is_client_unread:
+        if self._client.ended or self._stage == _NOT_FORWARDED:
             self._upstream.finish()
         route = self._requests.route
         if route is not None and route.wants_tunnel:
