@@ -56,7 +56,11 @@ def with_short_sends() -> None:
 
     def short(self: TunnelSocket, loop: object, sock: socket.socket, handler: object) -> None:
         begin(self, loop, sock, handler)
-        setattr(self, "_send", lambda out: sock.send(out[:1000]))  # noqa: B010 # it is private
+
+        def send(out: bytes | memoryview) -> int:
+            return sock.send(out[:1000])
+
+        setattr(self, "_send", send)  # noqa: B010 # it is private
 
     setattr(TunnelSocket, "__init__", short)  # noqa: B010 # pyright knows no other type for it
 

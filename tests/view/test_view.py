@@ -440,8 +440,8 @@ def test_an_error_of_mcpproxy_without_an_id_answers_the_request_of_its_exchange(
     session = Conversation(http=True)
     session.posts(1, ms=1)
     session.asks(1, "ping", ms=1, exchange=1, connection=1)
-    head = {"status": 502, "reason": "Bad Gateway", "version": "1.1", "headers": [], "by": "proxy"}
-    session.record("response", 2, {"seq": 3, "exchange": 1, "connection": 1, **head})
+    head: dict[str, object] = {"status": 502, "reason": "Bad Gateway", "version": "1.1", "headers": []}
+    session.record("response", 2, {"seq": 3, "exchange": 1, "connection": 1, "by": "proxy", **head})
     error = {"code": -32000, "message": "mcpproxy: cannot connect"}
     about = {"seq": 4, "exchange": 1, "connection": 1, "from": S, "by": "proxy"}
     session.record("frame", 2, {**about, "message": {"jsonrpc": "2.0", "error": error}})
