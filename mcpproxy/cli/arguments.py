@@ -203,7 +203,8 @@ def split_url(where: str, text: str, example: str, credentials: str) -> SplitRes
         raise UsageError(where, f"{text} is not a URL ({error})", f"for example {example}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         fact = f"{text} is not an http:// or https:// URL"
-        raise UsageError(where, fact, f"perhaps {example[: example.index('/')]}//{text.lstrip('/')}")
+        rest = text.rpartition("://")[2].lstrip("/")
+        raise UsageError(where, fact, f"perhaps {example[: example.index('/')]}//{rest}")
     if parts.username is not None or parts.fragment:
         raise UsageError(where, "the URL holds a user or a fragment", f"leave it out{credentials}")
     if not _PLAIN.fullmatch(text):
