@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -420,7 +421,13 @@ def test_an_error_of_mcpproxy_without_an_id_answers_the_request_of_its_exchange(
     session = Conversation(http=True)
     session.posts(1, ms=1)
     session.asks(1, "ping", ms=1, exchange=1, connection=1)
-    head = {"status": 502, "reason": "Bad Gateway", "version": "1.1", "headers": [], "by": "proxy"}
+    head: dict[str, Any] = {
+        "status": 502,
+        "reason": "Bad Gateway",
+        "version": "1.1",
+        "headers": [],
+        "by": "proxy",
+    }
     session.record("response", 2, {"seq": 3, "exchange": 1, "connection": 1, **head})
     error = {"code": -32000, "message": "mcpproxy: cannot connect"}
     about = {"seq": 4, "exchange": 1, "connection": 1, "from": S, "by": "proxy"}
