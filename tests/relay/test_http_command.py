@@ -30,7 +30,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "a URL twice": ([URL, "--upstream", URL], "one of URL and --forward"),
     "no scheme": (["127.0.0.1:3000/mcp"], "is not an http:// or https:// URL"),
     "a name for a scheme": (["localhost:3000"], "is not an http:// or https:// URL"),
-    "other scheme": (["ftp://a"], "is not an http:// or https:// URL"),
+    "other scheme": (["ftp://a"], "is not an http:// or https:// URL; perhaps http://a"),
     "no host": (["http:///mcp"], "is not an http:// or https:// URL"),
     "wild port": (["http://a:99999"], "is not a URL"),
     "port that is no number": (["http://a:b"], "is not a URL"),

@@ -180,6 +180,7 @@ function Opened({ summary, folder, place, go, paused }) {
   const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
   // The list of the folder says first how a session has ended.
   const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
+  const sessions = current.sessions.filter((one) => one.client || one.server || one.name);
   const unanswered = current.sessions.reduce((sum, one) => sum + one.unanswered, 0);
   useEffect(() => {
     const mark = /^\(\d+ held\) /.exec(document.title)?.[0] ?? "";
@@ -188,8 +189,8 @@ function Opened({ summary, folder, place, go, paused }) {
   return html`
     <p class="about">
       <strong>${visible(recording.server || recording.label)}</strong>
-      ${current.sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? html` <button type="button" class="link" title="only this session" onClick=${() => go({ view: "calls", filter: `session:${one.name}`, call: 0 })}>${one.name}</button>` : null}</span>`)}
-      ${current.sessions.length > 3 ? html`<span>${plural(current.sessions.length - 3, "more session")}</span>` : null}
+      ${sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? html` <button type="button" class="link" title="only this session" onClick=${() => go({ view: "calls", filter: `session:${one.name}`, call: 0 })}>${one.name}</button>` : null}</span>`)}
+      ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${current.errors ? html`<span class="bad">${plural(current.errors, "failed call")}</span>` : null}
       ${unanswered ? html`<span class="waiting">${unanswered} ${live.running ? "waiting" : "without an answer"}</span>` : null}

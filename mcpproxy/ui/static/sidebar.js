@@ -21,7 +21,7 @@ export function Sidebar({ recordings, runs, held, place, go }) {
   const newest = (run) => Math.max(...run.recordings.map((id) => byId.get(id)?.started_ms ?? 0));
   const groups = [...runs, ...single].sort((left, right) => newest(right) - newest(left));
   return html`<nav class="sidebar" aria-label="Recordings">
-    <h2>Recordings</h2>
+    <h2>Recordings <span class="count">times in UTC</span></h2>
     ${recordings.length ? null : html`<p class="empty">There is no recording yet. <code>mcpproxy -- YOUR SERVER</code> makes one, and it appears here.</p>`}
     ${groups.map(
       (run) => html`<div class=${run.title ? "run" : ""}>

@@ -15,7 +15,8 @@ from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
 from mcpproxy.view.view import open_view
 
 EPILOG = f"""\
-IN and OUT are the sizes of all requests and of all answers. P95: 95 of 100 answers took no longer.
+OPEN counts requests without an answer. IN and OUT are the sizes of all requests and of all answers.
+P95: 95 of 100 answers took no longer.
 {stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
 each time that a model is given it.
 
