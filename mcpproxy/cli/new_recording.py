@@ -1,7 +1,6 @@
 """Begin a recording (``run``, ``http``): common options, the file name, the journal's first record, START.
 
-A wrapped server starts only when the recording has begun, so this module imports nothing slow; argparse alone
-takes longer to import than Python takes to start.
+A wrapped server starts only when the recording has begun, so this module imports nothing slow.
 """
 
 from __future__ import annotations

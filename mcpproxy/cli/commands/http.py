@@ -11,7 +11,7 @@ import sys
 
 from mcpproxy.base import paths
 from mcpproxy.cli import new_recording
-from mcpproxy.cli.addresses import endpoint, split_listen, split_url
+from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
 from mcpproxy.cli.option_table import OptionTable, refuse, split_command
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.relay.journal import quoted

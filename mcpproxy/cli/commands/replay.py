@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from mcpproxy.cli import find_traces, http_sessions
-from mcpproxy.cli.addresses import split_listen
+from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError, nearest
 from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.option_table import split_command

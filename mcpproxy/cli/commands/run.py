@@ -1,7 +1,6 @@
 """``mcpproxy [run] [OPTION...] -- COMMAND [ARG...]``: wrap a stdio server.
 
-This module runs before the server starts, so it imports as little as possible. The options are parsed without
-argparse, which takes longer to import than Python takes to start.
+This module runs before the server starts, so it imports as little as possible.
 """
 
 from __future__ import annotations

@@ -16,21 +16,13 @@ _BACKLOG: Final = 4096
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket on the first address of ``host`` (empty: all addresses of IPv4).
 
-    It listens before ``socket`` is imported, which takes as long as all else that a proxy does before it
-    listens. Clients that connect meanwhile wait in the backlog.
-
     Raises:
         OSError: this machine does not have that address, or the port is taken.
     """
-    addresses = _socket.getaddrinfo(
-        (host.encode() if host.isascii() else host) or None,  # a str imports a codec, for 2 ms
-        port,
-        _socket.AF_UNSPEC if host else _socket.AF_INET,
-        _socket.SOCK_STREAM,
-        0,
-        _socket.AI_PASSIVE,
-    )
-    family, kind, protocol, _, address = addresses[0]
+    name = host.encode() if host.isascii() else host  # an ASCII str imports a codec, for 2 ms
+    family = _socket.AF_UNSPEC if host else _socket.AF_INET
+    found = _socket.getaddrinfo(name or None, port, family, _socket.SOCK_STREAM, 0, _socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
     listener = _socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # on Windows, this option would share a port that is taken
@@ -40,7 +32,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError:
         listener.close()
         raise
-    import socket
+    import socket  # takes 3 ms; clients that connect meanwhile wait in the backlog
 
     made = socket.socket(family, kind, protocol, listener.detach())
     made.setblocking(False)

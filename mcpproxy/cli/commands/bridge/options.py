@@ -9,7 +9,7 @@ from typing import Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
-from mcpproxy.cli.addresses import endpoint, split_listen, split_url
+from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
 from mcpproxy.cli.arguments import header, positive, seconds, seconds_or_none
 from mcpproxy.cli.new_recording import OPTIONS as COMMON
 from mcpproxy.cli.new_recording import RecordingOptions

@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
-from mcpproxy.cli.addresses import split_listen
+from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
-from mcpproxy.cli.addresses import address
+from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell, tell_on_a_terminal
 

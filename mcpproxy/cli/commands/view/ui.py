@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.addresses import address
+from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
 
