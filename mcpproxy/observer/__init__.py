@@ -50,9 +50,6 @@ class Observer:
         self._http = HttpJudge(
             build_findings, dispatch, memory_use, joined_late=joined_late, redacted=redacted
         )
-        # These two methods are called for every frame, and to look them up each time is slower.
-        self._judge_frame = self._messages.judge_frame
-        self._judge_http_frame = self._http.judge_frame
 
     @property
     def revision(self) -> str | None:
@@ -69,7 +66,7 @@ class Observer:
         if self._memory_use.added > MOST_BYTES:
             self._tidy(event)
         if type(event) is Frame:
-            return self._judge_http_frame(event) if event.exchange else self._judge_frame(event)
+            return self._http.judge_frame(event) if event.exchange else self._messages.judge_frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         findings = self._messages.observe(event)

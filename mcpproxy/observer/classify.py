@@ -26,6 +26,7 @@ from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
     ErrorResponse,
+    JSONObject,
     Notification,
     Request,
     RequestId,
@@ -47,6 +48,8 @@ from mcpproxy.session.history import History, SentRequest, Side
 
 _ERA_METHODS: Final = ("initialize", "server/discover")
 """Requests whose method alone shows whether the session is stateful or stateless."""
+
+_NO_MEMBERS: Final[JSONObject] = {}
 
 
 def context_of(frame: Frame, message: Single, pointer: str, history: History) -> MessageContext:
@@ -87,7 +90,8 @@ def _read_request(context: MessageContext, message: Request, history: History) -
     method, params, sender = message.method, message.params, context.sender
     context.method, context.contents = method, params
     facts = 0 if message.regular else IRREGULAR
-    meta = params.get("_meta", ABSENT) if type(params) is dict else ABSENT
+    members = params if type(params) is dict else _NO_MEMBERS
+    meta = members.get("_meta", ABSENT)
     is_marked = meta is not ABSENT or method in _ERA_METHODS
     # Most clients send the same ``_meta`` in every request. Comparing it costs less than judging it again.
     familiar_meta = history.familiar_meta
@@ -103,9 +107,9 @@ def _read_request(context: MessageContext, message: Request, history: History) -
         _set_revisions(context, message, history)
         facts |= UNFAMILIAR
     side = history.client if sender == CLIENT else history.server
-    if message.id is not None and message.id in side.used_ids:
+    if message.id is not None and side.used_ids.first_use(message.id) is not None:
         facts |= REUSED_ID
-    is_augmented = type(params) is dict and "task" in params
+    is_augmented = "task" in members
     if is_augmented:
         facts |= AUGMENTED
     sender_and_method = (sender, method)
@@ -147,8 +151,9 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
     if request.has_familiar_meta:
         context.candidates = request.candidates
     else:
-        context.candidates = _answer_revisions(request, message, history)
         facts |= UNFAMILIAR
+        if request.stateless or request.early or request is history.initialize:
+            context.candidates = _answer_revisions(request, message, history)
     if request.method in history.unserved_methods:
         facts |= UNDECLARED
     if isinstance(request.params, dict) and "task" in request.params:
@@ -209,7 +214,7 @@ def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
 def _answer_revisions(
     request: SentRequest, message: Response | ErrorResponse, history: History
 ) -> tuple[str, ...]:
-    """Return the candidate revisions of the answer to ``request``."""
+    """Return the candidate revisions of the answer to an early, a stateless or an initialize ``request``."""
     if request is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":

@@ -188,7 +188,7 @@ class MessageJudge:
             side.in_pieces = frame.continues
             side.sent_unreadable = True
             return []
-        message = frame.message
+        message = frame.parsed or frame.message
         if side.held_lines.frames or isinstance(message, Malformed):
             return [] if self._has_other_framing(frame.sender) else self._judge_part(frame)
         if isinstance(message, Batch):
@@ -332,22 +332,23 @@ class MessageJudge:
             member_plans, fits = plan.member_plans, plan.fits
         else:
             member_plans, fits = plan.familiar_member_plans, plan.familiar_fits
-        member_plan = member_plans[tuple(contents)] if type(contents) is dict else plan.no_members
+        is_object = type(contents) is dict
+        member_plan = member_plans[tuple(contents)] if is_object else plan.no_members
         # Plain contents have the right shape and contain nothing that a check searches for.
-        if not (member_plan.may_be_plain and type(contents) is dict and is_plain(contents)):
+        if not (member_plan.may_be_plain and is_object and is_plain(contents)):
             if fits is not None and (plan.mandatory if contents is ABSENT else not fits(contents)):
                 facts |= MISSHAPEN
                 context.known |= MISSHAPEN
             if member_plan.searches:
                 facts |= member_plan.mentioned(frame.raw)
         checks, updates = member_plan.selected[facts]
-        is_unclear = type(message) is ErrorResponse and message.is_unclear
         findings: list[Finding] = []
         for check in checks:
             for violation in check(context, history):
                 pointed = violation.pointer
                 if history.masked and pointed and is_hidden(frame, pointed, context.answers):
                     continue
+                is_unclear = type(message) is ErrorResponse and message.is_unclear
                 if is_unclear and violation.rule not in ENVELOPE_RULES:
                     continue
                 findings += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
@@ -356,10 +357,11 @@ class MessageJudge:
                 # Its sender may still cancel the refused request.
                 history.side(frame.sender).refused_ids.add(message.id, frame.seq)
             return findings
+        size = 0
         if updates or type(message) is Request:
-            context.weight = size = _BYTES_PER_ITEM if pointer else weight(frame.raw)
+            size = _BYTES_PER_ITEM if pointer else weight(frame.raw)
             self._memory_use.added += size
-        remember(context, history)
+        remember(context, history, size)
         for update in updates:
             update(context, history)
         return findings

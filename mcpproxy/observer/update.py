@@ -28,14 +28,13 @@ _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.U
 """The states before the handshake is complete; a request in them is early."""
 
 
-def remember(context: MessageContext, history: History) -> None:
-    """Add the message of ``context`` to the history."""
+def remember(context: MessageContext, history: History, size: int) -> None:
+    """Add the message of ``context`` to the history, which takes about ``size`` bytes of memory."""
     message, step = context.message, context.happened
-    kind = type(message)
     side = history.client if context.sender == CLIENT else history.server
     side.notified_seq = 0  # set below if the message is a notification
     if type(message) is Request:
-        _remember_request(context, message, side, history)
+        _remember_request(context, message, side, history, size)
     elif context.answers is not None:
         _remember_answer(context, context.answers, history)
     elif type(message) is ErrorResponse and (message.id is None or message.id is ABSENT):
@@ -50,14 +49,17 @@ def remember(context: MessageContext, history: History) -> None:
     if step is not None:
         history.state = TRANSITIONS[history.state][step].to
     # The client should send notifications/initialized next. Before that it may only send pings.
-    is_due = history.negotiated is not None and not history.initialized
+    is_due = not history.initialized and history.negotiated is not None
     if is_due and history.instead_of_initialized_seq is None:
+        kind = type(message)
         is_operation = kind is Notification or (kind is Request and context.method != "ping")
         if context.sender == CLIENT and is_operation and not context.stateless:
             history.instead_of_initialized_seq = context.seq
 
 
-def _remember_request(context: MessageContext, message: Request, side: Side, history: History) -> None:
+def _remember_request(
+    context: MessageContext, message: Request, side: Side, history: History, size: int
+) -> None:
     """Record that a request waits for its answer, that its id is used, and which revision it shows."""
     frame, id = context.frame, message.id
     if context.stateless:
@@ -86,7 +88,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
     )
     if context.stateless and not context.known & UNFAMILIAR:
         request.has_familiar_meta = True
-    request.weight = context.weight
+    request.weight = size
     same_id_request = side.pending.get(id)
     if same_id_request is not None:
         request.answers_due += same_id_request.answers_due

@@ -158,7 +158,7 @@ def parse(raw: bytes) -> Message:
         # Most peers write JSON as orjson does. If the bytes are equal, parsing lost no digit and no name.
         try:
             if orjson.dumps(value) == raw:
-                return classify(value, value, repeats=False)
+                return classify(value, value, False)
         except orjson.JSONEncodeError:
             pass  # nested deeper than orjson can write
     if raw.translate(_TO_ZEROS).find(_LARGE) >= 0 and _has_large_integer(raw):
@@ -258,26 +258,27 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and Infinity are JavaScript, not JSON (RFC 8259 section 6).
 
 
-def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
+def classify(value: JSONObject, exact: Any, repeats: bool = True) -> Single:
     """Return the message with the JSON object ``value``; its kind follows from the members.
 
     ``exact`` is the same object, but parsed again if the id may have been rounded. ``repeats`` is explained
     at the top of the module.
     """
-    method = value.get("method", ABSENT)
     regular = value.get("jsonrpc") == "2.0"
     id = value.get("id", ABSENT)
-    if method is ABSENT:
-        result, error = value.get("result", ABSENT), value.get("error", ABSENT)
-        if id is ABSENT and result is ABSENT and error is ABSENT:
-            return Malformed(Flaw.NO_KIND, value)
+    if "method" not in value:
         if type(id) is not int and type(id) is not str:
             id = ABSENT if id is ABSENT else request_id(_id_in(exact))
-        if result is not ABSENT and error is ABSENT:
+        if "result" in value and "error" not in value:
+            result = value["result"]
             return Response(value, id, result, regular and type(result) is dict, repeats)
+        error = value.get("error", ABSENT)
+        if id is ABSENT and error is ABSENT:
+            return Malformed(Flaw.NO_KIND, value)
         return ErrorResponse(value, id, error, repeats)
     if "result" in value or "error" in value:
         return Malformed(Flaw.MIXED_KIND, value)
+    method = value["method"]
     if not isinstance(method, str):
         return Malformed(Flaw.BAD_METHOD, value)
     params = value.get("params", ABSENT)

@@ -178,9 +178,9 @@ class JournalReader:
         entries: list[Entry] = []
         position = self._missing = 0
         end = len(buffer)
-        while position + head_size <= end:
+        while (start := position + head_size) <= end:
             length, kind, connection, at_ns = unpack(buffer, position)
-            stop = position + head_size + length
+            stop = start + length
             if stop > end:
                 self._missing = stop - end
                 if length > _LONGEST_BYTES:
@@ -192,7 +192,7 @@ class JournalReader:
                 # No record is all zeros, but a power cut may leave zeros at the end of a file.
                 self._torn_size = os.fstat(self._fd).st_size if self._fd >= 0 else end
                 break
-            entries.append((kind, buffer[position + head_size : stop], at_ns, connection))
+            entries.append((kind, buffer[start:stop], at_ns, connection))
             position = stop
         self._buffer = buffer[position:]
         if entries:

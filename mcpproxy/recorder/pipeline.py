@@ -156,7 +156,10 @@ class RecordingPipeline:
         latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
-                self._take_entry(entry)
+                if self._order.is_open:
+                    self._take_entry(entry)
+                else:
+                    self._record_entry(entry)
                 if self._rotation is not None:
                     self._rotate(self._rotation)
             latest_ns = entries[-1][2]
@@ -258,11 +261,8 @@ class RecordingPipeline:
 
     def _take_entry(self, entry: Entry) -> None:
         """Write the content of one journal record, or hold it back until an earlier line has ended."""
-        if self._order.is_open:
-            for due in self._order.take(entry):
-                self._record_entry(due)
-        else:
-            self._record_entry(entry)
+        for due in self._order.take(entry):
+            self._record_entry(due)
 
     def _record_entry(self, entry: Entry) -> None:
         """Write the content of one journal record to the trace."""
@@ -274,8 +274,9 @@ class RecordingPipeline:
         if self._assembly is not None and (connection or kind == journal.NOTE):
             self._sink.write_http_events(self._assembly.take(kind, payload, at_ns, connection))
         elif stream is not None:
-            self._sink.write_lines(stream, self._framers[stream].feed(payload, at_ns))
-            if payload[-1:] != b"\n":
+            framer = self._framers[stream]
+            self._sink.write_lines(stream, framer.feed(payload, at_ns))
+            if framer.held_bytes:
                 self._order.is_open = True
         elif (stream := _ENDS.get(kind)) is not None:
             self._end_line(stream, False)
@@ -319,7 +320,6 @@ class RecordingPipeline:
         if self._rule_options is not None:
             self._make_observer = partial(observer_for, self._rule_options, is_found=self._is_found)
             self._sink.state.judge = SafeJudge(self._make_observer)
-            self._sink.report_judge()
 
     def _record_whole_lines(self, kind: int, payload: bytes, at_ns: int) -> None:
         """Write what needs no framer: lines, or a piece of one, that mcpproxy refused, altered or wrote."""
@@ -349,6 +349,7 @@ class RecordingPipeline:
     def _flush(self) -> bool:
         """Write pending records to the disk. Return false, and say so on stderr, if that fails."""
         self._sink.settle()
+        self._sink.report_judge()
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
         if not is_written and not was_stuck:

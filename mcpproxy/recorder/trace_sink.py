@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from mcpproxy.framing.lines import Line
-from mcpproxy.recorder.http.memory_budget import SMALL_BYTES, Budget
+from mcpproxy.protocol.jsonrpc import parse
+from mcpproxy.recorder.http.memory_budget import Budget
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_state import SENDERS, TraceState
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Note, Signal, Stderr
 from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_frame, frame_parts
 from mcpproxy.trace.records import Encoded, Recorded
-from mcpproxy.trace.short_lines import SOURCES, Lines, encode_lines, has_run, is_run, runs_in
+from mcpproxy.trace.short_lines import SHORTEST_RUN, SOURCES, Lines, encode_lines, has_run, is_run, runs_in
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 _MOST_WAITING: Final = 128
@@ -50,18 +51,41 @@ class TraceSink:
         """By stream, whether the next line continues a line that was too long to hold."""
         self._said: set[str] = set()
         """The notes that were shown, and are not repeated."""
-        self.report_judge()
 
-    def write_lines(self, stream: int, lines: list[Line]) -> None:
-        """Write lines of ``stream`` (0 client, 1 server, 2 stderr)."""
-        if has_run(lines):
+    def write_lines(self, stream: int, lines: list[Line], is_group: bool = False) -> None:
+        """Write lines of ``stream`` (0 client, 1 server, 2 stderr).
+
+        ``is_group``: the lines are between two runs of short lines, and each has its own record.
+        """
+        if len(lines) >= SHORTEST_RUN and not is_group and has_run(lines):
             for group in runs_in(lines):
                 if is_run(group):
                     self._write_run(stream, group)
                 else:
-                    self._write_each(stream, group)
-        else:
-            self._write_each(stream, lines)
+                    self.write_lines(stream, group, is_group=True)
+            return
+        if stream == 2:
+            for raw, at_ns, terminated, _ in lines:
+                self.write_event(Stderr(raw, at_ns, terminated))
+            return
+        # The hot path of stdio: every frame passes here, usually one at a time.
+        state, writer, sender = self.state, self._writer, SENDERS[stream]
+        judge = state.judge
+        state.tally.frames[sender] += len(lines)
+        for raw, at_ns, terminated, continues in lines:
+            state.seq = seq = state.seq + 1
+            state.at_ns = at_ns
+            frame = Frame(seq, sender, raw, at_ns, terminated, continues)
+            if len(raw) < BATCH_BYTES:  # it is judged, as ``SMALL_BYTES`` is not less
+                frame.parsed = parse(raw)
+                writer.write(encode_frame(frame))
+            elif self._is_too_large_to_judge(stream, frame):
+                self._write_in_pieces(stream, frame)
+                continue
+            else:
+                writer.write_large(frame_parts(frame))
+            if findings := judge.observe(frame):
+                self._record_findings(findings)
 
     def _write_run(self, stream: int, lines: list[Line]) -> None:
         """Write a run of short lines as one record."""
@@ -78,33 +102,6 @@ class TraceSink:
         for frame in run.events():
             if findings := judge.observe(frame):
                 self._record_findings(findings)
-        self.report_judge()
-
-    def _write_each(self, stream: int, lines: list[Line]) -> None:
-        """Write a record for each line."""
-        if stream == 2:
-            for raw, at_ns, terminated, _ in lines:
-                self.write_event(Stderr(raw, at_ns, terminated))
-            return
-        # The hot path of stdio: every frame passes here, usually one at a time.
-        state, writer, sender = self.state, self._writer, SENDERS[stream]
-        judge = state.judge
-        for raw, at_ns, terminated, continues in lines:
-            state.seq = seq = state.seq + 1
-            state.at_ns = at_ns
-            state.tally.frames[sender] += 1
-            frame = Frame(seq, sender, raw, at_ns, terminated, continues)
-            if len(raw) > SMALL_BYTES and self._is_too_large_to_judge(stream, frame):
-                self._write_in_pieces(stream, frame)
-                continue
-            if len(raw) < BATCH_BYTES:
-                writer.write(encode_frame(frame))
-            else:
-                writer.write_large(frame_parts(frame))
-            if findings := judge.observe(frame):
-                self._record_findings(findings)
-        if judge.stopped or judge.left_out:
-            self.report_judge()
 
     def _is_too_large_to_judge(self, stream: int, frame: Frame) -> bool:
         """Whether a line is part of a longer one, or would take too much memory to judge.
@@ -170,8 +167,6 @@ class TraceSink:
                 self._record_findings(findings)
             if self._watcher is not None:
                 self._tell_watcher(self._watcher, event, findings)
-        if judge.stopped or judge.left_out:
-            self.report_judge()
 
     def write_event(self, event: Frame | Stderr | Eof | Signal | Gap | Note) -> None:
         """Write a single event of a stdio recording, or a gap in any recording."""
@@ -217,7 +212,6 @@ class TraceSink:
     def _judge(self, event: Event) -> None:
         """Judge an event, and record and show its findings."""
         self._record_findings(self.state.judge.observe(event))
-        self.report_judge()
 
     def _record_findings(self, findings: list[Finding]) -> None:
         self.write_findings(findings)

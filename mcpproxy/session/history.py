@@ -133,16 +133,10 @@ class UsedIds:
 
     def first_use(self, id: RequestId) -> int | None:
         """Return the frame that first used ``id``; 0 if that was forgotten, ``None`` if ``id`` is unused."""
-        seq = self._recent.get(id)
-        if seq is not None:
-            return seq
-        return 0 if (id in self._texts if isinstance(id, str) else self._has_number(id)) else None
-
-    def __contains__(self, id: RequestId) -> bool:
-        """Whether ``id`` was ever used."""
         if id in self._recent:
-            return True
-        return id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
+            return self._recent[id]
+        was_used = id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
+        return 0 if was_used else None
 
     def _shrink(self) -> None:
         """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep_latest`` does."""

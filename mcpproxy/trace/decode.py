@@ -93,7 +93,7 @@ def decode(line: bytes) -> Record:
     if line[-2 - len(raw) : -2] != raw:
         return _frame_from_text(members, line)
     # Then parsing has lost nothing: no id was rounded, and no object repeats the name of a member.
-    classified = classify(message, message, repeats=False)
+    classified = classify(message, message, False)
     try:
         seq, at_ns, sender = members["seq"], members["t"], _SENDERS[members["from"]]
     except (KeyError, TypeError):

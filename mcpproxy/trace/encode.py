@@ -346,7 +346,7 @@ def is_embeddable(frame: Frame) -> bool:
 
     JSON's grammar allows the escape of a lone surrogate, but jq and others reject a line with one.
     """
-    message = frame.message
+    message = frame.parsed or frame.message
     # Most frames are messages and therefore JSON: for them, one comparison is enough.
     if type(message) is Malformed and message.flaw in _UNPARSED:
         return False

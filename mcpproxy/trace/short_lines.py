@@ -97,8 +97,8 @@ def is_run(lines: list[Line]) -> bool:
 
 
 def has_run(lines: list[Line]) -> bool:
-    """Whether ``lines`` may contain a run: a quick test, which usually says no."""
-    return len(lines) >= SHORTEST_RUN and any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
+    """Whether ``SHORTEST_RUN`` or more ``lines`` may contain a run: a quick test, which usually says no."""
+    return any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
 
 
 def _is_short(line: Line) -> bool:

@@ -69,8 +69,8 @@ class MessageContext(Generic[M_co]):
     - ``method`` is the method of the message, or of the request that it answers.
     - ``contents`` are the params or the result.
     - ``known`` are the facts about the message (see ``checks.engine.rows``).
-    - ``weight`` is the approximate number of bytes that it takes to remember the message.
-    - ``page`` caches the result of ``listings.page``, so that checks and state updates use the same one.
+    - ``derived`` is what a check has derived from the message, for later checks and state updates: the result
+      of ``listings.page``, or the tool that is called.
     """
 
     frame: Frame
@@ -85,8 +85,7 @@ class MessageContext(Generic[M_co]):
     method: str = ""
     contents: "JSON | Absent" = ABSENT
     known: int = 0
-    weight: int = 0
-    page: object = None
+    derived: object = None
 
     @property
     def seq(self) -> int:

@@ -77,7 +77,6 @@ class ListedItem:
     _contracts: dict[tuple[str, str], Contract | None] = field(
         default_factory=dict[tuple[str, str], Contract | None]
     )
-    _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())  # arguments and result of ``mismatches``
     _obstacles: dict[str, tuple[tuple[str, str], ...]] = field(
         default_factory=dict[str, tuple[tuple[str, str], ...]]
     )
@@ -89,16 +88,10 @@ class ListedItem:
 
         ``text`` is the JSON text from which ``value`` was parsed, if it is known.
         """
-        latest_name, latest_value, latest_mismatches = self._latest
-        if latest_value is value and latest_name == name:
-            return latest_mismatches
         schema = self._contracts.get((name, revision), ABSENT)
         if schema is ABSENT:
             schema = self._contracts[name, revision] = contract(self.value.get(name), revision)
-        mismatches = schema.find_mismatches(value, text) if schema is not None else ()
-        # Cached, because both the check of a call and its state update need the result.
-        self._latest = (name, value, mismatches)
-        return mismatches
+        return schema.find_mismatches(value, text) if schema is not None else ()
 
     def obstacles(self, revision: str) -> tuple[tuple[str, str], ...]:
         """Return the schemas that no value can be checked against, each with the reason as a clause.
@@ -122,10 +115,6 @@ class ListedItem:
         object_root = name == "inputSchema" or not is_stateless((revision,))
         is_faulty = why and any(flaw.kind not in _LEGAL for flaw in flaws(schema, object_root=object_root))
         return "" if is_faulty else why
-
-    def clear_cache(self) -> None:
-        """Drop the cached value and its mismatches."""
-        self._latest = ("", None, ())
 
 
 @slotted(eq=False)
@@ -222,8 +211,8 @@ def listed(history: History, method: str) -> ListState:
 
 def page(context: MessageContext, history: History) -> Page | None:
     """Return the page in a response; ``None`` if the response answers no known list request."""
-    if isinstance(context.page, Page):
-        return context.page
+    if isinstance(context.derived, Page):
+        return context.derived
     message, request = context.message, context.answers
     if request is None or request.method not in LISTS or not isinstance(message, Response):
         return None
@@ -249,7 +238,7 @@ def page(context: MessageContext, history: History) -> Page | None:
     ]
     next_cursor = member(message.result, "nextCursor")
     new_page = Page(walk, items, next_cursor if isinstance(next_cursor, str) else None)
-    context.page = new_page
+    context.derived = new_page
     return new_page
 
 

@@ -8,7 +8,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#ca
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
@@ -53,6 +53,11 @@ class ToolCall:
     has_expired: bool
 
 
+Called: TypeAlias = tuple[ListState, str, ListedItem | None, tuple[Mismatch, ...]]
+"""The list of tools, the name that a call gives, the listed tool with this name, and where the arguments of
+the call do not match its inputSchema."""
+
+
 @slotted()
 class Calls:
     """The calls whose result was a task, by the id of the task."""
@@ -62,14 +67,10 @@ class Calls:
 
 def remember_call(context: MessageContext, history: History) -> None:
     """Record a call with the tool that it names, if the answer may have to be checked."""
-    request, params = context.asked, context.contents
-    if request is None or history.has_gap or not isinstance(params, dict):
+    request, called = context.asked, _called_tool(context, history)
+    if request is None or called is None:
         return
-    name = params.get("name")
-    if not isinstance(name, str):
-        return
-    tools = listed(history, "tools/list")
-    tool = tools.items.get(name)
+    tools, name, tool, mismatches = called
     if tool is None:
         complete_list = tools.current
         if complete_list is not None and name not in complete_list.items:
@@ -81,7 +82,7 @@ def remember_call(context: MessageContext, history: History) -> None:
     is_revision_unknown = not is_shape_known(revisions)
     if not is_revision_unknown and tool.obstacles(revisions[0]) and len(tools.unchecked) < MAX_ITEMS:
         tools.unchecked.add(name)
-    if "outputSchema" in tool.value or is_revision_unknown or _mismatches(tool, params, revisions[0]):
+    if "outputSchema" in tool.value or is_revision_unknown or mismatches:
         has_expired = context.frame.observed_at_ns > tool.fresh_until_ns
         request.check_memory = ToolCall(
             request,
@@ -92,7 +93,6 @@ def remember_call(context: MessageContext, history: History) -> None:
             changes=tools.changes,
             has_expired=has_expired,
         )
-    tool.clear_cache()
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
@@ -117,16 +117,12 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
     Such arguments are only an info for the client: it is the server that should refuse them. An unusable
     schema, which no value can be checked against, is reported at the first call of its tool.
     """
-    params = context.contents
-    if history.has_gap or not is_shape_known(context.candidates) or not isinstance(params, dict):
+    if (called := _called_tool(context, history)) is None:
         return ()
-    name, tools = params.get("name"), listed(history, "tools/list")
-    tool = tools.items.get(name) if isinstance(name, str) else None
-    if tool is None:
+    tools, name, tool, mismatches = called
+    if tool is None or not is_shape_known(context.candidates):
         return ()
-    revision = context.candidates[0]
-    mismatches = _mismatches(tool, params, revision, context.frame.raw)
-    obstacles = tool.obstacles(revision)
+    obstacles = tool.obstacles(context.candidates[0])
     if not mismatches and not obstacles:
         return ()
     violations: list[Violation] = []
@@ -145,6 +141,26 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
             Violation("SCHEMA-006", "D-007", problem, pointer=pointer, related=(tool.seq,), blame="server")
         )
     return violations
+
+
+def _called_tool(context: MessageContext, history: History) -> Called | None:
+    """Return which tool a call names; ``None`` if it names none, or if messages are missing.
+
+    The result is kept in the context, because both the check of a call and its state update need it.
+    """
+    called: Any = context.derived
+    if called is not None:
+        return called
+    params = context.contents
+    if history.has_gap or not isinstance(params, dict) or not isinstance(name := params.get("name"), str):
+        return None
+    tools, revisions = listed(history, "tools/list"), context.candidates
+    tool = tools.items.get(name)
+    mismatches: tuple[Mismatch, ...] = ()
+    if tool is not None and is_shape_known(revisions):
+        mismatches = _mismatches(tool, params, revisions[0], context.frame.raw)
+    called = context.derived = (tools, name, tool, mismatches)
+    return called
 
 
 def _mismatches(
