@@ -66,7 +66,7 @@ class Observer:
         if self._memory_use.added > MOST_BYTES:
             self._tidy(event)
         if type(event) is Frame:
-            return self._http.judge_frame(event) if event.exchange else self._messages.judge_line(event)
+            return self._http.judge_frame(event) if event.exchange else self._messages.judge_frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         findings = self._messages.observe(event)

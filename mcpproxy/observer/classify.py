@@ -151,8 +151,9 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
     if request.has_familiar_meta:
         context.candidates = request.candidates
     else:
-        context.candidates = _answer_revisions(request, message, history)
         facts |= UNFAMILIAR
+        if request.stateless or request.early or request is history.initialize:
+            context.candidates = _answer_revisions(request, message, history)
     if request.method in history.unserved_methods:
         facts |= UNDECLARED
     if isinstance(request.params, dict) and "task" in request.params:
@@ -213,7 +214,7 @@ def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
 def _answer_revisions(
     request: SentRequest, message: Response | ErrorResponse, history: History
 ) -> tuple[str, ...]:
-    """Return the candidate revisions of the answer to ``request``."""
+    """Return the candidate revisions of the answer to an early, a stateless or an initialize ``request``."""
     if request is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":

@@ -76,7 +76,7 @@ class TraceSink:
             state.seq = seq = state.seq + 1
             state.at_ns = at_ns
             frame = Frame(seq, sender, raw, at_ns, terminated, continues)
-            if len(raw) < BATCH_BYTES:  # such a line is always judged
+            if len(raw) < BATCH_BYTES:  # it is judged, as ``SMALL_BYTES`` is not less
                 frame.parsed = parse(raw)
                 writer.write(encode_frame(frame))
             elif self._is_too_large_to_judge(stream, frame):

@@ -58,8 +58,8 @@ class TraceWriter:
             TraceError: the file already exists, and is not to be continued.
         """
         (self._later[-1][1] if self._later else self._pending).append(record)
-        self._pending_bytes += len(record)
-        if self._pending_bytes >= BATCH_BYTES and not self.fault:
+        size = self._pending_bytes = self._pending_bytes + len(record)
+        if size >= BATCH_BYTES and not self.fault:
             self.flush()
 
     def write_large(self, parts: Sequence[bytes]) -> None:

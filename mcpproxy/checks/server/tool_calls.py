@@ -8,7 +8,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#ca
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
@@ -53,17 +53,9 @@ class ToolCall:
     has_expired: bool
 
 
-@slotted(eq=False)
-class CalledTool:
-    """What is known about the tool that a call names: ``tool`` is ``None`` if it was not listed.
-
-    ``mismatches`` are the places where the arguments of the call do not match the tool's inputSchema.
-    """
-
-    tools: ListState
-    name: str
-    tool: ListedItem | None
-    mismatches: tuple[Mismatch, ...]
+Called: TypeAlias = tuple[ListState, str, ListedItem | None, tuple[Mismatch, ...]]
+"""The list of tools, the name that a call gives, the listed tool with this name, and where the arguments of
+the call do not match its inputSchema."""
 
 
 @slotted()
@@ -78,7 +70,7 @@ def remember_call(context: MessageContext, history: History) -> None:
     request, called = context.asked, _called_tool(context, history)
     if request is None or called is None:
         return
-    tools, name, tool = called.tools, called.name, called.tool
+    tools, name, tool, mismatches = called
     if tool is None:
         complete_list = tools.current
         if complete_list is not None and name not in complete_list.items:
@@ -90,7 +82,7 @@ def remember_call(context: MessageContext, history: History) -> None:
     is_revision_unknown = not is_shape_known(revisions)
     if not is_revision_unknown and tool.obstacles(revisions[0]) and len(tools.unchecked) < MAX_ITEMS:
         tools.unchecked.add(name)
-    if "outputSchema" in tool.value or is_revision_unknown or called.mismatches:
+    if "outputSchema" in tool.value or is_revision_unknown or mismatches:
         has_expired = context.frame.observed_at_ns > tool.fresh_until_ns
         request.check_memory = ToolCall(
             request,
@@ -125,10 +117,11 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
     Such arguments are only an info for the client: it is the server that should refuse them. An unusable
     schema, which no value can be checked against, is reported at the first call of its tool.
     """
-    called = _called_tool(context, history)
-    if called is None or called.tool is None or not is_shape_known(context.candidates):
+    if (called := _called_tool(context, history)) is None:
         return ()
-    tools, name, tool, mismatches = called.tools, called.name, called.tool, called.mismatches
+    tools, name, tool, mismatches = called
+    if tool is None or not is_shape_known(context.candidates):
+        return ()
     obstacles = tool.obstacles(context.candidates[0])
     if not mismatches and not obstacles:
         return ()
@@ -150,13 +143,14 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
     return violations
 
 
-def _called_tool(context: MessageContext, history: History) -> CalledTool | None:
-    """Return the tool that a call names; ``None`` if it names none, or if messages are missing.
+def _called_tool(context: MessageContext, history: History) -> Called | None:
+    """Return which tool a call names; ``None`` if it names none, or if messages are missing.
 
     The result is kept in the context, because both the check of a call and its state update need it.
     """
-    if isinstance(context.derived, CalledTool):
-        return context.derived
+    called: Any = context.derived
+    if called is not None:
+        return called
     params = context.contents
     if history.has_gap or not isinstance(params, dict) or not isinstance(name := params.get("name"), str):
         return None
@@ -165,7 +159,7 @@ def _called_tool(context: MessageContext, history: History) -> CalledTool | None
     mismatches: tuple[Mismatch, ...] = ()
     if tool is not None and is_shape_known(revisions):
         mismatches = _mismatches(tool, params, revisions[0], context.frame.raw)
-    called = context.derived = CalledTool(tools, name, tool, mismatches)
+    called = context.derived = (tools, name, tool, mismatches)
     return called
 
 
