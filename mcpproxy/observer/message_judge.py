@@ -115,7 +115,7 @@ class MessageJudge:
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. This does not raise, whatever the peers send."""
         if type(event) is Frame:
-            return self._judge_content(event) if event.exchange else self.judge_line(event)
+            return self.judge_frame(event)
         match event:
             case Eof():
                 self._history.side(event.sender).closed_ns = event.observed_at_ns
@@ -175,18 +175,14 @@ class MessageJudge:
 
     # From frames to messages
 
-    def _judge_content(self, frame: Frame) -> list[Finding]:
-        """Judge a body or an SSE event."""
-        if frame.by_proxy:
-            return []
-        self._history.over_http = True
-        return self._judge_alone(frame)
-
-    def judge_line(self, frame: Frame) -> list[Finding]:
-        """Judge a line on stdio."""
+    def judge_frame(self, frame: Frame) -> list[Finding]:
+        """Judge one frame."""
         if frame.by_proxy:
             return []
         history = self._history
+        if frame.exchange:
+            history.over_http = True
+            return self._judge_alone(frame)
         side = history.client if frame.sender == CLIENT else history.server
         if frame.continues or side.in_pieces:
             side.in_pieces = frame.continues

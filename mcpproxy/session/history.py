@@ -26,8 +26,6 @@ V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
 """How many ids are remembered together with the frame that first used them."""
-_MOST_RECENT_IDS: Final = RECENT_IDS + (RECENT_IDS >> 3)
-"""With so many, the oldest are stored in less memory, in one batch."""
 
 CRASHES: Final = frozenset({4, 6, 7, 8, 11})
 """Signals that usually come from a program's own fault: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
@@ -125,7 +123,7 @@ class UsedIds:
             return
         self._recent[id] = seq
         self.size += len(id) + 120 if type(id) is str else 8  # integers are merged into ranges
-        if len(self._recent) > _MOST_RECENT_IDS:
+        if len(self._recent) > RECENT_IDS + (RECENT_IDS >> 3):
             self._shrink()
 
     def discard(self, id: RequestId, seq: int) -> None:

@@ -206,8 +206,7 @@ class Lists:
 
 def listed(history: History, method: str) -> ListState:
     """Return what is known about the list of ``method``, as the caller of the current message sees it."""
-    states, key = history.across_requests(Lists).states, (history.caller, method)
-    return states.get(key) or get_or_make(states, key, ListState, MAX_LISTS)
+    return get_or_make(history.across_requests(Lists).states, (history.caller, method), ListState, MAX_LISTS)
 
 
 def page(context: MessageContext, history: History) -> Page | None:
