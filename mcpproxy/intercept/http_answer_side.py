@@ -138,7 +138,7 @@ class AnsweringTunnel(EnforcingTunnel):
                 return
             self._record_step(step, now)
             if step.kind != "alter":
-                self._send_answer(step.data)
+                self._send_down(self._rewritten(step.data))
         if self._ended_upstream is not None and not self._is_over:
             upstream, self._ended_upstream = self._ended_upstream, None
             self._on_upstream_end(upstream)
@@ -184,14 +184,6 @@ class AnsweringTunnel(EnforcingTunnel):
         if not self._is_over:
             self._run_steps()
             self._watch()
-
-    def _send_answer(self, data: bytes) -> None:
-        """Send bytes to the client, after those that wait."""
-        data = self._rewritten(data)
-        if self._client.rest is None:
-            self._send_down(data)
-        else:
-            self._client.rest = memoryview(bytes(self._client.rest) + data)
 
     def _record_step(self, step: AnswerStep, now: int) -> None:
         if step.kind == "pass":

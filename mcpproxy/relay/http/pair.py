@@ -127,8 +127,7 @@ class Pair:
     # Readiness.
 
     def _read(self, end_socket: TunnelSocket, events: int) -> bytes | None:
-        """Return what the peer has sent, which is empty at its end; ``None`` if there is nothing to
-        forward."""
+        """Return what the peer has sent, which is empty at its end; ``None`` if nothing can be read."""
         if events & end_socket.events != READ and not self._handle_other_events(end_socket, events):
             return None
         try:
@@ -156,9 +155,8 @@ class Pair:
 
     def _flush(self, end_socket: TunnelSocket) -> None:
         """Send the bytes that wait for ``end_socket``, as many as it accepts."""
-        assert end_socket.rest is not None
         try:
-            if not end_socket.put(end_socket.rest):
+            if not end_socket.flush():
                 return
         except OSError:
             self._on_broken(end_socket)

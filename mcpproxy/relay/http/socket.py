@@ -55,20 +55,28 @@ class TunnelSocket:
         self.broken = False  # the peer accepts no more bytes
 
     def put(self, out: bytes | memoryview) -> bool:
-        """Send ``out``, and keep as ``rest`` what does not fit; return whether all of it was sent.
+        """Send ``out`` behind the bytes that wait, and keep as ``rest`` what does not fit. Return whether all
+        was sent.
 
         Raises:
             OSError: the peer accepts no more bytes.
         """
+        if self.rest is not None:
+            self.rest = memoryview(bytes(self.rest) + out)
+            return False
         try:
             taken = self._send(out)
         except BlockingIOError:
             taken = 0
         if taken == len(out):
-            self.rest = None
             return True
         self.rest = memoryview(out)[taken:]
         return False
+
+    def flush(self) -> bool:
+        """Send the bytes that wait; like ``put``."""
+        rest, self.rest = self.rest, None
+        return rest is None or self.put(rest)
 
     def watch(self, for_bytes: bool) -> None:
         """Watch for room to send if there is a rest, and for bytes to read if ``for_bytes``."""

@@ -188,8 +188,7 @@ class Tunnel(Pair):
         self._note("rewrote-response", what, journals.now_ns())
 
     def _send_down(self, out: bytes) -> None:
-        """Send ``out`` to the client; no earlier bytes may be waiting. If the client is gone, the tunnel is
-        over."""
+        """Send ``out`` to the client. If the client is gone, the tunnel is over."""
         try:
             if not self._client.put(out):
                 self._watch()
@@ -241,7 +240,7 @@ class Tunnel(Pair):
         self._dial.start()
         self._watch()
 
-    def _use_upstream(self, sock: Sock) -> None:
+    def _use_upstream(self, sock: Sock) -> TunnelSocket:
         """Use the new upstream connection, and send the bytes that waited for it."""
         upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, self._on_upstream)
         self._proxy.on_upstream_reached(self._records.upstream)
@@ -251,6 +250,7 @@ class Tunnel(Pair):
             upstream.put(out)
         except OSError:  # if the connection is broken, reading will show that
             upstream.rest = memoryview(out)
+        return upstream
 
     def _on_dialed(self) -> None:
         dial, self._dial = self._dial, None
@@ -263,10 +263,9 @@ class Tunnel(Pair):
             self._answer(status, why, now, has_body=self._requests.wants_body)
             return
         assert dial.sock is not None
-        self._use_upstream(dial.sock)
-        assert self._upstream is not None
+        upstream = self._use_upstream(dial.sock)
         if self._client.ended or self._stage == _NOT_FORWARDED:
-            self._upstream.finish()
+            upstream.finish()
         route = self._requests.route
         if route is not None and route.wants_tunnel:
             self._send_own(ESTABLISHED, now)
