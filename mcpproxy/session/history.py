@@ -49,12 +49,12 @@ class SentRequest:
     ``candidates`` are the revisions that the request may belong to. A ``stateless`` request names its
     revision itself. An ``early`` request was sent before the handshake was complete. ``answers_due`` is the
     number of answers to come: more than one if the same id was used again while the first request was
-    pending. If the two requests have different methods, ``method`` is empty, because an answer may be to
-    either. ``answered_seq`` is the frame of the latest answer, 0 while there is none, and ``answered_ns`` the
-    time of that frame. ``refused_by_http`` is set when the server refused the frame with an HTTP status, so
-    that the request counts as never sent. ``has_familiar_meta`` is set if an equal ``_meta`` was found
-    correct in an earlier request (``History.familiar_meta``). ``check_memory`` is what the checks of the
-    method remember about the request until it is answered.
+    pending. If the two requests have different methods, or one repeats its method, ``method`` is empty,
+    because an answer may be to either. ``answered_seq`` is the frame of the latest answer, 0 while there is
+    none, and ``answered_ns`` the time of that frame. ``refused_by_http`` is set when the server refused the
+    frame with an HTTP status, so that the request counts as never sent. ``has_familiar_meta`` is set if an
+    equal ``_meta`` was found correct in an earlier request (``History.familiar_meta``). ``check_memory`` is
+    what the checks of the method remember about the request until it is answered.
     """
 
     seq: int

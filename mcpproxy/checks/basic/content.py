@@ -32,6 +32,9 @@ ISO_8601: Final = pattern(
     re.VERBOSE,
 )
 
+MIME_TYPE: Final = pattern(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+[ \t]*(;.*)?", re.ASCII | re.DOTALL)
+"""A type and a subtype as in RFC 9110, section 8.3.1. What parameters follow is not looked at."""
+
 
 # Finding content blocks
 
@@ -119,6 +122,15 @@ def _is_base64(data: str) -> bool:
     return True
 
 
+def mime_types(context: MessageContext, history: History) -> Iterator[Violation]:
+    """Report an image or a sound in a prompt whose MIME type is none (CONT-005)."""
+    for pointer, block in blocks(context, history):
+        kind, mime_type = block.get("type"), block.get("mimeType")
+        if kind in ("image", "audio") and isinstance(mime_type, str) and not MIME_TYPE.fullmatch(mime_type):
+            problem = f"{context.sender} sent {kind} data with a mimeType that is none: {shown(mime_type)}"
+            yield Violation("CONT-005", "R-278", problem, pointer=pointer + "/mimeType")
+
+
 # Annotations
 
 
@@ -178,6 +190,7 @@ FAMILY: Final = RuleFamily(
             mentions=BINARY,
         ),
         Check(("CONT-003",), base64_resources, (Response,), ("resources/read",), mentions=BINARY),
+        Check(("CONT-005",), mime_types, (Response,), ("prompts/get",), mentions=(b'"mimeType"',)),
         Check(
             ("CONT-004",),
             annotated_blocks,

@@ -437,9 +437,15 @@ def repeated_member_names(context: MessageContext, history: History) -> Iterable
 
 
 def remember_unclear(context: MessageContext[Request], history: History) -> None:
-    """Remember who sent a request that repeats the name of a member."""
-    if repeated_names(context.frame.raw, context.message.value):
+    """Remember who sent a request that repeats the name of a member.
+
+    If that is its method, the receiver may have read another, so the answer is not held to one.
+    """
+    names = repeated_names(context.frame.raw, context.message.value)
+    if names:
         history.of(UnclearRequests).senders.add(context.sender)
+    if "/method" in names and context.asked is not None:
+        context.asked.method = ""
 
 
 def _is_request_method(method: str) -> bool:

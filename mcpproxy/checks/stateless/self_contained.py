@@ -230,7 +230,7 @@ def _result_type(
     type_, pointer = result.get("resultType"), context.at + "/result/resultType"
     if not is_modern(context, history):
         return  # A server that only supports revisions with a handshake does not know resultType.
-    method = shortened(request.method)
+    method = shortened(request.method) or "a request"
     if not isinstance(type_, str):
         fault = f"a resultType that is {kind(type_)}" if "resultType" in result else "no resultType"
         problem = f"server answered {method} with {fault}"
