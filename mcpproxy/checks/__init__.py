@@ -28,6 +28,7 @@ from mcpproxy.checks.basic import (
     rpc,
     shapes,
     unanswered,
+    unclear_requests,
 )
 from mcpproxy.checks.client import elicitation, roots, sampling
 from mcpproxy.checks.engine.context import CheckFunction
@@ -60,6 +61,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     # JSON-RPC framing and its transports
     frames.FAMILY,
     rpc.FAMILY,
+    unclear_requests.FAMILY,
     unanswered.FAMILY,
     stdio.FAMILY,
     shapes.FAMILY,

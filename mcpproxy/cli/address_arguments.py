@@ -58,7 +58,8 @@ def split_url(where: str, text: str, example: str, credentials: str) -> SplitRes
         refuse(where, f"{text} is not a URL ({error})", f"for example {example}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         fact = f"{text} is not an http:// or https:// URL"
-        refuse(where, fact, f"perhaps {example[: example.index('/')]}//{text.lstrip('/')}")
+        rest = text.rpartition("://")[2].lstrip("/")
+        refuse(where, fact, f"perhaps {example[: example.index('/')]}//{rest}")
     if parts.username is not None or parts.fragment:
         refuse(where, "the URL holds a user or a fragment", f"leave it out{credentials}")
     if not _is_plain(text):

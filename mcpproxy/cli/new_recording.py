@@ -266,6 +266,8 @@ def create_recording(
     first_choice = os.path.abspath(
         trace or os.path.join(trace_dir or paths.state_dir(), paths.trace_name(label))
     )
+    if trace and os.path.isdir(first_choice):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     paths.make_private(os.path.dirname(first_choice))
     started_ns = now_ns()
     start = start_payload(label, started_ns, members)

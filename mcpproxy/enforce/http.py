@@ -206,16 +206,16 @@ class EnforcingTunnel(Tunnel):
         self._body_counter = body_counter(route.length)
         if self._body_counter is not None and route.request.method == b"POST" and _is_json(route):
             if route.request.value(b"expect") is not None:
-                self._note("unjudged", "a body that waits to be asked for", now)
+                self._records.note("unjudged", "a body that waits to be asked for", now)
             elif route.length > LIMIT_BYTES:
-                self._note("unjudged", "a body over 16 MiB", now)
+                self._records.note("unjudged", "a body over 16 MiB", now)
             else:
                 self._request, self._request_bytes = [], 0
         return end
 
     def _stop_holding(self, why: str, now: int) -> list[bytes]:
         """Return the pieces held so far, to be forwarded; ``why`` goes into a note in the trace."""
-        self._note("unjudged", why, now)
+        self._records.note("unjudged", why, now)
         held, self._request = self._request or [], None
         return held
 
@@ -231,7 +231,7 @@ class EnforcingTunnel(Tunnel):
         if self._is_over:
             return
         self._answer_body = verdict.body
-        self._record(journals.CLIENT, now, request + after)
+        self._records.add(journals.CLIENT, now, request + after)
         status = 400 if verdict.is_stateless else 200
         self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now)
 

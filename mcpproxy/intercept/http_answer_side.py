@@ -132,7 +132,7 @@ class AnsweringTunnel(EnforcingTunnel):
                 return
             if step.kind == "end":
                 assert step.fault is not None
-                self._note("fault", f"rule {step.fault.rule}: {step.fault.action}", now)
+                self._records.note("fault", f"rule {step.fault.rule}: {step.fault.action}", now)
                 self._withhold(step.fault, now)
                 self._finish(is_reset=step.is_reset)
                 return
@@ -187,18 +187,20 @@ class AnsweringTunnel(EnforcingTunnel):
 
     def _record_step(self, step: AnswerStep, now: int) -> None:
         if step.kind == "pass":
-            self._record(journals.SERVER, now, step.data)
+            self._records.add(journals.SERVER, now, step.data)
         elif step.fault is not None and step.kind == "alter":
-            self._record(journals.SERVER_ALTERED, now, marked(step.fault, step.data, has_more=step.has_more))
+            self._records.add(
+                journals.SERVER_ALTERED, now, marked(step.fault, step.data, has_more=step.has_more)
+            )
         elif step.fault is not None:
             part = marked(step.fault, step.content, step.part, has_more=step.has_more)
-            self._record(journals.SERVER_GIVEN, now, part)
+            self._records.add(journals.SERVER_GIVEN, now, part)
 
     def _withhold(self, fault: FaultMark, now: int) -> None:
         """Record what the server has sent and the client is not given, because of ``fault``."""
         for step in self._steps:
             if step.kind in ("pass", "alter"):
-                self._record(journals.SERVER_ALTERED, now, marked(step.fault or fault, step.data))
+                self._records.add(journals.SERVER_ALTERED, now, marked(step.fault or fault, step.data))
         self._steps.clear()
 
     def _finish(self, *, is_reset: bool) -> None:
@@ -223,13 +225,13 @@ class AnsweringTunnel(EnforcingTunnel):
             now = time.monotonic_ns()
             asked, self._asked = self._asked, None
             if asked is not None:
-                self._record(journals.SERVER, now, asked.data)
+                self._records.add(journals.SERVER, now, asked.data)
             for step in self._steps:
                 if step.kind in ("pass", "alter"):
                     self._record_step(step, now)
             self._steps.clear()
             if held := self._answers.held:
-                self._record(journals.SERVER, now, held)
+                self._records.add(journals.SERVER, now, held)
         self._answers = self._new_reader()
         super()._drop_upstream()
 

@@ -102,7 +102,7 @@ class FaultTunnel(AnsweringTunnel):
         """Hold ``request`` at a breakpoint. It is recorded now; what is forwarded later is recorded then."""
         decision, action = met.decision, met.decision.rule.action
         fault = self._faults.mark(decision.rule.name, action.verb)
-        self._record(journals.CLIENT_ALTERED, now, marked(fault, request, has_more=True))
+        self._records.add(journals.CLIENT_ALTERED, now, marked(fault, request, has_more=True))
 
         def go_on(released: Released) -> None:
             self._is_delayed = False
@@ -114,13 +114,13 @@ class FaultTunnel(AnsweringTunnel):
                 self._altered = b"", fault, head, content
                 self._forward(given, after, now)
             else:
-                self._record(journals.CLIENT, now, after)
+                self._records.add(journals.CLIENT, now, after)
                 what = f"rule {decision.rule.name}: {'error' if released.answer is not None else 'drop'}"
                 if released.answer is not None:
                     self._answer_body = released.answer
                     self._refuse(Refusal(200, what), now)
                 else:
-                    self._note("fault", what, now)
+                    self._records.note("fault", what, now)
                     self._close()
             self._watch()
 
@@ -160,13 +160,13 @@ class FaultTunnel(AnsweringTunnel):
                 self._altered = request, fault, head, content
                 self._forward(new, after, now)
             else:
-                self._record(journals.CLIENT, now, request + after)
+                self._records.add(journals.CLIENT, now, request + after)
                 self._answer_body = answer or b""
                 if answer is not None or asked.kind != "request":
                     status = 200 if answer is not None else 202
                     self._refuse(Refusal(status, what, has_body=answer is not None), now)
                 else:
-                    self._note("fault", what, now)
+                    self._records.note("fault", what, now)
                     self._close()
             self._watch()
 
@@ -179,11 +179,11 @@ class FaultTunnel(AnsweringTunnel):
         decision, action = verdict.decision, verdict.decision.rule.action
         what = f"rule {decision.rule.name}: {action.verb} {action.count or ''}".strip()
         if verdict.is_stream_cut:
-            self._note("fault", f"{what} of the stream", now)
+            self._records.note("fault", f"{what} of the stream", now)
             self._forward(request, after, now)
             self._proxy.timers.start(delay_of(decision, 0) / 1e9, lambda: self._cut(decision))
         elif action.verb == "delay":
-            self._note("fault", f"{what} of {delay_of(decision, len(request)) // 1_000_000} ms", now)
+            self._records.note("fault", f"{what} of {delay_of(decision, len(request)) // 1_000_000} ms", now)
             self._forward(request, after, now)
         elif action.verb in ("set-header", "drop-header") and action.text == "response":
             self._head_decision = decision
@@ -192,12 +192,12 @@ class FaultTunnel(AnsweringTunnel):
             self._forward(self._alter(verdict, request), after, now)
         elif action.verb in ("error", "status", "lose-session", "expire-token"):
             self._decision = decision
-            self._record(journals.CLIENT, now, request + after)
+            self._records.add(journals.CLIENT, now, request + after)
             self._answer_body = verdict.body
             self._refuse(Refusal(action.count or 200, what), now)
         else:
-            self._record(journals.CLIENT, now, request + after)
-            self._note("fault", what, now)
+            self._records.add(journals.CLIENT, now, request + after)
+            self._records.note("fault", what, now)
             self._cut(decision)
 
     def _forward(self, request: bytes, after: bytes, now: int) -> None:
@@ -236,10 +236,10 @@ class FaultTunnel(AnsweringTunnel):
         if self._altered is not None and out:
             (sent, fault, head, content), self._altered = self._altered, None
             if sent:  # otherwise it was recorded when a breakpoint held it
-                self._record(journals.CLIENT_ALTERED, now, marked(fault, sent, has_more=True))
-            self._record(journals.CLIENT_GIVEN, now, marked(fault, head, "head", has_more=bool(content)))
+                self._records.add(journals.CLIENT_ALTERED, now, marked(fault, sent, has_more=True))
+            self._records.add(journals.CLIENT_GIVEN, now, marked(fault, head, "head", has_more=bool(content)))
             if content:
-                self._record(journals.CLIENT_GIVEN, now, marked(fault, content, "body"))
+                self._records.add(journals.CLIENT_GIVEN, now, marked(fault, content, "body"))
             data = b""
         super()._forward_up(out, data, now)
 
@@ -263,7 +263,7 @@ class FaultTunnel(AnsweringTunnel):
 
     def _close(self) -> None:
         if self._unrecorded and not self._is_over:
-            self._record(journals.CLIENT, time.monotonic_ns(), self._unrecorded)
+            self._records.add(journals.CLIENT, time.monotonic_ns(), self._unrecorded)
         super()._close()
 
     def _watch(self) -> None:

@@ -72,6 +72,7 @@ class TraceSink:
         state, writer, sender = self.state, self._writer, SENDERS[stream]
         judge = state.judge
         state.tally.frames[sender] += len(lines)
+        continued = self._in_long_line[stream]
         for raw, at_ns, terminated, continues in lines:
             state.seq = seq = state.seq + 1
             state.at_ns = at_ns
@@ -79,13 +80,16 @@ class TraceSink:
             if len(raw) < BATCH_BYTES:  # it is judged, as ``SMALL_BYTES`` is not less
                 frame.parsed = parse(raw)
                 writer.write(encode_frame(frame))
-            elif self._is_too_large_to_judge(stream, frame):
+            elif continues or continued or self._budget.cost(raw) is None:
                 self._write_in_pieces(stream, frame)
+                continued = continues
                 continue
             else:
                 writer.write_large(frame_parts(frame))
+            continued = False
             if findings := judge.observe(frame):
                 self._record_findings(findings)
+        self._in_long_line[stream] = continued
 
     def _write_run(self, stream: int, lines: list[Line]) -> None:
         """Write a run of short lines as one record."""
@@ -97,24 +101,15 @@ class TraceSink:
         state.at_ns = at_ns
         if stream == 2:
             return
+        self._in_long_line[stream] = False
         state.seq += len(lines)
         state.tally.frames[SENDERS[stream]] += len(lines)
         for frame in run.events():
             if findings := judge.observe(frame):
                 self._record_findings(findings)
 
-    def _is_too_large_to_judge(self, stream: int, frame: Frame) -> bool:
-        """Whether a line is part of a longer one, or would take too much memory to judge.
-
-        ``frame.continues`` is true if the next line of the same stream continues this one.
-        """
-        if frame.continues or self._in_long_line[stream]:
-            self._in_long_line[stream] = frame.continues
-            return True
-        return self._budget.cost(frame.raw) is None
-
     def _write_in_pieces(self, stream: int, frame: Frame) -> None:
-        """Write a line in pieces. The first piece has the number of the line.
+        """Write a line, or a part of one that is too long to hold, in pieces. The first piece has its number.
 
         The judge is told of each piece, so that it knows that it has missed a line, but it checks no piece.
         """

@@ -10,10 +10,9 @@ def raise_limit() -> None:
     except ImportError:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (hard, min(hard, 10240) if hard != resource.RLIM_INFINITY else 10240):
-        if wanted != soft:
-            try:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            except (OSError, ValueError):  # macOS reports no limit, but allows only 10240
-                continue
+    for wanted in (hard, max(soft, 10240)):  # macOS reports no limit, but allows only 10240
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            continue
         return

@@ -127,6 +127,22 @@ def test_a_large_frame_is_written_whole(trace: Path) -> None:
     assert [event.raw for event in events(trace) if isinstance(event, Frame)] == [b"1", raw, b"2"]
 
 
+@pytest.mark.parametrize("rest", [b"x" * 10, b"", b"x" * BATCH_BYTES], ids=["short", "empty", "long"])
+@pytest.mark.parametrize("between", [b"", b"1\n" * 10], ids=["next", "after a run"])
+def test_a_large_line_after_one_that_was_too_long_to_hold_is_judged(
+    rest: bytes, between: bytes, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "_LINE_BYTES", 2 * BATCH_BYTES)
+    large = b'"' + b"x" * BATCH_BYTES + b'"'
+    JournalFolder(
+        trace,
+        [START, client(b"x" * 2 * BATCH_BYTES + b"x"), client(rest + b"\n" + between + large + b"\n"), EXIT],
+    )
+    record(trace)
+    [*_, last] = [event for event in events(trace) if isinstance(event, Frame)]
+    assert (last.raw, last.continues) == (large, False)
+
+
 def test_a_judge_that_breaks_stops_the_judging_only(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     JournalFolder(trace, SESSION)
     live = StderrNotes(2, "off")

@@ -249,6 +249,16 @@ def test_an_unwritable_place_is_refused_before_the_server_starts(place: str, tmp
     assert errors.count("\n") == 1
 
 
+def test_a_folder_is_no_file_to_record_into(tmp_path: Path) -> None:
+    with Host([*MCPPROXY, "--trace", str(tmp_path), "--", "cat"]) as host:
+        assert host.wait() == 2
+        errors = host.all_errors().decode()
+    assert errors == (
+        f"mcpproxy: {tmp_path}: cannot be written (Is a directory); name another place with --trace-dir\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_disk_that_is_full_from_the_start_stops_no_session(tmp_path: Path) -> None:
     command = [*MCPPROXY, "--trace-dir", str(tmp_path), "--", "cat"]
     with Host(["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", *command]) as host:

@@ -5,11 +5,9 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
-from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
@@ -17,41 +15,27 @@ from mcpproxy.checks.engine.rows import (
     ASKS,
     IRREGULAR,
     MESSAGES,
-    REPEATED_NAMES,
     REUSED_ID,
     UNMATCHED_ID,
     Check,
     RuleFamily,
-    StateUpdate,
     is_the_senders,
 )
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
-    Absent,
     ErrorResponse,
     Malformed,
     Notification,
     Request,
     Response,
 )
-from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
-from mcpproxy.session.frame import Sender, other
-from mcpproxy.session.history import History, SentRequest, Side
-
-COMMON_LEVELS: Final = 60
-"""Levels of params that every known parser reads. Some stop at 64 in the whole message."""
-
-
-@slotted()
-class UnclearRequests:
-    """Who sent requests that repeat the name of a member: parsers may refuse them, or read another id."""
-
-    senders: set[Sender] = field(default_factory=set[Sender])
+from mcpproxy.session.frame import other
+from mcpproxy.session.history import History, Side
 
 
 def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -163,7 +147,7 @@ def _unmatched_id(
         asker.fully_read
         and not history.has_gap
         and not history.may_lack_messages
-        and other(context.sender) not in history.of(UnclearRequests).senders
+        and not history.of(UnclearRequests).is_sent_by(other(context.sender))
     ):
         # With ``may_lack_messages``, over HTTP, the request may have been attributed to another session.
         receiver = other(context.sender)
@@ -207,37 +191,12 @@ def _missing_response_id(
             f"{context.sender} sent a result with {fault}; it answers no request",
             pointer=pointer,
         )
-    elif asker.pending and not _may_be_refused(other(context.sender), asker, history):
+    elif asker.pending and not may_be_refused(other(context.sender), asker, history):
         problem = (
             f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
         )
         has_null_id = "id" in message.value
         yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if has_null_id else None)
-
-
-def _may_be_refused(asker: Sender, side: Side, history: History) -> bool:
-    """Whether a parser may have refused a request that waits for its answer, although it is JSON."""
-    is_unclear = asker in history.of(UnclearRequests).senders
-    return is_unclear or any(_is_beyond_some_parsers(request) for request in side.pending.values())
-
-
-def _is_beyond_some_parsers(request: SentRequest) -> bool:
-    """Whether a request has a lone surrogate, an integer beyond 64 bits, or levels that not all parsers read.
-
-    RFC 8259 leaves these limits to each parser (sections 6, 8.2 and 9).
-    """
-    try:
-        orjson.dumps([request.id, request.params])
-    except orjson.JSONEncodeError:
-        return True
-    level: list[Any] = [request.params]
-    for _ in range(COMMON_LEVELS):
-        level = [part for value in level for part in _parts(value)]
-    return bool(level)
-
-
-def _parts(value: "JSON | Absent") -> Iterable["JSON"]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def result_or_error(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
@@ -424,30 +383,6 @@ def reserved_error_code(context: MessageContext[ErrorResponse], history: History
     yield Violation("ERR-001", "R-024", problem, pointer=context.at + "/error/code")
 
 
-def repeated_member_names(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an object with two members of the same name (RPC-022)."""
-    message = context.message
-    if isinstance(message, Malformed) or context.at:
-        return ()
-    names = repeated_names(context.frame.raw, message.value)
-    if not names:
-        return ()
-    problem = f"{context.sender} repeated the member {names[0]}; two parsers may read two different messages"
-    return (Violation("RPC-022", "R-026", problem, pointer=names[0]),)
-
-
-def remember_unclear(context: MessageContext[Request], history: History) -> None:
-    """Remember who sent a request that repeats the name of a member.
-
-    If that is its method, the receiver may have read another, so the answer is not held to one.
-    """
-    names = repeated_names(context.frame.raw, context.message.value)
-    if names:
-        history.of(UnclearRequests).senders.add(context.sender)
-    if "/method" in names and context.asked is not None:
-        context.asked.method = ""
-
-
 def _is_request_method(method: str) -> bool:
     """Whether some revision defines ``method`` as a request."""
     definitions = (methods.defined(method, revision) for revision in methods.revisions_with(method))
@@ -493,7 +428,5 @@ FAMILY: Final = RuleFamily(
         Check(("RPC-011",), error_shape, (ErrorResponse,), (), ANY_PROTOCOL),
         Check(("RPC-020",), unknown_method_code, (ErrorResponse,)),
         Check(("ERR-001",), reserved_error_code, (ErrorResponse,), (), ANY_PROTOCOL),
-        Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED_NAMES),
     ),
-    updates=(StateUpdate(remember_unclear, (Request,), (), ANY_PROTOCOL, given=REPEATED_NAMES),),
 )

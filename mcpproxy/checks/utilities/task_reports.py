@@ -147,7 +147,7 @@ def first_status(context: MessageContext, report: TaskReport) -> Iterator[Violat
     if state is not None and state is not TaskState.WORKING and not is_updated:
         problem = f"{context.sender} announced new task {named(report.id)} as {state.value}, not working"
         pointer = report.pointer + "/status"
-        yield Violation("TASK-004", "R-193", problem, pointer=pointer, at_most="warning")
+        yield Violation("TASK-004", "R-193", problem, pointer=pointer, at_most="info")
 
 
 def task_created(context: MessageContext, history: History) -> Iterable[Violation]:

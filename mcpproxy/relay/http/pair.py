@@ -54,7 +54,7 @@ class Pair:
     def stop(self, why: str) -> None:
         """Close both connections; ``why`` is recorded."""
         if self._records.number:
-            self._note("closed", why, journals.now_ns())
+            self._records.note("closed", why, journals.now_ns())
         self._close()
 
     def abandon(self, why: str) -> None:
@@ -64,7 +64,7 @@ class Pair:
         self._proxy.tunnels.discard(self)
         try:
             if self._records.number or not was_over:
-                self._note("closed", why, now_ns)
+                self._records.note("closed", why, now_ns)
             self._records.close(now_ns)
         finally:
             try:
@@ -93,8 +93,8 @@ class Pair:
         end_socket.rest = None
         if end_socket is self._client or end_socket.ended:
             self._on_reset(end_socket)
-            return
-        self._watch()
+        else:
+            self._watch()
 
     def _on_reset(self, end_socket: TunnelSocket) -> None:
         """Reset the other connection too, because the peer of ``end_socket`` has reset its connection."""
@@ -180,9 +180,3 @@ class Pair:
         client.watch(reads_client)
         if upstream is not None:
             upstream.watch(not upstream.ended and client.rest is None)
-
-    def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
-        self._records.add(kind, at_ns, payload)
-
-    def _note(self, what: str, why: str, at_ns: int) -> None:
-        self._records.note(what, why, at_ns)

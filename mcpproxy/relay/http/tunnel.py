@@ -89,7 +89,7 @@ class Tunnel(Pair):
         elif self._stage == _OPAQUE:
             self._send_up(data, data, now)
         else:
-            self._record(journals.CLIENT, now, data)
+            self._records.add(journals.CLIENT, now, data)
 
     def _take(self, data: bytes, now: int) -> None:
         """Forward the bytes that the request reader releases."""
@@ -102,7 +102,7 @@ class Tunnel(Pair):
     def _forward_up(self, out: list[bytes], data: bytes, now: int) -> None:
         """Forward ``out`` instead of ``data``, which the client sent. ``out`` may be empty."""
         if not out:
-            self._record(journals.CLIENT, now, data)
+            self._records.add(journals.CLIENT, now, data)
         elif self._upstream is None:
             self._open(b"".join(out), data, now)
         else:
@@ -115,7 +115,7 @@ class Tunnel(Pair):
         if route.wants_upgrade:
             self._upgrade = UpgradeResponse()
         if route.note:
-            self._note("rewrote-head", route.note, now)
+            self._records.note("rewrote-head", route.note, now)
         rewriting = self._proxy.rewriting
         if rewriting is not None and not route.wants_tunnel and (rewriting.is_full or route.wants_stream):
             if self._rewriter is None and not is_pipelined:
@@ -149,7 +149,7 @@ class Tunnel(Pair):
         if requests.held:
             if requests.is_waiting:
                 return
-            self._record(journals.CLIENT, now, requests.held)
+            self._records.add(journals.CLIENT, now, requests.held)
             requests.held = b""
         self._records.end(journals.CLIENT_EOF, now)
         if self._upstream is not None:
@@ -169,7 +169,7 @@ class Tunnel(Pair):
             return
         self._requests.upstream_reads += 1
         self._records.add(journals.SERVER, journals.now_ns(), data)
-        self._send_down(data if self._rewriter is None else self._rewritten(data))
+        self._send_down(self._rewritten(data))
         if self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
             self._upgrade = None
             self._resume(status == 101, journals.now_ns())
@@ -185,7 +185,7 @@ class Tunnel(Pair):
         return out
 
     def _note_rewrite(self, what: str) -> None:
-        self._note("rewrote-response", what, journals.now_ns())
+        self._records.note("rewrote-response", what, journals.now_ns())
 
     def _send_down(self, out: bytes) -> None:
         """Send ``out`` to the client. If the client is gone, the tunnel is over."""
@@ -219,7 +219,7 @@ class Tunnel(Pair):
         none, they are."""
         held = self._requests.resume()
         if is_opaque:
-            self._record(journals.OPAQUE, now)
+            self._records.add(journals.OPAQUE, now)
             self._stage = _OPAQUE
             self._rewriter = None
         if held:
@@ -234,7 +234,7 @@ class Tunnel(Pair):
         """Connect to the server of the first request; ``out`` and ``data`` as for ``_send_up``."""
         route = self._requests.route
         assert route is not None
-        self._record(journals.CLIENT, now, data)
+        self._records.add(journals.CLIENT, now, data)
         self._out = out
         self._dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         self._dial.start()
@@ -258,7 +258,7 @@ class Tunnel(Pair):
         now = journals.now_ns()
         if dial.failure is not None:
             status, why = dial.failure
-            self._note("upstream-failed", why, now)
+            self._records.note("upstream-failed", why, now)
             self._proxy.on_upstream_failed(self._records.upstream, why)
             self._answer(status, why, now, has_body=self._requests.wants_body)
             return
@@ -293,7 +293,7 @@ class Tunnel(Pair):
         server."""
         if self._is_over or self._stage == _NOT_FORWARDED:
             return
-        self._note("refused", refusal.why, now)
+        self._records.note("refused", refusal.why, now)
         is_free = self._client.rest is None and not self._client.finishing
         if is_free and self._requests.may_be_answered:
             self._answer(refusal.status, refusal.why, now, refusal.has_body)
@@ -318,7 +318,7 @@ class Tunnel(Pair):
 
     def _send_own(self, out: bytes, now: int) -> None:
         """Send bytes of the proxy itself to the client."""
-        self._record(journals.OWN, now, out)
+        self._records.add(journals.OWN, now, out)
         self._send_down(out)
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
