@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.base.subprocess_pipes import stdin_closed
 from mcpproxy.errors import McpProxyError
 from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
@@ -82,6 +83,7 @@ class StdioLink:
             # A process that the server started may keep stdout open; asyncio has no public way to close the
             # pipe.
             process._transport.close()  # pyright: ignore
+            await asyncio.wait((asyncio.create_task(stdin_closed(process.stdin)),), timeout=_SHORT_GRACE_S)
             self.exit_code = await process.wait()
 
     async def _read(self, process: Process) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.renamed import OldName
+from mcpproxy.base.subprocess_pipes import stdin_closed
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.recorder.http.body_frames import in_pieces
 from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
@@ -226,7 +227,7 @@ class StdioWire:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         process._transport.close()  # pyright: ignore # asyncio has no public way to close a pipe
-        await asyncio.wait((asyncio.create_task(_pipe_closed(process.stdin)),), timeout=_LAST_OUTPUT_S)
+        await asyncio.wait((asyncio.create_task(stdin_closed(process.stdin)),), timeout=_LAST_OUTPUT_S)
         at_ns = self.recording.now_ns()
         if self.exit_code >= 0:
             self.recording.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
@@ -322,13 +323,6 @@ def _exit_text(code: int | None, stderr: bytes) -> str:
         return f"it was ended by {signal.Signals(-code).name}{why}"
     except ValueError:
         return f"it was ended by signal {-code}{why}"
-
-
-async def _pipe_closed(stdin: asyncio.StreamWriter | None) -> None:
-    """Wait until stdin is closed. Without this wait, Python 3.11 can print a traceback for a broken pipe."""
-    if stdin is not None:
-        with suppress(OSError):
-            await stdin.wait_closed()
 
 
 def _kill_all(process: Process) -> None:
