@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from mcpproxy.relay import journal
-from tests.windows.test_windows import ECHO, PATIENCE_S, await_recorded, await_that, frames, pipe
+from tests.windows.test_windows import ECHO, PATIENCE_S, await_begun, await_recorded, frames, pipe
 from tests.windows.wine import Windows
 
 SERVER: Final = Path(__file__).parent / "crlf_server.py"
@@ -105,7 +105,7 @@ def test_a_killed_session_is_completed_on_the_other_system(
     with session(made_on, trace, [ECHO]) as host:
         pipe(host.stdin).write(line)
         assert pipe(host.stdout).readline() == line
-        await_that(trace.exists)
+        await_begun(trace)
         # What a kill of all processes would leave now.
         left.parent.mkdir()
         shutil.copyfile(trace, left)

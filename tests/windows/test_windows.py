@@ -44,6 +44,11 @@ def await_that(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def await_begun(trace: Path) -> None:
+    """Wait until a trace has its header, which the recorder writes a moment after it makes the file."""
+    await_that(lambda: trace.exists() and b"\n" in trace.read_bytes())
+
+
 def await_recorded(trace: Path) -> None:
     await_that(lambda: trace.exists() and not os.path.exists(journal.folder(str(trace))))
 
@@ -240,7 +245,7 @@ def test_after_a_kill_nothing_is_lost(who: str, windows: Windows, tmp_path: Path
     with wrapped(windows, trace, windows.python, ECHO, "stay") as host:
         pipe(host.stdin).write(PING % 1)
         assert pipe(host.stdout).readline() == b"staying\r\n"
-        await_that(trace.exists)
+        await_begun(trace)
         recorders = processes("mcpproxy.recorder", str(tmp_path).replace("/", "\\"))
         assert len(recorders) == 1
         if who != "the relay":
@@ -279,7 +284,7 @@ def killed_session(windows: Windows, folder: Path) -> Path:
     with wrapped(windows, trace, windows.python, ECHO) as host:
         pipe(host.stdin).write(PING % 1)
         assert pipe(host.stdout).readline() == PING % 1
-        await_that(trace.exists)
+        await_begun(trace)
         for recorder in processes("mcpproxy.recorder", str(folder).replace("/", "\\")):
             os.kill(recorder, signal.SIGKILL)
     return trace
@@ -293,7 +298,7 @@ def test_a_session_ends_well_while_a_reader_has_a_file_open(
     with wrapped(windows, trace, windows.python, ECHO) as host:
         pipe(host.stdin).write(PING % 1)
         assert pipe(host.stdout).readline() == PING % 1
-        await_that(trace.exists)
+        await_begun(trace)
         with held(windows, "shared", tmp_path / name):
             pipe(host.stdin).close()
             assert host.wait() == 0
@@ -353,7 +358,7 @@ def test_a_process_that_is_terminated_ends_the_session(whom: str, windows: Windo
     trace = tmp_path / "t.jsonl"
     with wrapped(windows, trace, windows.python, ECHO, "id") as host:
         server = int(pipe(host.stdout).readline())
-        await_that(trace.exists)
+        await_begun(trace)
         relay = json.loads(trace.read_bytes().splitlines()[0])["pid"]
         target = server if whom == "the server" else relay
         terminate = f"import os; os.kill({target}, 9)"  # TerminateProcess with the code 9, as taskkill does
@@ -431,7 +436,7 @@ def test_http_with_fifty_streams(windows: Windows, tmp_path: Path) -> None:
         for one in streams:
             one.join()
         assert Counter(answers) == {(200, Server.EVENTS): 50}
-        await_that(trace.exists)
+        await_begun(trace)
     finally:
         proxy.kill()
         proxy.communicate()
@@ -485,7 +490,7 @@ def test_check_says_what_it_could_not_judge(windows: Windows) -> None:
 def test_show_follows_a_session(windows: Windows, tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     with wrapped(windows, trace, windows.python, "-m", "mcpproxy.demo.server") as host:
-        await_that(trace.exists)
+        await_begun(trace)
         shown = windows.start(windows.python, "-m", "mcpproxy", "show", "--follow", trace)
         pipe(host.stdin).write(PING % 1)
         lines = (line.decode(errors="replace") for line in pipe(shown.stdout))
