@@ -13,11 +13,11 @@ from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import RECORDER_S, exit_payload
 from mcpproxy.relay.journal import Journal
-from mcpproxy.relay.stdio.processes import Recorder, fork_recorder
+from mcpproxy.relay.stdio.forked_recorder import Recorder, fork_recorder
 from mcpproxy.relay.stdio.sinks import inherited_sink
 
 if TYPE_CHECKING:
-    from mcpproxy.relay.stdio.processes import RecorderMain
+    from mcpproxy.relay.stdio.forked_recorder import RecorderMain
 
 _NOTES_BYTES: Final = 64 << 10
 _PENDING_BYTES: Final = 256 << 10

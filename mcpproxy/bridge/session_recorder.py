@@ -26,7 +26,7 @@ from mcpproxy.recorder.process import RETRY_S
 from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.relay import journal, priority
 from mcpproxy.relay.open_files import raise_limit
-from mcpproxy.relay.stdio.processes import ORPHAN_S
+from mcpproxy.relay.stdio.forked_recorder import ORPHAN_S
 from mcpproxy.trace.writer import TraceWriter
 
 _READ_BYTES: Final = 64 << 10

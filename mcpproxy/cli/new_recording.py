@@ -5,7 +5,6 @@ A wrapped server starts only when the recording has begun, so this module import
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 
@@ -70,7 +69,6 @@ OPTIONS = (
 """The options that ``run`` and ``http`` share, as an ``OptionTable`` has them."""
 
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class RecordingOptions:
@@ -234,8 +232,10 @@ class RecordingOptions:
         try:
             trace, journal = create_recording(self.trace, self.trace_dir, label, members)
         except OSError as error:
+            from errno import EDQUOT, EFBIG, ENOSPC  # imported late: seldom needed
+
             named = self.trace or self.trace_dir
-            if error.errno in _DISK_FULL:
+            if error.errno in (ENOSPC, EDQUOT, EFBIG):
                 return "", None, f"not recording ({error.strerror}); the traffic goes on"
             if named:
                 refuse(named, f"cannot be written ({error.strerror})", "name another place with --trace-dir")
@@ -267,6 +267,8 @@ def create_recording(
         trace or os.path.join(trace_dir or paths.state_dir(), paths.trace_name(label))
     )
     if trace and os.path.isdir(first_choice):
+        import errno
+
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     paths.make_private(os.path.dirname(first_choice))
     started_ns = now_ns()

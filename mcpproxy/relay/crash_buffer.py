@@ -20,12 +20,11 @@ so that they survive a kill.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import struct
 
-from mcpproxy.relay.journal import CLIENT, GAP, HEAD, SERVER, STDERR, ignore_loss, now_ns
+from mcpproxy.relay.journal import CLIENT, GAP, HEAD, SERVER, STDERR, ignore, no_room, now_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class CrashBuffer:
             # Write zeros, do not just set the size: if the disk fills up, storing into a sparse file kills
             # the process.
             if os.write(fd, bytes(size)) != size:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                raise no_room()
             self._memory = mmap.mmap(fd, size)
         finally:
             os.close(fd)
@@ -172,7 +171,7 @@ class TurnBuffer(CrashBuffer):
     def close(self) -> None:
         """Journal what is left, and unmap the file: Windows does not delete one that is mapped."""
         self.flush()
-        self._journal.on_loss = ignore_loss
+        self._journal.on_loss = ignore
         for view in (self._chunk, self._room, self._size_field):
             view.release()
         self._memory.close()

@@ -22,7 +22,6 @@ cannot write, and appends a GAP record with the counts as soon as there is room 
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import time
@@ -167,9 +166,9 @@ class Journal:
     def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
         self.folder = folder(trace)
         # Called once when loss begins, and once when it ends.
-        self.on_notice: Callable[[str], None] = _ignore_notice
+        self.on_notice: Callable[[str], None] = ignore
         # Called with the lost bytes of each stream.
-        self.on_loss: Callable[[int, int, int], None] = ignore_loss
+        self.on_loss: Callable[[int, int, int], None] = ignore
         self._number = self._oldest = 1  # of the current segment, and of the oldest one that may exist
         self._size = 0  # bytes in the current segment
         self._lost: dict[int, int] | None = None  # bytes per stream; ``None`` while all records are written
@@ -280,7 +279,7 @@ class Journal:
             self._size += written
             return None
         self._end_segment(written)
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return no_room()
 
     def _end_segment(self, incomplete_bytes: int) -> None:
         """Remove an incomplete record of so many bytes, and go on in the next segment: the recorder may have
@@ -300,7 +299,7 @@ class Journal:
         while self._oldest < self._number and not os.path.exists(self._path(self._oldest)):
             self._oldest += 1  # the recorder deletes segments in order
         if (self._number + 1 - self._oldest) * SEGMENT_BYTES >= LIMIT_BYTES:
-            raise OSError(errno.ENOSPC, "the recorder is too far behind")
+            raise no_room("the recorder is too far behind")
         fd = _open(self._path(self._number + 1))
         os.close(self._fd)
         self._fd, self._number, self._size = fd, self._number + 1, 0
@@ -366,6 +365,13 @@ def _open_locked(path: str) -> int:
     return fd
 
 
+def no_room(reason: str = "") -> OSError:
+    """Return the error of a full disk."""
+    import errno  # imported late, so that the server's start does not wait for the import
+
+    return OSError(errno.ENOSPC, reason or os.strerror(errno.ENOSPC))
+
+
 # Windows has no ``writev``.
 def _write_joined(fd: int, parts: tuple[bytes, bytes | memoryview]) -> int:
     return os.write(fd, b"".join(parts))
@@ -374,9 +380,5 @@ def _write_joined(fd: int, parts: tuple[bytes, bytes | memoryview]) -> int:
 _write: Callable[[int, tuple[bytes, bytes | memoryview]], int] = getattr(os, "writev", _write_joined)
 
 
-def _ignore_notice(text: str) -> None:
-    del text
-
-
-def ignore_loss(client: int, server: int, stderr: int) -> None:
-    del client, server, stderr
+def ignore(*what: object) -> None:
+    """Take what nobody has asked for."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal, priority
-from mcpproxy.relay.stdio import processes
+from mcpproxy.relay.stdio import forked_recorder
 from tests.relay.hosts import LOOPS, Host, behind, peer, read_journal, stream
 
 MISHAPS = {
@@ -105,7 +105,7 @@ def test_the_recorder_lowers_its_priority_where_it_may(monkeypatch: pytest.Monke
         os.write(2, b"%d\n" % os.getpriority(os.PRIO_PROCESS, 0))
 
     for given in (priority.NICE if sys.platform == "linux" else 0, 0):
-        recorder = processes.fork_recorder(say_how, None, 0)
+        recorder = forked_recorder.fork_recorder(say_how, None, 0)
         recorder.leave(b"")
         os.set_blocking(recorder.notes, True)
         with open(recorder.notes, "rb") as notes:
@@ -122,7 +122,7 @@ def test_the_recorder_has_normal_priority_when_the_relay_waits_for_it() -> None:
             pass
         os.write(2, b"%s\n" % nice_of_session())
 
-    recorder = processes.fork_recorder(say_twice, None, 0)
+    recorder = forked_recorder.fork_recorder(say_twice, None, 0)
     os.set_blocking(recorder.notes, True)
     with open(recorder.notes, "rb") as notes:
         before = notes.readline().strip()

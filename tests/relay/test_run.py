@@ -307,7 +307,6 @@ def test_help_names_every_option() -> None:
 START_PATH = {
     "__future__",
     "_struct",
-    "errno",
     "mcpproxy",
     "mcpproxy.base",
     "mcpproxy.base.paths",
@@ -321,7 +320,6 @@ START_PATH = {
     "mcpproxy.relay.journal",
     "mcpproxy.relay.stdio",
     "mcpproxy.relay.stdio.descriptors",
-    "mcpproxy.relay.stdio.processes",
     "mcpproxy.relay.stdio.session_start",
     "mcpproxy.relay.stdio.signals",
 }

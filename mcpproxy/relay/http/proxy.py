@@ -39,7 +39,7 @@ from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.relay.open_files import raise_limit
 from mcpproxy.relay.stdio.descriptors import occupy_standard
-from mcpproxy.relay.stdio.processes import fork_recorder
+from mcpproxy.relay.stdio.forked_recorder import fork_recorder
 from mcpproxy.relay.stdio.signals import ENDING, catch
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.spawned_recorder import SpawnedRecorder
-    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain
+    from mcpproxy.relay.stdio.forked_recorder import Recorder, RecorderMain
 
 CONNECT_S: Final = 10.0
 """How long an upstream may take to accept a connection."""

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
+    from mcpproxy.relay.stdio.forked_recorder import Recorder
+    from mcpproxy.relay.stdio.session_start import WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
 
 CHUNK_BYTES: Final = 256 << 10

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
-    from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
+    from mcpproxy.relay.stdio.forked_recorder import Recorder
+    from mcpproxy.relay.stdio.session_start import WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal

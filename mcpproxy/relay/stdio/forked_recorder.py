@@ -1,18 +1,16 @@
-"""The two processes that the relay starts: the server it wraps, and the recorder, which reads the journal.
+"""The recorder, which reads the journal, as a fork of the relay.
 
-The server must start as if the host had started it: with the same environment, inherited descriptors and
-signal dispositions. The recorder must not keep any descriptor of a peer open: the reader of a pipe sees the
-end only when the last copy of the writing end is closed.
+It must not keep any descriptor of a peer open: the reader of a pipe sees the end only when the last copy of
+the writing end is closed.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 
 from mcpproxy.relay.journal import UNWRITTEN, WAKE
 from mcpproxy.relay.stdio.descriptors import open_descriptors, release
-from mcpproxy.relay.stdio.signals import ENDING, IGNORED
+from mcpproxy.relay.stdio.signals import ENDING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final, NoReturn
 
-    from mcpproxy.relay.stdio.signals import Signals
+    from mcpproxy.relay.stdio.session_start import WrappedServer
 
     RecorderMain = Callable[[int, "mmap.mmap"], None]
 else:
@@ -29,79 +27,6 @@ else:
 
 ORPHAN_S: Final = (0.5, 0.25)
 """How long a server whose relay was killed may take to exit, before SIGTERM and again before SIGKILL."""
-
-
-class WrappedServer:
-    """The process id of the server, and the relay's ends of the pipes to its three standard streams."""
-
-    __slots__ = ("pid", "stderr", "stdin", "stdout")
-
-    def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
-        self.pid = pid
-        self.stdin = stdin
-        self.stdout = stdout
-        self.stderr = stderr
-
-
-def start_server(command: list[str], inherited: list[int], signals: Signals) -> WrappedServer:
-    """Start ``command`` with pipes for its standard streams.
-
-    Args:
-        command: program, searched in PATH, and arguments.
-        inherited: descriptors besides 0, 1 and 2 that the relay inherited from the host. The server inherits
-            them too. The relay closes its own copies, because the host must notice when the server closes
-            them.
-        signals: the signal dispositions and the signal mask for the server.
-
-    Raises:
-        OSError: the program does not exist or cannot be run.
-    """
-    if not command[0]:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    pipes = [os.pipe(), os.pipe(), os.pipe()]
-    (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
-    streams = (stdin, stdout, stderr)
-    entries = environment()
-    parts = [entry.partition(b"=") for entry in entries]
-    mapping = {name: value for name, equals, value in parts if name and equals}
-    try:
-        # posix_spawn takes a mapping, and cannot start a server with SIGCHLD ignored, as a host may demand.
-        if len(mapping) != len(entries) or signals.is_child_ignored:
-            from mcpproxy.relay.stdio.forked_server import fork_server
-
-            pid = fork_server(command, streams, entries, signals)
-        else:
-            pid = os.posix_spawnp(
-                command[0],
-                command,
-                mapping,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(streams)],
-                setsigmask=signals.blocked,
-                setsigdef=IGNORED,
-            )
-    except OSError:
-        for fd in (to_server, from_server, errors):
-            os.close(fd)
-        raise
-    finally:
-        for fd in streams:
-            os.close(fd)
-    for fd in inherited:
-        os.close(fd)
-    return WrappedServer(pid, to_server, from_server, errors)
-
-
-def environment() -> list[bytes]:
-    """Return the entries of the environment that the host gave us; most are ``name=value``.
-
-    ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
-    ``os.environ`` lacks entries without ``=`` and repeated names.
-    """
-    try:
-        with open("/proc/self/environ", "rb", buffering=0) as file:
-            return file.readall().split(b"\0")[:-1]
-    except OSError:
-        return [name + b"=" + value for name, value in os.environb.items()]
 
 
 class Recorder:
