@@ -10,7 +10,7 @@ from mcpproxy.bridge.leg import Leg, StderrLines
 from mcpproxy.bridge.pipes import LineWriter, lines_from
 from mcpproxy.bridge.remote_http import RemoteServer
 from mcpproxy.bridge.remote_session import RemoteBridge
-from mcpproxy.relay.stdio.descriptors import release
+from mcpproxy.relay.stdio.inheritance import release
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

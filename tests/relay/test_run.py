@@ -319,7 +319,7 @@ START_PATH = {
     "mcpproxy.relay",
     "mcpproxy.relay.journal",
     "mcpproxy.relay.stdio",
-    "mcpproxy.relay.stdio.descriptors",
+    "mcpproxy.relay.stdio.inheritance",
     "mcpproxy.relay.stdio.session_start",
     "mcpproxy.relay.stdio.signals",
 }

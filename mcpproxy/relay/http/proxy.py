@@ -38,8 +38,8 @@ from mcpproxy.relay.http.resolve import Resolver
 from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.relay.open_files import raise_limit
-from mcpproxy.relay.stdio.descriptors import occupy_standard
 from mcpproxy.relay.stdio.forked_recorder import fork_recorder
+from mcpproxy.relay.stdio.inheritance import occupy_standard
 from mcpproxy.relay.stdio.signals import ENDING, catch
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from mcpproxy.relay.journal import UNWRITTEN, WAKE
-from mcpproxy.relay.stdio.descriptors import open_descriptors, release
+from mcpproxy.relay.stdio.inheritance import open_descriptors, release
 from mcpproxy.relay.stdio.signals import ENDING
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final, NoReturn
 
-    from mcpproxy.relay.stdio.session_start import WrappedServer
+    from mcpproxy.relay.stdio.inheritance import WrappedServer
 
     RecorderMain = Callable[[int, "mmap.mmap"], None]
 else:

@@ -39,7 +39,7 @@ import time
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import LINGER_S, RECORDER_S, exit_payload
-from mcpproxy.relay.stdio.descriptors import release
+from mcpproxy.relay.stdio.inheritance import release
 from mcpproxy.relay.stdio.server_life import PosixServerLife
 from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_sink, widen
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.forked_recorder import Recorder
-    from mcpproxy.relay.stdio.session_start import WrappedServer
+    from mcpproxy.relay.stdio.inheritance import WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
 
 CHUNK_BYTES: Final = 256 << 10

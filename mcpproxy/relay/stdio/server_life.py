@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.stdio.forked_recorder import Recorder
-    from mcpproxy.relay.stdio.session_start import WrappedServer
+    from mcpproxy.relay.stdio.inheritance import WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal

@@ -19,7 +19,7 @@ import select
 import stat
 import sys
 
-from mcpproxy.relay.stdio.descriptors import release
+from mcpproxy.relay.stdio.inheritance import release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

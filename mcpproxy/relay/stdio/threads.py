@@ -22,7 +22,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
-from mcpproxy.relay.stdio.descriptors import occupy_standard, release
+from mcpproxy.relay.stdio.inheritance import occupy_standard, release
 from mcpproxy.relay.stdio.server_life import ServerLife
 from mcpproxy.relay.stdio.signals import ENDING, catch, name_of
 

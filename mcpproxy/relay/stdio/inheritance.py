@@ -1,0 +1,122 @@
+"""What this process inherited from the host, and the server, which inherits it in turn.
+
+The server starts as if the host had started it: with its environment, descriptors and signal dispositions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mcpproxy.relay.stdio.signals import IGNORED, Signals
+
+
+def release(fd: int) -> None:
+    """Point descriptor 0, 1 or 2 to /dev/null: if it were closed, the next file we open would get its
+    number."""
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+    except OSError:  # no free descriptor; then it is closed without a replacement
+        os.close(fd)
+        return
+    os.dup2(null, fd)
+    os.close(null)
+
+
+def occupy_standard() -> None:
+    """Open each of 0, 1 and 2 that the host left closed, so that no other file gets its number."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # ``open`` returns the lowest free descriptor. That is ``fd`` itself, so ``dup2`` changes nothing,
+            # and there is no other descriptor to close.
+            os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+
+
+def open_descriptors() -> list[int]:
+    """Return the open descriptors of this process from 3 on; if they cannot be listed, all from 3 to 255."""
+    where = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+    try:
+        return [int(name) for name in os.listdir(where) if int(name) > 2]
+    except OSError:
+        return list(range(3, 256))
+
+
+def _inheritable(fd: int) -> bool:
+    try:
+        return os.get_inheritable(fd)
+    except OSError:  # the descriptor with which the others were listed
+        return False
+
+
+class WrappedServer:
+    """The process id of the server, and the relay's ends of the pipes to its three standard streams."""
+
+    __slots__ = ("pid", "stderr", "stdin", "stdout")
+
+    def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+def start_server(command: list[str], signals: Signals) -> WrappedServer:
+    """Start ``command``, whose program is searched in PATH, with pipes for its standard streams.
+
+    ``signals`` has the signal dispositions and the signal mask for the server.
+
+    Raises:
+        OSError: the program does not exist or cannot be run.
+    """
+    if not command[0]:
+        import errno
+
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    # The server inherits these too. Our copies are closed: the host must notice when the server closes them.
+    inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
+    pipes = [os.pipe(), os.pipe(), os.pipe()]
+    (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
+    streams = (stdin, stdout, stderr)
+    entries = environment()
+    parts = [entry.partition(b"=") for entry in entries]
+    mapping = {name: value for name, equals, value in parts if name and equals}
+    try:
+        # posix_spawn takes a mapping, and cannot start a server with SIGCHLD ignored, as a host may demand.
+        if len(mapping) != len(entries) or signals.is_child_ignored:
+            from mcpproxy.relay.stdio.forked_server import fork_server
+
+            pid = fork_server(command, streams, entries, signals)
+        else:
+            pid = os.posix_spawnp(
+                command[0],
+                command,
+                mapping,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(streams)],
+                setsigmask=signals.blocked,
+                setsigdef=IGNORED,
+            )
+    except OSError:
+        for fd in (to_server, from_server, errors):
+            os.close(fd)
+        raise
+    finally:
+        for fd in streams:
+            os.close(fd)
+    for fd in inherited:
+        os.close(fd)
+    return WrappedServer(pid, to_server, from_server, errors)
+
+
+def environment() -> list[bytes]:
+    """Return the entries of the environment that the host gave us; most are ``name=value``.
+
+    ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
+    ``os.environ`` lacks entries without ``=`` and repeated names.
+    """
+    try:
+        with open("/proc/self/environ", "rb", buffering=0) as file:
+            return file.readall().split(b"\0")[:-1]
+    except OSError:
+        return [name + b"=" + value for name, value in os.environb.items()]
