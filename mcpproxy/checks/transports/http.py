@@ -10,6 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.checks.basic.unclear_requests import may_be_refused
 from mcpproxy.checks.engine.context import Violation, as_object, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
     CANNOT_ANSWER,
@@ -43,7 +44,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
 )
 from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, is_answer, singles
-from mcpproxy.session.frame import Frame
+from mcpproxy.session.frame import CLIENT, Frame
 
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
@@ -211,6 +212,8 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
         what = "a request of its own" if isinstance(message, Request) else "a notification"
         problem = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
         yield Violation("HTTP-011", "R-072", problem, pointer="/method", related=related)
+    elif _may_be_read_otherwise(exchange):
+        return  # The server may not have read the request, or may have read another id in it.
     elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
         if "id" not in message.value or message.value["id"] is None:
             has_null_id = "id" in message.value
@@ -229,6 +232,13 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
         if session and session.asked_for(message.id):
             problem = f"server answered this request with the response to another, {spelled(message.id)}"
             yield Violation("HTTP-011", "R-072", problem, pointer="/id", related=related)
+
+
+def _may_be_read_otherwise(exchange: HttpExchange) -> bool:
+    """Whether a parser may not read the ids of the requests in this exchange as we do."""
+    session = exchange.session
+    has_unusable_id = any(request.id is None for request in exchange.requests)
+    return has_unusable_id or (session is not None and may_be_refused(CLIENT, session.judge.history))
 
 
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
