@@ -10,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.unclear_requests import may_be_refused
+from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
 from mcpproxy.checks.engine.context import Violation, as_object, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
     CANNOT_ANSWER,
@@ -43,7 +43,7 @@ from mcpproxy.protocol.jsonrpc import (
     Request,
     Response,
 )
-from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, is_answer, singles
+from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, HttpSession, is_answer, singles
 from mcpproxy.session.frame import CLIENT, Frame
 
 JSON_TYPE: Final = "application/json"
@@ -212,10 +212,9 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
         what = "a request of its own" if isinstance(message, Request) else "a notification"
         problem = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
         yield Violation("HTTP-011", "R-072", problem, pointer="/method", related=related)
-    elif _may_be_read_otherwise(exchange):
-        return  # The server may not have read the request, or may have read another id in it.
     elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
-        if "id" not in message.value or message.value["id"] is None:
+        no_id_given = "id" not in message.value or message.value["id"] is None
+        if no_id_given and not _is_id_uncertain(exchange):
             has_null_id = "id" in message.value
             fault = "a null id" if has_null_id else "no id"
             problem = f"server answered a request with an error that has {fault}"
@@ -229,16 +228,21 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
             )
     elif isinstance(message.id, int | str) and message.id not in request_ids:
         session = exchange.session
-        if session and session.asked_for(message.id):
+        if session and session.asked_for(message.id) and not _repeats_names(session):
             problem = f"server answered this request with the response to another, {spelled(message.id)}"
             yield Violation("HTTP-011", "R-072", problem, pointer="/id", related=related)
 
 
-def _may_be_read_otherwise(exchange: HttpExchange) -> bool:
-    """Whether a parser may not read the ids of the requests in this exchange as we do."""
+def _is_id_uncertain(exchange: HttpExchange) -> bool:
+    """Whether a server may be unable to tell the id of a request in this exchange."""
     session = exchange.session
     has_unusable_id = any(request.id is None for request in exchange.requests)
     return has_unusable_id or (session is not None and may_be_refused(CLIENT, session.judge.history))
+
+
+def _repeats_names(session: HttpSession) -> bool:
+    """Whether the client repeated the name of a member, so that the server may have read another id."""
+    return session.judge.history.of(UnclearRequests).is_sent_by(CLIENT)
 
 
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
