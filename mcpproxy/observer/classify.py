@@ -226,9 +226,7 @@ def _answer_revisions(
         version = member(request.params, "_meta", VERSION_KEY)
         if isinstance(version, str) and is_later(version):
             return (version,)  # The server supports this later version, whose rules are unknown here.
-    if request.stateless or request.early:
-        return request.candidates
-    return history.candidates
+    return request.candidates
 
 
 # Requests

@@ -8,7 +8,7 @@ from typing import Final
 
 from mcpproxy.checks.basic.capabilities import unmet_needs, unserved_methods
 from mcpproxy.checks.engine.context import MessageContext, member
-from mcpproxy.checks.engine.rows import CANCELLED, UNFAMILIAR
+from mcpproxy.checks.engine.rows import CANCELLED, REPEATED_NAMES, UNFAMILIAR
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -19,6 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     request_id,
 )
+from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 from mcpproxy.session.frame import CLIENT
@@ -42,6 +43,7 @@ def remember(context: MessageContext, history: History, size: int) -> None:
         asker.refused_seq = context.frame.seq
     elif type(message) is Notification:
         side.notified_seq = context.frame.seq
+        side.sent_unreadable |= "id" in message.value  # The other side may refuse it with that id.
         if message.method == "notifications/cancelled":
             _remember_cancellation(context, message, history)
         elif step is Input.INITIALIZED and not history.initialized:
@@ -74,12 +76,15 @@ def _remember_request(
     if id is None:
         side.sent_unreadable = True  # The answer to a request without a usable id cannot be recognised.
         return
+    method = message.method
+    if context.known & REPEATED_NAMES and "/method" in repeated_names(frame.raw, message.value):
+        method = ""  # The receiver may have read another one, so the answer is not held to one.
     # Positional: keywords here cost 0.3 µs a request.
     request = context.asked = SentRequest(
         frame.seq,
         context.sender,
         id,
-        message.method,
+        method,
         message.params,
         frame.observed_at_ns,
         context.candidates,
@@ -92,7 +97,7 @@ def _remember_request(
     same_id_request = side.pending.get(id)
     if same_id_request is not None:
         request.answers_due += same_id_request.answers_due
-        if same_id_request.method != message.method:
+        if same_id_request.method != method:
             request.method = ""  # The next answer may be to either request.
     side.pending[id] = request
     side.used_ids.add(id, frame.seq)

@@ -82,7 +82,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Input, Step]]] = MappingProxyType(
             _I.INITIALIZE: Step(_S.INITIALIZING),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.FAILED),
-            _I.INITIALIZED: Step(_S.OPERATING, STRAY_INITIALIZED),
+            _I.INITIALIZED: Step(_S.SKIPPED, STRAY_INITIALIZED),
             _I.PING: Step(_S.IDLE),
             _I.CLIENT_REQUEST: Step(_S.SKIPPED, CLIENT_BEFORE_HANDSHAKE),
             _I.SERVER_REQUEST: Step(_S.IDLE, SERVER_BEFORE_HANDSHAKE),

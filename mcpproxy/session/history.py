@@ -188,7 +188,7 @@ class Side:
     # The frame of the latest error without an id that this side received. Such an error may answer any
     # earlier request of this side.
     refused_seq: int = 0
-    sent_unreadable: bool = False  # this side sent a message that could not be read
+    sent_unreadable: bool = False  # this side sent what could not be read, or a notification with an id
     in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
     has_other_framing: bool = False  # its stream began as that of another transport, which was reported
 

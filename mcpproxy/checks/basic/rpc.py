@@ -67,19 +67,21 @@ def _unusual_id(message: Request, raw_id: "JSON", context: MessageContext) -> It
         problem = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
         yield Violation("RPC-003", "R-004", problem, pointer=pointer)
     elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
-        text = _id_text(context) or str(raw_id)
+        text = _id_text(context, raw_id)
         problem = (
             f"{context.sender} wrote the id {message.id} as {text}, which some parsers read as a fraction"
         )
         yield Violation("RPC-003", "R-004", problem, pointer=pointer, at_most="info")
 
 
-def _id_text(context: MessageContext) -> str:
-    """Return the id of a message as its sender wrote it."""
+def _id_text(context: MessageContext, id: JSON) -> str:
+    """Return the id of a message; a float, which parsing may have rounded, as its sender wrote it."""
+    if not isinstance(id, float):
+        return shown(id)
     raw = context.frame.raw
     if context.at:  # The message is an element of a batch.
         raw = next(islice(elements(raw), int(context.at[1:]), None), b"")
-    return shortened((value_bytes(raw, ("id",)) or b"").decode("utf-8", "replace"))
+    return shortened((value_bytes(raw, ("id",)) or b"").decode("utf-8", "replace")) or str(id)
 
 
 def request_id_reused(context: MessageContext[Request], history: History) -> Iterable[Violation]:
@@ -127,31 +129,29 @@ def _unmatched_id(
     if message.id is ABSENT or message.id is None:
         yield from _missing_response_id(context, history)
         return
+    raw_id = message.value["id"]
+    answered = f"number {_id_text(context, raw_id)}" if isinstance(raw_id, float) else spelled(message.id)
     if (request := context.answers) is not None:
         # The request is known all the same: only the JSON type of the id is wrong, or the response has the
         # members of the awaited result of initialize.
         problem = (
-            f"{context.sender} answered with {spelled(message.id)}; the request in frame {request.seq} "
+            f"{context.sender} answered with {answered}; the request in frame {request.seq} "
             f"({request.method}) used {spelled(request.id)}"
         )
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(request.seq,))
         return
+    receiver = other(context.sender)
+    if not asker.fully_read or history.has_gap or history.of(UnclearRequests).is_sent_by(receiver):
+        return  # The response may be to a request in which the other side read another id.
     first_seq = asker.used_ids.first_use(message.id)
     if first_seq is not None:
-        if asker.fully_read and not history.has_gap:
-            where = f"; the request was frame {first_seq}" if first_seq else ""
-            problem = f"{context.sender} answered request {spelled(message.id)} a second time{where}"
-            related = (first_seq,) if first_seq else ()
-            yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=related)
-    elif (
-        asker.fully_read
-        and not history.has_gap
-        and not history.may_lack_messages
-        and not history.of(UnclearRequests).is_sent_by(other(context.sender))
-    ):
+        where = f"; the request was frame {first_seq}" if first_seq else ""
+        problem = f"{context.sender} answered request {answered} a second time{where}"
+        related = (first_seq,) if first_seq else ()
+        yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=related)
+    elif not history.may_lack_messages:
         # With ``may_lack_messages``, over HTTP, the request may have been attributed to another session.
-        receiver = other(context.sender)
-        problem = f"{context.sender} answered {spelled(message.id)}, an id that the {receiver} never used"
+        problem = f"{context.sender} answered {answered}, an id that the {receiver} never used"
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer)
 
 
@@ -172,7 +172,8 @@ def _missing_response_id(
         yield Violation(
             "PROTO-007",
             "R-008",
-            f"{context.sender} answered with id {shown(message.value['id'])}, which no request can have",
+            f"{context.sender} answered with id {_id_text(context, message.value['id'])}, "
+            "which no request can have",
             pointer=pointer,
         )
         return
@@ -191,7 +192,7 @@ def _missing_response_id(
             f"{context.sender} sent a result with {fault}; it answers no request",
             pointer=pointer,
         )
-    elif asker.pending and not may_be_refused(other(context.sender), asker, history):
+    elif asker.pending and not may_be_refused(other(context.sender), history):
         problem = (
             f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
         )

@@ -17,7 +17,7 @@ from mcpproxy.checks.engine.rows import ANY_PROTOCOL, MESSAGES, REPEATED_NAMES, 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Malformed, Request
 from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.session.frame import Sender
-from mcpproxy.session.history import History, SentRequest, Side
+from mcpproxy.session.history import History, SentRequest
 
 COMMON_LEVELS: Final = 60
 """Levels of params that every known parser reads. Some stop at 64 in the whole message."""
@@ -33,10 +33,11 @@ class UnclearRequests:
         return sender in self.senders
 
 
-def may_be_refused(asker: Sender, side: Side, history: History) -> bool:
-    """Whether a parser may have refused a request that waits for its answer, although it is JSON."""
+def may_be_refused(asker: Sender, history: History) -> bool:
+    """Whether a parser may have refused a request that waits for its answer, or read another id."""
     is_unclear = history.of(UnclearRequests).is_sent_by(asker)
-    return is_unclear or any(_is_beyond_some_parsers(request) for request in side.pending.values())
+    pending = history.side(asker).pending.values()
+    return is_unclear or any(_is_beyond_some_parsers(request) for request in pending)
 
 
 def _is_beyond_some_parsers(request: SentRequest) -> bool:
@@ -69,15 +70,9 @@ def repeated_member_names(context: MessageContext, history: History) -> Iterable
 
 
 def remember_unclear(context: MessageContext[Request], history: History) -> None:
-    """Remember who sent a request that repeats the name of a member.
-
-    If that is its method, the receiver may have read another, so the answer is not held to one.
-    """
-    names = repeated_names(context.frame.raw, context.message.value)
-    if names:
+    """Remember who sent a request that repeats the name of a member."""
+    if repeated_names(context.frame.raw, context.message.value):
         history.of(UnclearRequests).senders.add(context.sender)
-    if "/method" in names and context.asked is not None:
-        context.asked.method = ""
 
 
 FAMILY: Final = RuleFamily(

@@ -10,6 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
 from mcpproxy.checks.engine.context import Violation, as_object, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
     CANNOT_ANSWER,
@@ -42,8 +43,8 @@ from mcpproxy.protocol.jsonrpc import (
     Request,
     Response,
 )
-from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, is_answer, singles
-from mcpproxy.session.frame import Frame
+from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, HttpSession, is_answer, singles
+from mcpproxy.session.frame import CLIENT, Frame
 
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
@@ -212,7 +213,8 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
         problem = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
         yield Violation("HTTP-011", "R-072", problem, pointer="/method", related=related)
     elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
-        if "id" not in message.value or message.value["id"] is None:
+        no_id_given = "id" not in message.value or message.value["id"] is None
+        if no_id_given and not _is_id_uncertain(exchange):
             has_null_id = "id" in message.value
             fault = "a null id" if has_null_id else "no id"
             problem = f"server answered a request with an error that has {fault}"
@@ -226,9 +228,21 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
             )
     elif isinstance(message.id, int | str) and message.id not in request_ids:
         session = exchange.session
-        if session and session.asked_for(message.id):
+        if session and session.asked_for(message.id) and not _repeats_names(session):
             problem = f"server answered this request with the response to another, {spelled(message.id)}"
             yield Violation("HTTP-011", "R-072", problem, pointer="/id", related=related)
+
+
+def _is_id_uncertain(exchange: HttpExchange) -> bool:
+    """Whether a server may be unable to tell the id of a request in this exchange."""
+    session = exchange.session
+    has_unusable_id = any(request.id is None for request in exchange.requests)
+    return has_unusable_id or (session is not None and may_be_refused(CLIENT, session.judge.history))
+
+
+def _repeats_names(session: HttpSession) -> bool:
+    """Whether the client repeated the name of a member, so that the server may have read another id."""
+    return session.judge.history.of(UnclearRequests).is_sent_by(CLIENT)
 
 
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -281,7 +295,8 @@ def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: 
     (HTTP-020).
     """
     proof_seq = history.modern_only.get(exchange.server)
-    if proof_seq is None or history.has_gap or exchange.status in (401, 403, 404, 405, 429):
+    # 400: the server may not list its stateful revisions, and refuse what has no session id.
+    if proof_seq is None or history.has_gap or exchange.status in (400, 401, 403, 404, 405, 429):
         return
     if exchange.status < 500:
         problem = f"server answered {exchange.method} with {exchange.status}; its revisions only have POST"
