@@ -285,7 +285,7 @@ def test_what_cannot_be_pinned(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
         ([], "recordings, -- COMMAND or one URL is needed"),
         ([handshake, "http://127.0.0.1:1/mcp"], "recordings, -- COMMAND or one URL is needed"),
         ([handshake, "--header", "A: b"], "goes together with a URL"),
-        (["--", str(tmp_path / "no-such-server")], "cannot be run"),
+        (["--", str(tmp_path / "no-such-server")], "no such command"),
         (["--", sys.executable, "-c", "input(); exit(3)"], "exit code 3"),
         (["--timeout", "soon", handshake], "is not a number of seconds"),
     ):

@@ -117,6 +117,6 @@ def _three_digits(value: float) -> str:
 
 
 def tally(errors: int, warnings: int, infos: int) -> str:
-    """Return the numbers of findings in words: ``2 errors, 1 warning``, or ``no findings``."""
-    named = ((errors, "error"), (warnings, "warning"), (infos, "note"))
-    return ", ".join(count(n, noun) for n, noun in named if n) or "no findings"
+    """Return the numbers of findings in words: ``2 errors, 1 warning``, ``3 info``, or ``no findings``."""
+    words = [count(n, noun) for n, noun in ((errors, "error"), (warnings, "warning")) if n]
+    return ", ".join([*words, *([f"{infos:,} info"] if infos else [])]) or "no findings"

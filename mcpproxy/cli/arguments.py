@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.errors import UsageError, nearest, nearest_option
@@ -97,10 +98,37 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of a fixed width: to measure the terminal, a command's imports would take a sixth longer."""
+    """Help as wide as the terminal, up to ``HELP_COLUMNS``. argparse would import ``shutil`` to measure
+    it, which takes a sixth of the time of a command's imports."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28, width=HELP_COLUMNS)
+        super().__init__(prog, max_help_position=28, width=min(HELP_COLUMNS, _terminal_columns()))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wrap the prose of a description on a narrow terminal. Indented lines and tables stay."""
+        if self._width >= HELP_COLUMNS:
+            return super()._fill_text(text, width, indent)
+        from textwrap import fill
+
+        lines: list[str] = []
+        for line in text.splitlines():
+            is_prose = line[:1].strip() != "" and "  " not in line
+            if is_prose and lines and lines[-1][:1].strip() and "  " not in lines[-1]:
+                lines[-1] += f" {line}"
+            else:
+                lines.append(line)
+        return "\n".join(line if line.startswith(" ") else fill(line, width) for line in lines)
+
+
+def _terminal_columns() -> int:
+    """Return the width of the terminal, as ``COLUMNS`` or the system says; ``HELP_COLUMNS`` in a pipe."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given) >= 40:
+        return int(given)
+    try:
+        return max(os.get_terminal_size(1).columns, 40)
+    except OSError:
+        return HELP_COLUMNS
 
 
 def positive(text: str) -> int:

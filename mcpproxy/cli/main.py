@@ -69,7 +69,7 @@ COMMANDS = {
         ),
         "fuzz": (
             "mcpproxy.cli.commands.faults.fuzz",
-            "changed copies of recorded requests, to see what a server does wrong",
+            "what a server does wrong with changed copies of recorded requests",
         ),
     },
     "Judge": {

@@ -60,6 +60,24 @@ def tell(message: str) -> None:
     sys.stderr.write(f"mcpproxy: {visible(message)}\n")
 
 
+class StatusLine:
+    """A line on stderr that says how far a command is: on a terminal only, and nothing of it stays."""
+
+    def __init__(self) -> None:
+        is_shown = sys.stderr.isatty()
+        self._width: Final = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) if is_shown else 0
+
+    def show(self, text: str) -> None:
+        """Show ``text`` in place of what the line said before."""
+        if self._width:
+            sys.stderr.write(f"\r\033[K{visible(text)[: self._width - 1]}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Remove the line, before something else is printed."""
+        self.show("")
+
+
 def tell_on_a_terminal(message: str) -> None:
     """Print one line for a person who started what a program is to start: stdin is a terminal."""
     if sys.stdin.isatty():

@@ -50,9 +50,7 @@ def refusal(args: Sequence[str], commands: Iterable[str], run_options: Sequence[
         return UsageError(word, "unknown command", INSTEAD[word])
     if shutil.which(word):
         command = word if len(args) == 1 else f"{word} ..."
-        return UsageError(
-            word, "not a command of mcpproxy", f"put -- before the server command: mcpproxy -- {command}"
-        )
+        return UsageError(word, "unknown command", f"put -- before the server command: mcpproxy -- {command}")
     if guess := nearest(word, commands):
         return UsageError(word, "unknown command", f"did you mean {guess}?")
     return UsageError(

@@ -4,14 +4,13 @@ The text on stdout is printed while the validation runs; everything else is writ
 """
 
 import os
-import sys
 from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
 from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.cli import output
-from mcpproxy.cli.terminal import emit
+from mcpproxy.cli.terminal import StatusLine, emit
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import validated, validation
@@ -32,7 +31,7 @@ class ProgressPrinter:
         self._transport: Final = transport
         self._style: Final = style
         self._is_quiet: Final = is_quiet
-        self._shows_current: Final = sys.stderr.isatty()
+        self._status: Final = StatusLine()
         self._number = 0
         self._previous_check: CheckResult | None = None
 
@@ -48,14 +47,10 @@ class ProgressPrinter:
 
     def clear(self) -> None:
         """Remove the line that shows the current check."""
-        if self._shows_current:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+        self._status.clear()
 
     def _on_begin(self, name: str) -> None:
-        if self._shows_current:
-            sys.stderr.write(f"\r\033[K{self._number} checks, now {name}")
-            sys.stderr.flush()
+        self._status.show(f"{self._number} checks, now {name}")
 
     def _on_revision(self, revision: str, server: JSONObject) -> None:
         self._print([] if self._number else [validation.header(server, self._target, self._style)])

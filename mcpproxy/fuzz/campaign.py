@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from mcpproxy.base.style import count
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.errors import NotBackError, NotFuzzedError
 from mcpproxy.fuzz.material import Material
@@ -30,7 +31,8 @@ _TRIES: Final = 2
 class Campaign:
     """Fuzzes ``target`` with what a recording gives. The recordings of faults are kept in ``folder``.
 
-    ``on_fault`` is called with each fault as soon as it is settled. ``result`` is what came of it so far.
+    ``on_fault`` is called with each fault as soon as it is settled, ``on_progress`` with what is done at the
+    moment. ``result`` is what came of it so far.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Campaign:
         folder: str,
         *,
         on_fault: Callable[[ServerFault], None] | None = None,
+        on_progress: Callable[[str], None] | None = None,
     ) -> None:
         self._target: Final = target
         self._material: Final = material
@@ -49,6 +52,7 @@ class Campaign:
         self._options: Final = options
         self._folder: Final = folder
         self._on_fault: Final = on_fault
+        self._on_progress: Final = on_progress
         self._plan: Final = Plan(material, options.seed, target.transport)
         self._limits = options.limits
         self._excused: Final[set[str]] = set()
@@ -78,6 +82,7 @@ class Campaign:
         """Send the recording without a change, and note what the judge finds and how long answers take."""
         slowest_s = start_s = 0.0
         for is_marked in (False, True):
+            self._says("the recording is sent unchanged")
             steps = control(self._material, Supply(Draws(self._options.seed, "control")), is_marked=is_marked)
             result = await trials.run(steps, self._limits)
             for symptom in result.symptoms:
@@ -110,6 +115,11 @@ class Campaign:
         for steps in self._plan.sessions():
             if time.monotonic() >= deadline or 0 < self._options.count <= self.result.sent:
                 return
+            left_s = deadline - time.monotonic()
+            self._says(
+                f"{self.result.sent:,} changed messages, {count(len(self.result.faults), 'fault')}, "
+                f"at most {left_s:.0f} s left to search"
+            )
             result = await trials.run(steps, self._limits, is_kept=True, deadline=deadline)
             self._count(result, steps)
             trials.slow.update(result.slow)
@@ -136,9 +146,14 @@ class Campaign:
         is_known = symptom.key in self._settled or self._failed.get(symptom.key, 0) >= _TRIES
         return not (is_excused or is_known)
 
+    def _says(self, text: str) -> None:
+        if self._on_progress is not None:
+            self._on_progress(text)
+
     async def _settle(
         self, symptom: Symptom, steps: Sequence[FuzzStep], result: TrialResult, settlement: Settlement
     ) -> None:
+        self._says(f"a {symptom.kind} is sent again, to confirm it and to make it small")
         after_s = time.monotonic() - self._started
         met = Met(symptom, steps[: symptom.step + 1], result, after_s, self._started)
         try:

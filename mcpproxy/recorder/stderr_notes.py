@@ -124,5 +124,5 @@ def _findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:
         if count
     }
     if "info" in words and not lists_info:
-        words["info"] += " not listed here"
+        words["info"] += " (see mcpproxy show)"
     return ", ".join(words.values())

@@ -31,11 +31,3 @@ def exit_payload(code: int | None) -> bytes:
     if code < 0:
         return b'{"ending":"signalled","code":null,"signal":%d}' % -code
     return b'{"ending":"exited","code":%d,"signal":null}' % code
-
-
-def start_failure(program: str, error: OSError) -> tuple[str, int]:
-    """Return a line for the user that says why ``program`` did not start, and the exit code of a shell."""
-    if not program or isinstance(error, FileNotFoundError | NotADirectoryError):
-        name = program or "''"
-        return f"{name}: no such command; check its spelling and PATH", 127
-    return f"{program}: cannot be run ({error.strerror}); check that it is an executable file", 126

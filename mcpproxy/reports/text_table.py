@@ -1,8 +1,65 @@
-"""Text tables: each column is as wide as its widest cell, and the first row is bold."""
+"""Text tables: each column is as wide as its widest cell, and the first row is bold.
+
+``fitted`` cuts the cells of a table that is wider than the terminal.
+"""
 
 from collections.abc import Callable, Container, Sequence
 
 from mcpproxy.base.style import PLAIN, Style, columns
+
+
+def table_width(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many columns of a terminal the table of ``rows`` takes."""
+    return sum(max(map(columns, cells)) + 2 for cells in zip(*rows, strict=True)) - 2
+
+
+def without_day(heading: str) -> str:
+    """Return the heading of a revision without its day, which no revision needs: ``2025-11``."""
+    return heading[:7] if heading[:2] == "20" else heading
+
+
+def fitted(
+    rows: Sequence[Sequence[str]],
+    style: Style,
+    *,
+    cut: Container[str],
+    left_out: Sequence[str] = (),
+    least: int = 7,
+) -> list[list[str]]:
+    """Return ``rows`` so that their table fits ``style.width``, as far as that is possible.
+
+    The first row has the headings. The columns in ``cut`` are cut to no less than ``least``, the widest
+    first. If that is not enough, those in ``left_out`` are left out in this order.
+    """
+    whole = [list(row) for row in rows]
+    width = style.width
+    if width is None or table_width(whole) <= width:
+        return whole
+    narrow = _cut(whole, width, style, cut, least)
+    for name in left_out:
+        if table_width(narrow) <= width:
+            break
+        if name in whole[0]:
+            place = whole[0].index(name)
+            whole = [row[:place] + row[place + 1 :] for row in whole]
+            narrow = _cut(whole, width, style, cut, least)
+    return narrow
+
+
+def _cut(rows: list[list[str]], width: int, style: Style, cut: Container[str], least: int) -> list[list[str]]:
+    """Return a copy of ``rows`` with its texts cut until it fits ``width``, or cannot be cut any more."""
+    narrow = [row.copy() for row in rows]
+    places = [place for place, name in enumerate(narrow[0]) if name in cut]
+    while (over := table_width(narrow) - width) > 0:
+        widths = {place: max(columns(row[place]) for row in narrow) for place in places}
+        widest = max(widths, key=lambda place: widths[place])
+        if widths[widest] <= least:
+            break
+        next_widest = ([0, *sorted(widths.values())])[-2]
+        limit = max(widths[widest] - over, min(next_widest, widths[widest] - 1), least)
+        for row in narrow:
+            row[widest] = style.shorten(row[widest], limit)
+    return narrow
 
 
 def table(

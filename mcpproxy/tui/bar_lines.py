@@ -29,8 +29,8 @@ def percent(progress: Progress) -> str:
 def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:
     """Return the title over the calls: how many of them are shown, which, and how much was read."""
     if rows is None:
-        return (Span(" Calls"),)
-    text = f" Calls {shown:,}" + (f" of {rows.view.count():,}" if rows.is_filtered else "")
+        return (Span(" Rows"),)
+    text = f" Rows {shown:,}" + (f" of {rows.view.count():,}" if rows.is_filtered else "")
     spans = [Span(text)]
     if rows.session is not None:
         spans.append(Span(f"  session {visible(rows.view.index.session_name(rows.session))}", "info"))

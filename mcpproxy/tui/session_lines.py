@@ -72,7 +72,7 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         left: Line = (Span("   ├ ", "dim"), Span(name, "plain"), Span(f" {session.client}", "dim"))
         right: Line = (_findings_mark(session.severity or "", session.findings),)
         if not session.findings:
-            right = (Span(f"{session.rows:,}", "bad" if session.errors else "dim"),)
+            right = (Span(f"{session.calls:,}", "bad" if session.errors else "dim"),)
     else:
         mark, tone = _STATES[entry.state]
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
@@ -157,7 +157,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
 
 def _tally(sessions: Sequence[SessionSummary]) -> Iterator[Span]:
     """Yield the numbers of calls, errors and unanswered calls."""
-    yield Span(count(sum(session.rows for session in sessions), "call"))
+    yield Span(count(sum(session.calls for session in sessions), "call"))
     if errors := sum(session.errors for session in sessions):
         yield Span(f", {count(errors, 'error')}", "bad")
     if unanswered := sum(session.unanswered for session in sessions):

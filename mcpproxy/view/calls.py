@@ -196,7 +196,9 @@ class SessionSummary:
     """One session of the recording. On stdio there is one; over HTTP each session id has its own.
 
     ``name`` is the argument of ``show --session``; empty on stdio and for traffic without a session id.
-    ``revision`` is the protocol revision that was agreed on or used last, empty if unknown.
+    ``revision`` is the protocol revision that was agreed on or used last, empty if unknown. ``rows`` counts
+    all rows, ``calls`` the requests of both peers, ``errors`` and ``unanswered`` those of them that failed
+    or have no answer.
     """
 
     number: int
@@ -212,6 +214,7 @@ class SessionSummary:
     ended_ns: int
     """The time of its last record."""
     rows: int
+    calls: int
     errors: int
     unanswered: int
     findings: int

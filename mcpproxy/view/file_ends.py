@@ -46,10 +46,12 @@ class FileEnds:
 
 
 def file_ends(path: str) -> FileEnds:
-    """Return what the ends of a file say, or, if there is no file yet, its journal."""
+    """Return what the ends of a file say, or, as long as it has no whole header, its journal."""
     name = os.path.basename(path)
     try:
         head, tail, size = _read_ends(path)
+        if b"\n" not in head and os.path.isdir(journal.folder(path)):
+            raise FileNotFoundError
     except FileNotFoundError:
         return FileEnds(name, _from_journal(path))
     except (OSError, McpProxyError) as fault:

@@ -1,4 +1,4 @@
-"""The number of frames in a recording is the same wherever it is said."""
+"""The numbers of frames and of calls in a recording are the same wherever they are said."""
 
 import json
 import re
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.style import count
+from mcpproxy.tui.session_lines import head_line
+from mcpproxy.view.view import open_view
 from tests.cli.conftest import Mcpproxy
+from tests.view.situations import Conversation, write
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "recordings").glob("*.jsonl"))
 
@@ -24,3 +28,22 @@ def test_frames_are_counted_alike(mcpproxy: Mcpproxy, path: Path) -> None:
     assert of_calls
     assert of_frames
     assert {in_check, in_stats, int(of_calls[1]), int(of_frames[1])} == {in_list}
+
+
+@pytest.mark.parametrize("path", [*RECORDINGS, "an open stream"], ids=lambda path: Path(path).stem)
+def test_calls_are_counted_alike(mcpproxy: Mcpproxy, path: Path | str, tmp_path: Path) -> None:
+    if path == "an open stream":  # a GET has a row, but it is no call, so it is not without an answer
+        session = Conversation(http=True)
+        session.posts(1, ms=10, method="GET")
+        path = write(tmp_path / "t.jsonl", tuple(session.records))
+    rows = json.loads(mcpproxy("stats", "--json", str(path)).out)["calls"]
+    in_stats = [sum(row[name] for row in rows) for name in ("count", "errors", "unanswered")]
+    line = re.search(r"^([\d,]+ calls?.*); [\d,]+ frames?; ", mcpproxy("show", str(path)).out, re.MULTILINE)
+    assert line
+    in_show = [re.search(rf"([\d,]+) {words}", line[1]) for words in ("call", "failed", "without an answer")]
+    assert [int(found[1]) if found else 0 for found in in_show] == in_stats
+    with open_view(str(path)) as view:
+        sessions = [(each.calls, each.errors, each.unanswered) for each in view.sessions]
+        assert [sum(numbers) for numbers in zip(*sessions, strict=True)] == in_stats
+        shown = "".join(span.text for span in head_line(view))
+    assert count(in_stats[0], "call") in shown

@@ -24,8 +24,9 @@ def test_shows_three_findings_and_what_to_do_next(mcpproxy: Mcpproxy, state_dir:
     assert sum("└ error" in line for line in lines) == 3
     (trace,) = state_dir.glob("*-demo-*.jsonl")
     assert f"Recorded in {trace}" in lines
-    assert f"  the findings and their sources  mcpproxy check {trace}" in lines
-    checked = mcpproxy("check", str(trace), "--format", "json")
+    handle = trace.stem.partition("Z-")[2]
+    assert f"  the findings and their sources  mcpproxy check {handle}" in lines
+    checked = mcpproxy("check", handle, "--format", "json")
     (judged,) = json.loads(checked.out)["traces"]
     assert judged["complete"]
     assert sorted(f["rule"] for f in judged["findings"]) == sorted(FAULTS)

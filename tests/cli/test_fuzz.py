@@ -1,6 +1,10 @@
 """``mcpproxy fuzz``: the command around the fuzzer, and what it refuses."""
 
 import json
+import os
+import pty
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +13,7 @@ import pytest
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.fuzz.campaigns import recorded
+from tests.peers.processes import ROOT
 
 URL = "http://127.0.0.1:9/mcp"
 CAT = ("--", "cat")
@@ -62,7 +67,7 @@ def test_the_report_as_json(mcpproxy: Mcpproxy, trace: str) -> None:
         (["--seed", "-1", *CAT], "'-1' is not a whole number"),
         (["--count", "0", *CAT], "'0' is not a number of at least 1"),
         ([URL, "--time", "1"], "nothing listens any more with the recorded initialize, unchanged"),
-        (["--", "no-such-command"], "no-such-command: cannot be run: no such file or directory"),
+        (["--", "no-such-command"], "no-such-command: no such command; check its spelling and PATH"),
         (["--", "true"], "true: ended with exit code 0 with the recorded initialize, unchanged; check that"),
     ],
 )
@@ -78,3 +83,21 @@ def test_a_recording_without_requests_is_refused(mcpproxy: Mcpproxy, tmp_path: P
     said = mcpproxy("fuzz", trace, *planted())
     assert said.code == 2
     assert "holds no request of an MCP session that could be changed; record one first" in said.err
+
+
+def test_a_terminal_sees_how_far_it_is_and_an_interrupt_prints_what_was_found(trace: str) -> None:
+    main, stderr = pty.openpty()
+    command = [sys.executable, "-m", "mcpproxy", "fuzz", trace, "--seed", "1", *planted()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT) as run:
+        os.close(stderr)
+        seen = b""
+        while b" changed messages, 0 faults, at most " not in seen:
+            seen += os.read(main, 1 << 16)
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate()
+    os.close(main)
+    assert b"\r\033[Kthe recording is sent unchanged" in seen
+    assert run.returncode == 130
+    total, interrupted = out.decode().splitlines()
+    assert interrupted == "interrupted: what was not confirmed by then is not listed"
+    assert total.startswith("no faults: ")

@@ -95,3 +95,9 @@ def test_nothing_is_the_latest(mcpproxy: Mcpproxy, three: list[str], tmp_path: P
     argv = [word.format(out=tmp_path / "out") for word in USES[name] if word != "{}"]
     said = mcpproxy(*argv)
     assert f"{three[LATEST]}\n" in said.out + said.err
+
+
+def test_a_comparison_with_one_recording_says_which_is_the_other(
+    mcpproxy: Mcpproxy, three: list[str]
+) -> None:
+    assert mcpproxy("diff", three[0]).err == f"mcpproxy: the latest recording: {three[LATEST]}\n"

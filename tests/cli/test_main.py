@@ -90,7 +90,7 @@ REFUSED = {
     "a server without dashes": (["sh", "-c", "x"], "put -- before the server command: mcpproxy -- sh ...\n"),
     "a server with an option but no dashes": (
         ["--label", "x", "sh"],
-        "put -- before the command: mcpproxy -- sh",
+        "put -- before the server command: mcpproxy -- sh",
     ),
     "an unknown option": (["--frobnicate"], "--frobnicate: unknown option; see mcpproxy --help"),
     "a misspelt option": (

@@ -8,6 +8,7 @@ from mcpproxy.protocol.revisions import REVISIONS, STATELESS, VERSIONS
 from mcpproxy.ruleset import catalogue
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy
+from tests.peers.processes import ROOT
 
 
 @pytest.fixture
@@ -125,3 +126,14 @@ def test_refuses_what_is_no_rule(mcpproxy: Mcpproxy, argv: list[str], expected: 
     assert (refused.code, refused.out) == (2, "")
     assert expected in refused.err
     assert refused.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [("rules",), ("versions", "recordings"), ("stats", "recordings")])
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_tables_are_as_wide_as_the_terminal(
+    mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], width: int
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = mcpproxy(*command).out.splitlines()
+    assert max(map(len, lines)) <= width

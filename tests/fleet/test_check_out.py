@@ -23,7 +23,7 @@ def records(out: Path) -> dict[str, Any]:
 def test_a_result_has_the_findings_and_their_places(mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path) -> None:
     judged = mcpproxy("check", str(fleet), "--out", str(tmp_path / "out"))
     assert judged.code == 0
-    assert judged.out.splitlines()[0] == "2 errors, 9 notes in 4 traces, 35 frames"
+    assert judged.out.splitlines()[0] == "2 errors, 9 info in 4 traces, 35 frames"
     found = records(tmp_path / "out")
     assert found.keys() == corpus.RECORDINGS.keys()
     record = found["week-2/weather-b.jsonl"]
@@ -46,7 +46,7 @@ def test_a_second_run_judges_what_is_new(mcpproxy: Mcpproxy, fleet: Path, tmp_pa
     corpus.write(fleet, {"week-3/new.jsonl": corpus.RECORDINGS["week-1/files-a.jsonl"]})
     again = mcpproxy("check", str(fleet), "--out", str(out))
     assert again.out.splitlines()[:2] == [
-        "1 note in 1 trace, 9 frames",
+        "1 info in 1 trace, 9 frames",
         "4 traces had a result already.",
     ]
     assert {name: content for name, content in corpus.tree(out).items() if "week-3" not in name} == before

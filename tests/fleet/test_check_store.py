@@ -38,7 +38,7 @@ def test_every_engine_and_shards_give_the_same_results(store: ObjectStore) -> No
     for engine in ("local", "ray", "dask"):
         judged = check(URL, "--out", f"{URL}/findings/{engine}", "--engine", engine, "--workers", "2")
         assert judged.returncode == 0, judged.stderr
-        assert judged.stdout.startswith("2 errors, 9 notes in 4 traces, 35 frames\n")
+        assert judged.stdout.startswith("2 errors, 9 info in 4 traces, 35 frames\n")
     for index in range(8):
         shard = f"{index}/8"
         assert check(URL, "--shard", shard, "--out", f"{URL}/findings/shards").returncode == 0

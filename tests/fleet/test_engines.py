@@ -48,7 +48,7 @@ def test_every_engine_gives_the_same_results(large_fleet: Path, tmp_path: Path, 
     out = str(tmp_path / engine)
     judged = check(str(large_fleet), "--out", out, "--engine", engine, "--workers", "2")
     assert judged.returncode == 0, judged.stderr
-    assert judged.stdout.startswith("122 errors, 549 notes in 244 traces, 2,135 frames\n")
+    assert judged.stdout.startswith("122 errors, 549 info in 244 traces, 2,135 frames\n")
     assert corpus.tree(tmp_path / engine) == corpus.tree(tmp_path / "one")
 
 

@@ -1,6 +1,7 @@
 """``mcpproxy hosts``: what is listed, and what has changed since the last look."""
 
 import json
+import re
 from pathlib import Path
 from typing import Final
 
@@ -154,6 +155,20 @@ def test_news_since_the_last_look(mcpproxy: Mcpproxy, home: Path) -> None:
     fifth = mcpproxy("hosts", "--check")
     assert (fifth.code, fifth.out) == (1, "removed  evil          ~/.cursor/mcp.json\n")
     assert mcpproxy("hosts", "--check").code == 0
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_news_of_others(mcpproxy: Mcpproxy, home: Path) -> None:
+    cursor = write(home / ".cursor/mcp.json", FILES)
+    mcpproxy("hosts")
+    write(home / ".gemini/settings.json", "{")
+    quiet = mcpproxy("hosts", "--check")
+    assert (quiet.code, quiet.out) == (2, "")
+    assert re.search(r"nothing has changed since \S+; 1 file could not be read\n$", quiet.err)
+
+    cursor.write_text(NEW)
+    told = mcpproxy("hosts", "--check")
+    assert (told.code, told.out.split()[:2]) == (1, ["new", "evil"])
+    assert ".gemini/settings.json" in told.err
 
 
 def test_a_wrapped_remote_server_that_is_led_elsewhere_is_news(mcpproxy: Mcpproxy, home: Path) -> None:

@@ -54,10 +54,10 @@ def told(pipe: Pipe, mode: Mode, *findings: Finding) -> list[str]:
 
 
 SUMMARY = (
-    "mcpproxy: 3 frames from the client, 2 from the server; 2 errors, 1 warning, 1 info not listed here; "
+    "mcpproxy: 3 frames from the client, 2 from the server; 2 errors, 1 warning, 1 info (see mcpproxy show); "
     "trace /t/s.jsonl"
 )
-LISTED = SUMMARY.replace(" not listed here", "")
+LISTED = SUMMARY.replace(" (see mcpproxy show)", "")
 
 
 def test_one_line_says_rule_who_what_and_frame(pipe: Pipe) -> None:

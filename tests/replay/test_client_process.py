@@ -236,7 +236,7 @@ def processes_with(word: str) -> list[str]:
     ("arguments", "told"),
     [
         ((), "one of -- COMMAND and URL is needed"),
-        (("--", "no-such-command"), "no-such-command: cannot be run"),
+        (("--", "no-such-command"), "no-such-command: no such command; "),
         (("--", "false"), "the server ended (exit code 1); no answer to initialize"),
         (("--timeout", "1", "--", "sleep", "600"), "the server says nothing; no answer to initialize"),
         (("http://127.0.0.1:1/mcp",), "the server cannot be reached"),

@@ -53,7 +53,7 @@ def test_counts_are_said_as_people_do() -> None:
         "12,000 frames",
     )
     assert tally(2, 1, 0) == "2 errors, 1 warning"
-    assert tally(0, 0, 3) == "3 notes"
+    assert tally(0, 0, 3) == "3 info"
     assert tally(0, 0, 0) == "no findings"
 
 

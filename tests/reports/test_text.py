@@ -28,7 +28,7 @@ def test_a_finding_is_a_line_and_its_evidence() -> None:
         "s.jsonl:1: warning SEQ-002 client never \\u001b[31mready",
         "s.jsonl: info SCHEMA-003 frame 4: server: no properties",
         "    see frames 1, 2",
-        "1 error, 1 warning, 1 note in 1 trace, 82 frames, revision 2025-11-25",
+        "1 error, 1 warning, 1 info in 1 trace, 82 frames, revision 2025-11-25",
         "What a rule means: mcpproxy explain PROTO-007",
     ]
 
@@ -71,7 +71,7 @@ def test_several_traces_are_summed_up() -> None:
     cut = JudgedTrace("b.jsonl", False, None, 1, (), ("cut",))
     run = JudgedTraces((whole, cut), (Unjudged("c.jsonl", "no"),))
     assert list(text.summary_lines(run)) == [
-        "1 note in 2 traces, 11 frames, revision 2025-06-18",
+        "1 info in 2 traces, 11 frames, revision 2025-06-18",
         "1 recording of them is incomplete: what was not recorded was not judged.",
         "1 trace could not be judged.",
         "What a rule means: mcpproxy explain SCHEMA-003",

@@ -50,7 +50,7 @@ def test_the_first_rows_are_there_and_keys_work(path: Path, monkeypatch: pytest.
         async with viewer.run_test(size=(80, 24)) as pilot:
             person = Person(viewer, pilot)
             await person.sees(
-                " Calls 24  reading, 3", '  4 ✓ → forecast {"city":"place 0"}', " desk 2.1 → weather 1.4"
+                " Rows 24  reading, 3", '  4 ✓ → forecast {"city":"place 0"}', " desk 2.1 → weather 1.4"
             )
             assert "calls" not in person.screen().split("\n")[0]
             await person.presses("G")
@@ -59,11 +59,11 @@ def test_the_first_rows_are_there_and_keys_work(path: Path, monkeypatch: pytest.
             await person.presses("/")
             await person.types("status:error")
             await person.presses("enter")
-            await person.sees(" Calls 1 of 24  status:error  reading")
+            await person.sees(" Rows 1 of 24  status:error  reading")
             await person.presses("escape", "G")
-            await person.sees(" Calls 24  reading")
+            await person.sees(" Rows 24  reading")
             reading.goes_on = True
-            await person.sees(f" Calls {CALLS + 3}", f"{CALLS + 3} calls, 3 errors")
+            await person.sees(f" Rows {CALLS + 3}", f"{CALLS + 2} calls, 3 errors")
             await person.waits(lambda: viewer.is_settled, "the whole recording")
             await person.sees(' 24 ✓ → forecast {"city":"place 20"} ⇒ sunny')
             assert "read" not in person.screen()
@@ -72,7 +72,7 @@ def test_the_first_rows_are_there_and_keys_work(path: Path, monkeypatch: pytest.
             read_in_steps = person.screen()
         monkeypatch.undo()
         async with sitting(path) as other:
-            await other.sees(f" Calls {CALLS + 3}")
+            await other.sees(f" Rows {CALLS + 3}")
             await other.presses("j", "g")
             await other.waits(lambda: other.screen() == read_in_steps, "the same")
 
@@ -86,13 +86,13 @@ def test_a_filter_takes_in_what_is_read_later(path: Path, monkeypatch: pytest.Mo
         viewer = Viewer(str(path))
         async with viewer.run_test(size=(80, 24)) as pilot:
             person = Person(viewer, pilot)
-            await person.sees(" Calls 24  reading")
+            await person.sees(" Rows 24  reading")
             await person.presses("/")
             await person.types('status:no-answer,error "place"')
             await person.presses("enter")
-            await person.sees(" Calls 2 of 24", "not read yet")
+            await person.sees(" Rows 2 of 24", "not read yet")
             reading.goes_on = True
-            await person.sees(f" Calls 3 of {CALLS + 3}", "place 43")
+            await person.sees(f" Rows 3 of {CALLS + 3}", "place 43")
             assert "not read yet" not in person.screen()
 
     sit(scene)
@@ -105,14 +105,14 @@ def test_a_pause_stops_the_reading(path: Path, monkeypatch: pytest.MonkeyPatch) 
         viewer = Viewer(str(path))
         async with viewer.run_test(size=(80, 24)) as pilot:
             person = Person(viewer, pilot)
-            await person.sees(" Calls 24  reading")
+            await person.sees(" Rows 24  reading")
             await person.presses("p")
             reading.goes_on = True
             ticks = viewer.ticks
             await person.waits(lambda: viewer.ticks > ticks + 1, "two looks at the recording")
-            assert " Calls 24  reading" in person.screen()
+            assert " Rows 24  reading" in person.screen()
             await person.presses("p")
-            await person.sees(f" Calls {CALLS + 3}", f"{CALLS + 3} calls, 3 errors")
+            await person.sees(f" Rows {CALLS + 3}", f"{CALLS + 2} calls, 3 errors")
 
     sit(scene)
 
@@ -125,7 +125,7 @@ def test_another_recording_may_be_opened_meanwhile(path: Path, monkeypatch: pyte
         viewer = Viewer(str(path.parent))
         async with viewer.run_test(size=(80, 24)) as pilot:
             person = Person(viewer, pilot)
-            await person.sees(" Sessions 2", " Calls ")
+            await person.sees(" Sessions 2", " Rows ")
             before = viewer.sessions.cursor
             await person.presses("]" if before == 0 else "[")
             await person.waits(
@@ -133,7 +133,7 @@ def test_another_recording_may_be_opened_meanwhile(path: Path, monkeypatch: pyte
             )
             reading.goes_on = True
             await person.waits(lambda: viewer.is_settled, "the other one, whole")
-            await person.sees(" Calls 3" if viewer.calls.total == 3 else f" Calls {CALLS + 3}")
+            await person.sees(" Rows 3" if viewer.calls.total == 3 else f" Rows {CALLS + 3}")
             await person.presses("[" if before == 0 else "]")
             await person.waits(
                 lambda: viewer.sessions.cursor == before and viewer.is_settled, "the first again"

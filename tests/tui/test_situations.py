@@ -10,12 +10,12 @@ from tests.view.situations import SITUATIONS, write
 
 SEEN: Final[dict[str, tuple[str, ...]]] = {
     "failed tool": (
-        " desk 2.1 → weather 1.4  4 calls, 1 error  2025-11-25",
+        " desk 2.1 → weather 1.4  3 calls, 1 error  2025-11-25",
         '  4 ✗ → forecast {"city":"Atlantis"} ⇒ tool error: no such city: Atlant… 12.0 ms',
         '     "content": [{"type": "text", "text": "no such city: Atlantis"}],',
     ),
     "hanging call": (
-        " desk 2.1 → weather 1.4  4 calls, 1 unanswered  2025-11-25",
+        " desk 2.1 → weather 1.4  3 calls, 1 unanswered  2025-11-25",
         '  4 … → forecast {"city":"Oslo"} ⇒ no answer                              5.10 s',
     ),
     "cancelled call": (
@@ -50,7 +50,7 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
         "  3 ✗ → GET /mcp ⇒ HTTP error: 405                                       2.00 ms",
     ),
     "server crash": (
-        " desk 2.1 → weather 1.4  4 calls, 1 unanswered, the server exited with 1",
+        " desk 2.1 → weather 1.4  3 calls, 1 unanswered, the server exited with 1",
         '  4 … → forecast {"city":"Oslo"} ⇒ no answer                             10.0 ms',
         "· log  +5.00 ms  ZeroDivisionError: division by zero",
     ),

@@ -42,7 +42,7 @@ def test_enter_opens_and_escape_goes_back(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder) as person:
             viewer = person.viewer
-            await person.sees(" Sessions 12", " Calls ")
+            await person.sees(" Sessions 12", " Rows ")
             await person.presses("escape")
             assert viewer.focused is viewer.sessions
             await person.sees(" Recording", "  recording ")
@@ -50,10 +50,10 @@ def test_enter_opens_and_escape_goes_back(folder: Path) -> None:
             assert viewer.focused is viewer.calls
             await person.presses("enter")
             assert viewer.focused is viewer.detail
-            await person.waits(lambda: "Calls " not in person.screen(), "the detail alone")
+            await person.waits(lambda: "Rows " not in person.screen(), "the detail alone")
             await person.presses("escape")
             assert viewer.focused is viewer.calls
-            await person.sees(" Calls ")
+            await person.sees(" Rows ")
 
     sit(scene)
 
@@ -78,12 +78,12 @@ def test_brackets_go_from_session_to_session(folder: Path) -> None:
 def test_a_session_among_several_is_shown_alone(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder / "two-sessions.jsonl") as person:
-            await person.sees(" Calls 4")
+            await person.sees(" Rows 4")
             await person.presses("]", "]")
-            await person.sees(" Calls 2 of 4  session 5e6f7a8b", "Lima: fog")
+            await person.sees(" Rows 2 of 4  session 5e6f7a8b", "Lima: fog")
             assert "Oslo" not in person.screen()
             await person.presses("escape")
-            await person.sees(" Calls 4", "Oslo: fog")
+            await person.sees(" Rows 4", "Oslo: fog")
 
     sit(scene)
 
@@ -98,15 +98,15 @@ def test_a_filter_is_written_applied_and_cleared(folder: Path) -> None:
             await person.presses(*["backspace"] * 11)
             await person.types('rule:STDIO-* "looking up"')
             await person.presses("enter")
-            await person.sees(' Calls 1 of 5  rule:STDIO-* "looking up"', "✗ error STDIO-002")
+            await person.sees(' Rows 1 of 5  rule:STDIO-* "looking up"', "✗ error STDIO-002")
             assert row(person) == "5"
             await person.presses("escape")
-            await person.sees(" Calls 5")
+            await person.sees(" Rows 5")
             assert row(person) == "5"
             await person.presses("/")
             await person.types("status:refused")
             await person.presses("enter")
-            await person.sees(" Calls 0 of 5", "No call passes the filter.")
+            await person.sees(" Rows 0 of 5", "No call passes the filter.")
 
     sit(scene)
 
@@ -195,7 +195,7 @@ def test_recorded_text_is_only_text(tmp_path: Path) -> None:
             await person.presses("/")
             await person.types('"[bold red]x[/]"')
             await person.presses("enter")
-            await person.sees(' Calls 2 of 5  "[bold red]x[/]"')
+            await person.sees(' Rows 2 of 5  "[bold red]x[/]"')
             await person.presses("r")
             await person.sees("bytes as they passed")
             await person.presses("escape", "escape")
@@ -256,9 +256,9 @@ def test_a_recording_that_goes_on_is_followed(tmp_path: Path, monkeypatch: pytes
 
     async def scene() -> None:
         async with sitting(running.path) as person:
-            await person.sees(" ● desk 2.1 → weather 1.4", " Calls 3  following")
+            await person.sees(" ● desk 2.1 → weather 1.4", " Rows 3  following")
             running.says("asks", 2, "tools/call", forecast("Oslo"), ms=100)
-            await person.sees('  4 … → forecast {"city":"Oslo"} ⇒ waiting', " Calls 4  following")
+            await person.sees('  4 … → forecast {"city":"Oslo"} ⇒ waiting', " Rows 4  following")
             assert row(person) == "4"
             waited = person.screen()
             await person.waits(lambda: person.screen() != waited, "the timer of the call")
@@ -292,7 +292,7 @@ def test_who_switched_following_off_stays_off_in_another_recording(
                 before = viewer.sessions.cursor
                 await person.presses(key)
                 await person.waits(lambda: viewer.sessions.cursor != before and viewer.is_settled, "another")
-                await person.sees(" Calls 3")
+                await person.sees(" Rows 3")
 
             assert viewer.follows
             await goes("]")
@@ -333,9 +333,9 @@ def test_pause_keeps_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             running.says("asks", 2, "tools/call", forecast("Oslo"), ms=100)
             ticks = person.viewer.ticks
             await person.waits(lambda: person.viewer.ticks > ticks + 1, "two looks at the recording")
-            assert " Calls 3" in person.screen()
+            assert " Rows 3" in person.screen()
             await person.presses("p")
-            await person.sees(" Calls 4")
+            await person.sees(" Rows 4")
 
     sit(scene)
 

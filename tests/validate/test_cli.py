@@ -84,7 +84,7 @@ def test_what_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     ("argv", "says"),
     [
         ((), "one of -- COMMAND and URL is needed"),
-        (("--", "/nowhere/no-such-server"), "/nowhere/no-such-server: cannot be run"),
+        (("--", "/nowhere/no-such-server"), "/nowhere/no-such-server: no such command; "),
         (("--only=pimg", "--", "x"), "did you mean ping?"),
         (("--skip=nothing-like-it", "--", "x"), "neither a category nor a check"),
         (("--header=A: b", "--", "x"), "goes together with a URL"),

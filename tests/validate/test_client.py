@@ -250,7 +250,7 @@ def test_there_is_no_such_command() -> None:
         async with connected_stdio(["/nowhere/no-such-server"]):
             pytest.fail("it was started")
 
-    with pytest.raises(CouldNotStartError, match="/nowhere/no-such-server: cannot be run: no such file"):
+    with pytest.raises(CouldNotStartError, match="/nowhere/no-such-server: no such command; check"):
         asyncio.run(main())
 
 

@@ -181,7 +181,7 @@ def test_the_good_twin_passes_all(revision: str, tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
-    with pytest.raises(CouldNotStartError, match="cannot be run"):
+    with pytest.raises(CouldNotStartError, match="no such command"):
         tried(Target(("/nowhere/no-such-server",)), tmp_path)
 
 

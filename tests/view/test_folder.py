@@ -76,6 +76,10 @@ def test_a_recording_whose_recorder_has_not_begun_is_starting(tmp_path: Path) ->
         (entry,) = recordings(str(tmp_path))
         assert (entry.state, entry.running, entry.label) == ("starting", True, "weather")
         assert entry.ppid == os.getppid()
+        for header in ("", '{"type":"hea'):  # the recorder was killed when it had begun the file
+            Path(path).write_text(header)
+            (entry,) = recordings(str(tmp_path))
+            assert (entry.state, entry.running, entry.label) == ("starting", True, "weather")
         relay.kill()
     (entry,) = recordings(str(tmp_path))
     assert (entry.state, entry.running) == ("cut", False)

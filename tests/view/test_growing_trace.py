@@ -12,6 +12,7 @@ import pytest
 from mcpproxy.base.style import PLAIN
 from mcpproxy.cli.calls.following import FollowedSession
 from mcpproxy.cli.calls.frame_lines import EVERYTHING, as_json, as_text, shown_in
+from mcpproxy.cli.main import main
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.recorder.lock import Lock
@@ -202,3 +203,17 @@ def test_show_follows_a_session_whose_recorder_has_not_begun(form: str, relay: R
     rest = list(lines)
     assert any("Springfield, Ohio" in line for line in rest)
     assert any("exited" in line for line in rest)
+
+
+def test_other_commands_read_a_session_whose_recorder_has_not_begun(
+    relay: Relay, capsys: pytest.CaptureFixture[str]
+) -> None:
+    relay.passes(6)
+    relay.trace.touch()  # a recorder was killed when it had made the file
+    path = str(relay.trace)
+    assert main(["check", "--format", "json", path]) == 0
+    assert json.loads(capsys.readouterr().out)["traces"][0]["frames"] == 6
+    assert main(["show", "--json", path]) == 0
+    assert '"method": "elicitation/create"' not in (shown := capsys.readouterr().out)
+    assert shown.count('"kind": "request"') == 3
+    assert recording(path).state == "starting"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.view.calls import Call, Outcome, Role
-from mcpproxy.view.summaries import request_outcomes
+from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View, open_view
 from tests.view.situations import SITUATIONS, write
 
@@ -51,7 +51,7 @@ def test_each_situation_has_the_rows_that_a_reader_expects(view: View, rows: lis
 
 @pytest.mark.parametrize("view", SITUATIONS, indirect=True)
 def test_the_outcomes_are_those_that_filters_find(view: View) -> None:
-    outcomes = request_outcomes(view.columns)
+    outcomes = call_outcomes(view.columns)
     assert outcomes.total() == view.count("kind:request")
     for outcome in Outcome:
         assert outcomes[outcome] == view.count(f"kind:request status:{outcome}")

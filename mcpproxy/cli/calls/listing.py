@@ -10,7 +10,7 @@ from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, Res
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import ERRORS, Call, Outcome, Part, Role, SessionSummary
 from mcpproxy.view.filter import Filter
-from mcpproxy.view.summaries import request_outcomes
+from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View
 
 _HTTP_ROLES = (Role.HTTP_REQUEST, Role.HTTP_RESPONSE, Role.HTTP_END)
@@ -136,10 +136,11 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
 
 def summary(view: View, style: Style) -> str:
     """Return the numbers of a recording in one line: calls, frames, findings."""
-    outcomes = request_outcomes(view.columns)
+    outcomes = call_outcomes(view.columns)
     parts = [count(outcomes.total(), "call")]
     numbers = {
-        "failed": sum(outcomes[outcome] for outcome in (*ERRORS, Outcome.REFUSED)),
+        "failed": sum(outcomes[outcome] for outcome in ERRORS),
+        "refused": outcomes[Outcome.REFUSED],
         "waiting" if view.running else "without an answer": outcomes[Outcome.NO_ANSWER],
         "cancelled": outcomes[Outcome.CANCELLED],
     }

@@ -28,13 +28,13 @@ from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet.judge.judge_rules import JudgeRules
 from mcpproxy.fleet.judge.shard import ENGINES, shard
-from mcpproxy.opening import open_trace
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding
+from mcpproxy.view.growing_trace import GrowingTrace
 
 if TYPE_CHECKING:
     from mcpproxy.reports.baseline import Baseline
@@ -288,7 +288,7 @@ def _is_wanted(catalogue: Catalogue, selection: Selection, code: str) -> bool:
 
 def _with_findings(judged: JudgedTrace, findings: tuple[Finding, ...], *, located: bool) -> JudgedTrace:
     """Return a judged trace with nothing but ``findings``, and their places."""
-    trace = open_trace(judged.path)
+    trace = GrowingTrace(judged.path).open()
     places = judging.places_of(trace, {finding.frame for finding in findings} - judged.places.keys())
     alone = replace(
         judged, findings=findings, located=(), notes=(), more=(), places={**judged.places, **places}
@@ -318,7 +318,7 @@ def judge(
         TraceError: the trace cannot be read.
         UsageError: the trace has no such session.
     """
-    trace = open_trace(path)
+    trace = GrowingTrace(path).open()  # also before its recorder has begun
     session_filter = http_sessions.session_filter(trace, session) if session else None
     judged = judging.judge(
         trace, rules, selection, session_filter, progress.set_bytes_read if progress else None

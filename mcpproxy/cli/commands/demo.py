@@ -99,11 +99,12 @@ def _opening(style: Style) -> list[str]:
 
 
 def _closing(trace: str, style: Style) -> list[str]:
-    # The exact path, because the user may record other sessions at the same time.
+    # A part of the name, because the user may record other sessions at the same time.
+    handle = trace.rpartition("Z-")[2].removesuffix(".jsonl")
     steps = (
-        ("the findings and their sources", f"mcpproxy check {trace}"),
-        ("the call that failed, whole", f"mcpproxy show --full --filter status:error {trace}"),
-        ("every message", f"mcpproxy show --frames {trace}"),
+        ("the findings and their sources", f"mcpproxy check {handle}"),
+        ("the call that failed, whole", f"mcpproxy show --full --filter status:error {handle}"),
+        ("every message", f"mcpproxy show --frames {handle}"),
         ("what a rule means", "mcpproxy explain PROTO-007"),
     )
     lines = ["", f"Recorded in {trace}", "", "Try next:"]

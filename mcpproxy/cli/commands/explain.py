@@ -41,7 +41,8 @@ def _read(argv: list[str]) -> tuple[list[str], list[str]]:
     """Return the names of the rules, and the folders of custom rules."""
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 
-    parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
+    description = "Explain a rule: what it means, why it matters, what to do instead."
+    parser = Parser("explain", description, "  mcpproxy explain PROTO-007")
     parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
     add_folders(parser, "explain")
     options = parser.parse_args(argv)

@@ -38,6 +38,8 @@ OPTIONS: Final = OptionTable(
 Runs a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
 while it passes. Point the client at the printed address instead of the server's.""",
     """\
+  mcpproxy http http://127.0.0.1:3000/mcp
+
 A URL with a path names the MCP endpoint: requests for --endpoint go there, all other paths pass unchanged.
 On a terminal each call is printed as a line, unless --quiet or --live says otherwise.
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is

@@ -10,16 +10,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from mcpproxy.base import paths
-from mcpproxy.base.style import Style, columns, count, duration, tally
+from mcpproxy.base.style import Style, count, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.reports.text_table import table
+from mcpproxy.reports.text_table import fitted, table, table_width
 from mcpproxy.view.folder import recording
 from mcpproxy.view.recording_entry import RecordingEntry
 
 EPILOG: Final = """\
+  mcpproxy list                    those in the state directory
+  mcpproxy list recordings/        those in a folder
+
 The first column is a handle for the commands that take a recording: mcpproxy show -2. The label is one,
 too, and so is any part of the file name that no other recording has."""
 
@@ -41,10 +44,8 @@ _HEADINGS: Final = {
 """Column -> its heading, if that is not the name of the column."""
 _TEXTS: Final = ("SERVER", "CLIENT", "ENDED", "TRACE")
 """The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
-_LEFT_OUT: Final = ("BY", "FRAMES", "DURATION")
-"""The columns that are left out, in this order, if that is not enough."""
-_LEAST_WIDTH: Final = 7
-"""The width below which such a column is not cut."""
+_LEFT_OUT: Final = ("CLIENT", "FRAMES", "DURATION")
+"""The headings of the columns that are left out, in this order, if that is not enough."""
 
 
 def run(argv: list[str]) -> int:
@@ -115,32 +116,12 @@ def as_table(entries: Sequence[RecordingEntry], style: Style, *, has_handles: bo
     """
     rows = [_cells(entry, number) for number, entry in enumerate(entries, start=1)]
     wide = _columns(_WIDE, rows, has_handles=has_handles)
-    width = style.width
-    if width is None or _width(wide) <= width:
+    if style.width is None or table_width(wide) <= style.width:
         return table(wide, style, right=_right(wide))
     names = _NARROW_HANDLES if has_handles else _NARROW_PATHS
-    narrow = _cut(_columns(names, rows, has_handles=has_handles), width, style)
-    for left_out in _LEFT_OUT:
-        if _width(narrow) <= width:
-            break
-        names = tuple(name for name in names if name != left_out)
-        narrow = _cut(_columns(names, rows, has_handles=has_handles), width, style)
+    narrow = _columns(names, rows, has_handles=has_handles)
+    narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT)
     return table(narrow, style, right=_right(narrow))
-
-
-def _cut(narrow: list[list[str]], width: int, style: Style) -> list[list[str]]:
-    """Return a narrow table with its texts cut until it fits ``width``, or cannot be cut any more."""
-    cut = [place for place, name in enumerate(narrow[0]) if name in _TEXTS]
-    while (over := _width(narrow) - width) > 0:
-        widths = {place: max(columns(row[place]) for row in narrow) for place in cut}
-        widest = max(widths, key=lambda place: widths[place])
-        if widths[widest] <= _LEAST_WIDTH:
-            break
-        next_widest = sorted(widths.values())[-2]
-        limit = max(widths[widest] - over, min(next_widest, widths[widest] - 1), _LEAST_WIDTH)
-        for row in narrow:
-            row[widest] = style.shorten(row[widest], limit)
-    return narrow
 
 
 def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
@@ -176,10 +157,6 @@ def _columns(names: Sequence[str], rows: Sequence[dict[str, str]], *, has_handle
 
 def _right(rows: Sequence[Sequence[str]]) -> list[int]:
     return [place for place, name in enumerate(rows[0]) if name in ("", "DURATION", "FRAMES")]
-
-
-def _width(rows: Sequence[Sequence[str]]) -> int:
-    return sum(max(columns(row[place]) for row in rows) + 2 for place in range(len(rows[0]))) - 2
 
 
 def _named(name: str, version: str) -> str:

@@ -1,6 +1,7 @@
 """``mcpproxy rules``: every rule, and how strict each protocol revision is about it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
@@ -8,13 +9,15 @@ from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Keyword, Rule
 from mcpproxy.reports.rule_json import as_object
-from mcpproxy.reports.text_table import table
+from mcpproxy.reports.text_table import fitted, table, table_width, without_day
 from mcpproxy.ruleset.selection import family, known_rules, unknown
 
 if TYPE_CHECKING:
     from mcpproxy.cli.arguments import Parser
 
 EPILOG = """\
+  mcpproxy rules --family PROTO
+
 error    the specification says MUST, or its schema fixes it
 warning  it says SHOULD, or the rule follows from other sentences
 info     legal but worth knowing
@@ -55,7 +58,7 @@ def run(argv: list[str]) -> int:
 
         emit([json.dumps({"rules": [as_object(rule) for rule in rules]}, indent=2)])
     else:
-        lines = as_table(rules, terminal_style())
+        lines = as_tables(rules, terminal_style())
         if rules:
             lines += ["", f"{count(len(rules), 'rule')}. What one means: mcpproxy explain {rules[0].code}"]
         emit(["\n".join(lines)])  # faster than line by line
@@ -112,19 +115,33 @@ def level_words(rule: Rule) -> dict[str, str]:
     return {version: SEVERITY[keyword] or "allowed" for version, keyword in keywords.items()}
 
 
-def as_table(rules: Iterable[Rule], style: Style) -> list[str]:
-    """Return a line per rule: code, name, and its level in each revision of the protocols that occur."""
+def as_tables(rules: Iterable[Rule], style: Style) -> list[str]:
+    """Return a line per rule: code, name, and its level in each revision of the protocols that occur.
+
+    On a narrow terminal each protocol has a table of its own.
+    """
     words = [(rule, level_words(rule)) for rule in rules]
     applicable = {version for _, word_by_version in words for version in word_by_version}
-    columns: list[str] = []
-    for versions in (REVISIONS, ACP):
-        if not applicable.isdisjoint(versions):
-            columns += versions
-    rows = [("RULE", "NAME", *columns)]
-    rows += [
-        (rule.code, rule.name, *[word_by_version.get(version, "-") for version in columns])
-        for rule, word_by_version in words
-    ]
+    protocols = [versions for versions in (REVISIONS, ACP) if not applicable.isdisjoint(versions)]
+    rows = _rows(words, tuple(chain(*protocols)))
+    if style.width is None or table_width(rows) <= style.width:
+        return _as_table(rows, style)
+    lines: list[str] = []
+    for versions in protocols:
+        rows = _rows([each for each in words if not each[1].keys().isdisjoint(versions)], versions)
+        rows[0] = tuple(map(without_day, rows[0]))
+        narrow = fitted(rows, style, cut=("NAME",), left_out=rows[0][2:4], least=20)
+        lines += [*([""] if lines else []), *_as_table(narrow, style)]
+    return lines
+
+
+def _rows(words: Iterable[tuple[Rule, Mapping[str, str]]], versions: Sequence[str]) -> list[Sequence[str]]:
+    """Return the headings, and the cells of each rule with its level in each of ``versions``."""
+    cells = [(rule.code, rule.name, *[levels.get(each, "-") for each in versions]) for rule, levels in words]
+    return [("RULE", "NAME", *versions), *cells]
+
+
+def _as_table(rows: Sequence[Sequence[str]], style: Style) -> list[str]:
 
     def paint(column: int, cell: str, padded: str) -> str:
         colour = SEVERITY_COLOUR.get(cell) if column > 1 else None

@@ -26,6 +26,9 @@ OPTIONS = OptionTable(
 Starts COMMAND, an MCP server that speaks on stdin and stdout. Every byte passes unchanged, is recorded,
 and is judged while it passes. Put "mcpproxy --" before the server command in any host's configuration.""",
     """\
+  mcpproxy -- python server.py
+  mcpproxy --label files --trace-dir recordings -- npx -y SERVER
+
 The exit code is the server's; 128+N if signal N ended it, 127 if there is no such command, 126 if it
 cannot be run, 2 if the arguments are wrong or what they name cannot be written.""",
     {
@@ -160,7 +163,7 @@ def _instead(word: str) -> str:
 
     if is_command(word):
         return f"the name of a command comes first: mcpproxy {word}"
-    return INSTEAD.get(word) or f"put -- before the command: mcpproxy -- {word}"
+    return INSTEAD.get(word) or f"put -- before the server command: mcpproxy -- {word}"
 
 
 def _grace_s(value: str) -> float:

@@ -17,7 +17,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports.text_table import table
+from mcpproxy.reports.text_table import fitted, table, table_width, without_day
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 
@@ -43,9 +43,13 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     sources: list[str] = options.paths or find_traces.recent(paths.state_dir())
     if not sources:
-        raise UsageError("versions", "nothing has been recorded yet", "name a trace, or record one first")
+        step = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
+        raise UsageError(paths.state_dir(), "nothing recorded yet", step)
     matrix, unreadable = version_matrix(find_traces.every(sources))
-    emit(as_json(matrix) if options.format == "json" else as_table(matrix, terminal_style()))
+    if options.format == "json":
+        emit(as_json(matrix))
+    elif matrix or not unreadable:
+        emit(as_table(matrix, terminal_style()))
     return 2 if unreadable else 0
 
 
@@ -89,7 +93,9 @@ def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
     for (name, version, role), spoken in sorted(matrix.items()):
         counts = (str(spoken[revision]) if revision in spoken else "-" for revision in REVISIONS)
         rows.append((visible(name), visible(version), role, *counts))
-    yield from table(rows, style)
+    if style.width is not None and table_width(rows) > style.width:
+        rows[0] = tuple(without_day(heading) for heading in rows[0])
+    yield from table(fitted(rows, style, cut=("NAME",), left_out=("ROLE", "VERSION")), style)
 
 
 def as_json(matrix: Matrix) -> list[str]:

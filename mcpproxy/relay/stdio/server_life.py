@@ -16,7 +16,6 @@ import os
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import start_failure
 from mcpproxy.relay.stdio.signals import LEAVING, name_of, stop
 
 TYPE_CHECKING = False
@@ -69,6 +68,8 @@ class ServerLife:
         except OSError as fault:
             self.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
         if error is not None:
+            from mcpproxy.base.start_failure import start_failure
+
             fact, code = start_failure(command[0], error)
             self.quiet = False  # a shell would report this failure too
             self.say(fact)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.base.start_failure import start_failure
 from mcpproxy.base.subprocess_pipes import stdin_closed
 from mcpproxy.errors import McpProxyError
 from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
@@ -47,10 +48,7 @@ class StdioLink:
                 *self._command, stdin=PIPE, stdout=PIPE, start_new_session=True
             )
         except (OSError, ValueError) as fault:
-            reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
-            raise McpProxyError(
-                f"{self._command[0]}: cannot be run ({reason}); see the command behind --"
-            ) from None
+            raise McpProxyError(start_failure(self._command[0], fault)[0]) from None
         self._tasks.append(asyncio.create_task(self._read(self._process)))
         self._tasks.append(asyncio.create_task(self._write(self._process)))
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
+from mcpproxy.base.start_failure import start_failure
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, parse
@@ -130,10 +131,7 @@ class PassthroughProcess:
         try:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as fault:
-            reason = fault.strerror or str(fault)
-            raise McpProxyError(
-                f"{command[0]}: cannot be run ({reason}); see the command behind --"
-            ) from None
+            raise McpProxyError(start_failure(command[0], fault)[0]) from None
         self._receive = receive
         threading.Thread(target=self._read, name="passthrough", daemon=True).start()
 

@@ -10,7 +10,7 @@ const LANE = 22;
  * @typedef {object} Lane
  * @property {import("./types.js").Recording} recording
  * @property {import("./types.js").Call[]} spans
- * @property {number} total how many calls there are in the range
+ * @property {number} total how many rows there are in the range
  */
 
 /**
@@ -133,7 +133,7 @@ function LaneView({ lane, range, isOwn, selected, go, onZoom }) {
     onZoom(event.deltaY > 0 ? 1.5 : 0.67, (event.clientX - edges.left) / edges.width);
   };
   return html`<section class="lane" aria-label=${recording.server || recording.label}>
-    <h3>${visible(recording.server || recording.label)} <span class="count">${plural(total, "call")}${total > spans.length ? `, the longest ${spans.length.toLocaleString("en")} of them are drawn` : ""}</span></h3>
+    <h3>${visible(recording.server || recording.label)} <span class="count">${plural(total, "row")}${total > spans.length ? `, the longest ${spans.length.toLocaleString("en")} of them are drawn` : ""}</span></h3>
     <p class="hidden">The view Calls lists the same calls with their times.</p>
     <div class="spans" aria-hidden="true" ref=${box} style=${{ height: `${count * LANE}px` }} onWheel=${onWheel}>
       ${spans.map((call, index) => {

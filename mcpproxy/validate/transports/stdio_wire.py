@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.renamed import OldName
+from mcpproxy.base.start_failure import start_failure
 from mcpproxy.base.subprocess_pipes import stdin_closed
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.recorder.http.body_frames import in_pieces
@@ -116,9 +117,8 @@ class StdioWire:
                 start_new_session=True,
             )
         except (OSError, ValueError) as fault:
-            reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
             self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
-            raise CouldNotStartError(f"{self._command[0]}: cannot be run: {reason.lower()}") from None
+            raise CouldNotStartError(start_failure(self._command[0], fault)[0]) from None
         self._is_open = True
         process = self._process
         readers = (self._read(process), self._read_err(process))

@@ -116,7 +116,10 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     from mcpproxy.bridge.leg import Leg, StderrLines
 
     if shutil.which(options.command[0]) is None:
-        raise UsageError(options.command[0], "no such command", "check its spelling and PATH")
+        from mcpproxy.base.start_failure import start_failure
+        from mcpproxy.errors import McpProxyError
+
+        raise McpProxyError(start_failure(options.command[0], FileNotFoundError())[0])
     recording = options.recording
     raise_limit()
     listener = open_listener(options.host, options.port)

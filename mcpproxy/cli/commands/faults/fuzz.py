@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import time
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import async_main, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, url
 from mcpproxy.cli.option_table import split_command
-from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
@@ -50,19 +51,23 @@ def run(argv: list[str]) -> int:
     found = material(load(trace))
     limits = TrialLimits(options.timeout, options.start_timeout)
     folder = options.output or _new_folder(paths.label_for(command) if command else "http")
+    status = StatusLine()
     campaign = Campaign(
         target,
         found,
         ruleset.load(),
         FuzzOptions(options.seed, options.time, options.count, options.faults, limits),
         folder,
-        on_fault=None if options.json else _tell_at_once,
+        on_fault=None if options.json else partial(_tell_at_once, status),
+        on_progress=status.show,
     )
     try:
         result = async_main.run_until_terminated(campaign.run())
     except KeyboardInterrupt:
         result = campaign.result
         result.is_interrupted = True
+    finally:
+        status.clear()
     if options.json:
         emit([json.dumps(_as_json(result), indent=2, ensure_ascii=False)])
     else:
@@ -72,7 +77,8 @@ def run(argv: list[str]) -> int:
     return 1 if result.faults else 0
 
 
-def _tell_at_once(fault: ServerFault) -> None:
+def _tell_at_once(status: StatusLine, fault: ServerFault) -> None:
+    status.clear()
     tell(f"{fault.kind} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
 
 
@@ -94,6 +100,8 @@ def _lines(result: FuzzResult) -> list[str]:
         f"{faults}: {result.sent:,} changed messages ({result.changes:,} different changes) in "
         f"{result.sessions:,} sessions, {result.seconds:.0f} s, seed {result.seed}"
     )
+    if result.is_interrupted:
+        lines.append("interrupted: what was not confirmed by then is not listed")
     if result.stopped:
         lines.append(f"stopped early: {visible(result.stopped)}")
     return lines

@@ -30,8 +30,14 @@ List the servers that the configuration files of hosts name: which are wrapped, 
 changed since the last time."""
 
 EPILOG: Final = """\
-With --since, only what is new, changed or removed is listed. --check does the same, and the exit code is 1 if
-anything is listed: for a login script that tells when somebody else has added a server."""
+  mcpproxy hosts                   all servers of all hosts
+  mcpproxy hosts --host cursor     those of one host
+
+With --since, only what is new, changed or removed is listed. --check does the same, for a login script that
+tells when somebody else has added a server.
+
+exit codes of --check: 0 nothing has changed, 1 something is listed, 2 nothing is listed, but a file could not
+be read (stderr names it; all others were read)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ def run(argv: list[str]) -> int:
     if options.json:
         emit([json.dumps(_as_object(search, listed, lost_records, removed), indent=2)])
     elif only_news:
-        _print_news(listed, removed, before)
+        _print_news(listed, removed, before, len(search.problems))
     else:
         _print_all(search, listed, lost_records, removed, options)
     if options.check and (listed or removed):
@@ -204,7 +210,9 @@ def _print_all(
         tell(f"{count(plain, 'server')} can be wrapped: {how}")
 
 
-def _print_news(rows: Sequence[ServerRow], removed: Sequence[tuple[str, str]], before: Look) -> None:
+def _print_news(
+    rows: Sequence[ServerRow], removed: Sequence[tuple[str, str]], before: Look, unreadable: int
+) -> None:
     if before.is_first:
         tell("this was the first look; the next one tells what has changed")
         return
@@ -215,7 +223,8 @@ def _print_news(rows: Sequence[ServerRow], removed: Sequence[tuple[str, str]], b
     cells += [("removed", visible(name), "", visible(short(path))) for path, name in removed]
     emit(table([("NEWS", "SERVER", "RUNS", "FILE"), *cells], terminal_style())[1:])
     if not rows and not removed:
-        tell(f"nothing has changed since {before.looked_at}")
+        of_others = f"; {count(unreadable, 'file')} could not be read" if unreadable else ""
+        tell(f"nothing has changed since {before.looked_at}{of_others}")
 
 
 def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:

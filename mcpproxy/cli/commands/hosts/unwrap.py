@@ -23,7 +23,7 @@ were wrapped stays; if nothing has, the file is as it was before, to the byte.""
 
 def run(argv: list[str]) -> int:
     """Unwrap the servers that the arguments name."""
-    parser = Parser("unwrap", DESCRIPTION)
+    parser = Parser("unwrap", DESCRIPTION, "  mcpproxy unwrap files\n  mcpproxy unwrap --all")
     parser.add_argument("server", nargs="*", metavar="SERVER", help="its name in the host's file")
     parser.add_argument("--all", action="store_true", help="every wrapped server")
     add_place_options(parser)

@@ -29,6 +29,10 @@ Put mcpproxy before a server in the configuration file of a host. Only the comma
 arguments are changed; comments, order and layout stay. mcpproxy unwrap undoes it, to the byte."""
 
 EPILOG: Final = """\
+  mcpproxy wrap files --dry-run    what would change for the server files
+  mcpproxy wrap files
+  mcpproxy wrap --all
+
 A user's files get the absolute path of mcpproxy, because a host that is started from the desktop often lacks
 the PATH of a terminal. Files of a project that are under version control get the bare name. --command sets
 another command, such as 'uvx mcpproxy'."""

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from mcpproxy.base.style import Style, count, duration, size
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
-from mcpproxy.reports.text_table import table
+from mcpproxy.reports.text_table import fitted, table
 from mcpproxy.view import stats
 from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
@@ -23,6 +24,9 @@ each time that a model is given it.
   mcpproxy stats                    the latest recording
   mcpproxy stats recordings/        all recordings in a folder, together
   mcpproxy stats --json | jq .      the same as one JSON object"""
+
+_LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT")
+"""The columns that a narrow terminal does not get, in the order in which they are left out."""
 
 
 def run(argv: list[str]) -> int:
@@ -66,20 +70,22 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     if statistics.calls:
         yield ""
         heading = ("CALLS", "ERRORS", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
-        rows = [heading, *map(_row, statistics.calls)]
-        yield from table(rows, style, right=range(9), paint=_painter(style))
+        rows = fitted(
+            [heading, *map(_row, statistics.calls)], style, cut=("CALL",), left_out=_LEFT_OUT, least=24
+        )
+        yield from table(rows, style, right=range(len(rows[0]) - 1), paint=_painter(style))
     if statistics.tools:
         yield ""
         tools = sorted(statistics.tools, key=lambda tool: -tool.definition_bytes)
         rows = [("CALLS", "TOKENS", "DEFINITION")]
         rows += [(f"{tool.calls:,}", f"{tool.definition_tokens:,}", tool.name) for tool in tools]
-        yield from table(rows, style, right=range(2))
+        yield from table(fitted(rows, style, cut=("DEFINITION",)), style, right=range(2))
         unused = statistics.never_used
         cost = sum(tool.definition_tokens for tool in tools)
         wasted = sum(tool.definition_tokens for tool in unused)
         yield ""
-        never = f"{len(unused)} of {count(len(tools), 'tool')} never used: {wasted:,} tokens"
-        yield f"definitions: {cost:,} tokens; {never}"
+        yield f"definitions: {cost:,} tokens"
+        yield f"{len(unused)} of {count(len(tools), 'tool')} never used: {wasted:,} tokens"
     yield stats.ESTIMATE
 
 

@@ -1,0 +1,36 @@
+"""Why a command did not start, in one line. It is said alike wherever mcpproxy starts a command."""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def start_failure(program: str, error: OSError | ValueError) -> tuple[str, int]:
+    """Return a line for the user that says why ``program`` did not start, and the exit code of a shell."""
+    is_there = os.path.dirname(program) and os.path.isfile(program)  # but not what its first line names
+    if not program or (isinstance(error, FileNotFoundError | NotADirectoryError) and not is_there):
+        similar = _similar_command(program)
+        step = f"did you mean {similar}?" if similar else "check its spelling and PATH"
+        return f"{program or repr('')}: no such command; {step}", 127
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return f"{program}: cannot be run ({reason}); check that it is an executable file", 126
+
+
+def _similar_command(program: str) -> str:
+    """Return the command of PATH whose name is most like ``program``; empty if there is none."""
+    from difflib import get_close_matches  # few commands do not start
+
+    if os.path.dirname(program):
+        return ""
+    return next(iter(get_close_matches(program, set(_commands()), n=1, cutoff=0.8)), "")
+
+
+def _commands() -> "Iterator[str]":
+    for folder in os.get_exec_path():
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        yield from (name for name in names if os.access(os.path.join(folder, name), os.X_OK))
