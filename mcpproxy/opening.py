@@ -16,9 +16,10 @@ from mcpproxy.session.frame import Event, Finding, Gap
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.reader import ENDLESS, NOT_OURS, SECOND_HEADER, Trace, open_file, read_trace, refuse
+from mcpproxy.trace.reader import Trace, read_trace
 from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header
 from mcpproxy.trace.short_lines import Lines
+from mcpproxy.trace.trace_file import ENDLESS, NOT_OURS, SECOND_HEADER, open_file, refuse
 
 if TYPE_CHECKING:
     from mcpproxy.trace.shipped_files import ShippedFiles

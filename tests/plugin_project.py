@@ -76,7 +76,7 @@ class Client:
     def close(self):
         self.process.stdin.close()
         self.process.stdout.close()
-        self.process.wait(30)
+        self.process.wait(60)
 
     def __enter__(self):
         return self

@@ -11,6 +11,7 @@ import pytest
 from tests.peers.conformance import REVISIONS, Suite, example_server
 from tests.peers.fixtures import Peers
 from tests.peers.processes import Proxy, server
+from tests.relay.hosts import until_recorded
 
 OF_SERVER: Final = {
     "2025-11-25": [
@@ -68,6 +69,7 @@ def test_what_holds_of_a_client_holds_of_it_with_the_proxy_before_its_server(
 
     assert [scenario for scenario in scenarios if not direct.passed(scenario)] == []
     assert direct.lost(through) == []
+    until_recorded(tmp_path)
     traces = [trace.read_text(encoding="utf-8") for trace in tmp_path.glob("*.jsonl")]
     assert len(traces) == len(scenarios)
     assert all('"type":"request"' in trace for trace in traces)

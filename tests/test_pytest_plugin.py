@@ -332,7 +332,7 @@ class Posts(Client):
         wanted = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         request = urllib.request.Request(self.url, body, wanted | self.session)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             if id := answer.headers["mcp-session-id"]:
                 self.session["mcp-session-id"] = id
             text = answer.read().decode()

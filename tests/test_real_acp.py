@@ -13,6 +13,7 @@ import pytest
 import mcpproxy
 from tests.peers.fixtures import Peers
 from tests.peers.processes import run
+from tests.relay.hosts import until_recorded
 
 HEARD = {
     "1": ["permission", "elicitation complete", "answered end_turn", "answered cancelled"],
@@ -31,6 +32,7 @@ def test_a_real_agent_is_recorded_and_found_clean(peers: Peers, tmp_path: Path, 
     # Updates and requests are handled concurrently, so the SDK may report them in another order.
     assert sorted(through) == sorted(directly)
     assert set(HEARD[version]) <= set(through)
+    until_recorded(tmp_path)
     (trace,) = tmp_path.glob("*.jsonl")
     report = mcpproxy.check(trace)
     assert report.complete

@@ -27,7 +27,7 @@ from tests.benchmarks.sessions import ROOT
 
 pytestmark = pytest.mark.skipif(not processes.AVAILABLE, reason="processes are found through /proc")
 
-DEADLINE_S: Final = 30
+DEADLINE_S: Final = 120
 
 SERVER: Final = f"""
 import os, socket, sys

@@ -49,7 +49,7 @@ from mcpproxy.session.frame import (
     Signal,
     Stderr,
 )
-from mcpproxy.trace.reader import gap_note
+from mcpproxy.trace.opened_trace import gap_note
 from mcpproxy.trace.records import Encoded, frame_bytes
 
 _INTERFACES: Final = (

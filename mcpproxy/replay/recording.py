@@ -38,7 +38,8 @@ from mcpproxy.session.frame import (
     SseEvent,
 )
 from mcpproxy.trace.conversation import Conversation
-from mcpproxy.trace.reader import Header, Trace
+from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import Header
 from mcpproxy.trace.session_labels import exchanges_of
 
 TypedId: TypeAlias = tuple[type, RequestId]

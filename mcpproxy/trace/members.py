@@ -139,3 +139,33 @@ def text_or_base64_of(members: JSONObject) -> bytes:
         if isinstance(fault, NotARecordError):
             raise
         raise NotARecordError("damaged text") from None
+
+
+def bytes_of(value: JSON) -> bytes:
+    """Return the bytes of a string, or of an object with the member ``base64``.
+
+    Raises:
+        NotARecordError: the value is neither, or is damaged.
+    """
+    match value:
+        case str():
+            try:
+                return value.encode("utf-8")
+            except UnicodeEncodeError:  # a lone surrogate, whose bytes are written as base64
+                raise NotARecordError("a record with a bad event") from None
+        case {"base64": str(text)}:
+            return unbase64(text)
+        case _:
+            raise NotARecordError("a record with a bad event")
+
+
+def unbase64(text: str) -> bytes:
+    """Return the bytes that base64 stands for.
+
+    Raises:
+        NotARecordError: the text is damaged.
+    """
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        raise NotARecordError("damaged text") from None

@@ -11,7 +11,7 @@ from typing import Final
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
-from mcpproxy.trace.reader import STILL_RECORDING
+from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
 from mcpproxy.view.drift import drift as compared
 from mcpproxy.view.index.columns import SEVERITIES

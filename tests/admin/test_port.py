@@ -23,7 +23,7 @@ from mcpproxy.trace.writer import TraceWriter
 from tests.recorder.http_journals import CONVERSATION
 from tests.recorder.journals import Accuser, JournalFolder
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 def ask(port: AdminPort, path: str) -> tuple[int, str]:

@@ -23,6 +23,7 @@ from tests.agents.conformance import FITTING, NEEDS_TOOLS_OF_THE_SUITE, command
 from tests.peers.conformance import REVISIONS, Suite
 from tests.peers.fixtures import Peers
 from tests.peers.processes import ROOT, Process, run, server
+from tests.relay.hosts import until_recorded
 
 HTTP: Final = "everything-http-2025-06-18"
 TOKEN: Final = "a-token-of-the-test-only"
@@ -88,6 +89,7 @@ def test_the_python_sdk_on_stdio(tmp_path: Path, mode: str) -> None:
 
     with anyio.from_thread.start_blocking_portal() as portal:
         portal.call(talk)
+    until_recorded(trace)
     assert open_trace(trace).complete
     assert check(trace).findings == ()
 

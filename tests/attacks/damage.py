@@ -186,7 +186,7 @@ def replay_client_of_batches(stage: Stage) -> str:
     def play(scene: Scene) -> None:
         server = (stage.mcpproxy, "replay", "server", "f/b.jsonl")
         done = stage.run(
-            "replay", "client", "--timeout", "2", "f/a.jsonl", "--", *server, doing="replay client"
+            "replay", "client", "--timeout", "20", "f/a.jsonl", "--", *server, doing="replay client"
         )
         hold(done.code in (0, 1), f"exit {done.code}: {done.err[:80]!r}")
 

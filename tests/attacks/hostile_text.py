@@ -86,7 +86,7 @@ def reasons_of_replay(stage: Stage) -> str:
     _conversation(scene.folder / "b.jsonl", "plain")
     server = (stage.mcpproxy, "replay", "server", "f/b.jsonl")
     played = stage.run(
-        "replay", "client", "--timeout", "2", "f/a.jsonl", "--", *server, doing="replay client"
+        "replay", "client", "--timeout", "20", "f/a.jsonl", "--", *server, doing="replay client"
     )
     _told(played, "replay client")
     asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": HOSTILE, "params": {HOSTILE: HOSTILE}})

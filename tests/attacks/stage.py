@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
-DEADLINE_S: Final = 20
-"""Far more than any command here needs: one that takes longer hangs."""
+DEADLINE_S: Final = 60
+"""Far more than any command here needs, on a busy machine too: one that takes longer hangs."""
 
 MEMORY_BYTES: Final = 4 << 30
 """What a command may have of memory, so that one that reads an endless file does not take the machine."""

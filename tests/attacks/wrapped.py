@@ -20,9 +20,6 @@ from tests.relay.hosts import peer
 
 TABLE: Final = Table()
 
-ORPHAN_S: Final = 10
-"""How long a server may be there after its relay: a second, but not on a machine with much to do."""
-
 QUIET_S: Final = 2
 """How long nothing must come on stderr until it counts as all that will."""
 
@@ -198,7 +195,7 @@ def long_post_with_enforce(stage: Stage) -> str:
 @TABLE
 def relay_is_killed(stage: Stage) -> str:
     """The relay is killed, its server ignores the end of input and SIGTERM: server and recorder go, too."""
-    process = stage.start(*_run(stage, "--grace", "60"), *peer("stubborn"))
+    process = stage.start(*_run(stage, "--grace", str(10 * DEADLINE_S)), *peer("stubborn"))
     server = int(read(process.stdout, is_line))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     pids = {int(child): "server" if int(child) == server else "recorder" for child in children}
@@ -206,11 +203,13 @@ def relay_is_killed(stage: Stage) -> str:
     handles = {os.pidfd_open(pid): name for pid, name in pids.items()}
     process.kill()
     try:
-        left = [name for handle, name in handles.items() if not select.select([handle], [], [], ORPHAN_S)[0]]
+        left = [
+            name for handle, name in handles.items() if not select.select([handle], [], [], DEADLINE_S)[0]
+        ]
     finally:
         for handle in handles:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
-    hold(not left, f"{' and '.join(left)} still there after {ORPHAN_S} s or more")
+    hold(not left, f"{' and '.join(left)} still there after {DEADLINE_S} s or more")
     return "both are gone"

@@ -35,7 +35,8 @@ VARIANT: Final = "mcpproxy"
 TIMEOUT_MS: Final = 120_000
 
 LOOK: Final = """
-// Ends when what `isThere` says holds, which is looked at whenever the document changes.
+// Ends when what `isThere` says holds, which is looked at whenever the document changes. The document is
+// watched and not its body, which a browser that has just begun to read does not have yet.
 window.until = (isThere) => new Promise((done) => {
     if (isThere()) return done();
     const observer = new MutationObserver(() => {
@@ -44,7 +45,7 @@ window.until = (isThere) => new Promise((done) => {
         done();
     });
     const everything = { subtree: true, childList: true, characterData: true, attributes: true };
-    observer.observe(document.body, everything);
+    observer.observe(document, everything);
 });
 window.rows = () => [...document.querySelectorAll(".scroller .row")];
 window.areLoaded = () => rows().length > 0 && rows().every((row) => row.querySelector(".c-outcome"));

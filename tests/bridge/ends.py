@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import mcpproxy
 from mcpproxy.session.frame import Sender
 from tests.peers.processes import ROOT, Process
+from tests.relay.hosts import until_recorded
 
 DEADLINE_S: Final = 60
 STDIO_SERVER: Final = [sys.executable, "-S", str(Path(__file__).parent / "stdio_server.py")]
@@ -44,8 +45,15 @@ def bridge(folder: Path, *arguments: str) -> list[str]:
 
 def recordings(folder: Path) -> dict[str, Path]:
     """Return the recordings in a folder by leg; of several stdio legs the last."""
-    assert [path.name for path in folder.iterdir() if path.suffix != ".jsonl"] == []
-    return {path.stem.split("-")[-2]: path for path in sorted(folder.glob("*.jsonl"))}
+    return {path.stem.split("-")[-2]: path for path in complete(folder)}
+
+
+def complete(folder: Path) -> list[Path]:
+    """Return all that is in a folder once the recorders, which may outlive the bridge, have ended."""
+    until_recorded(folder)
+    found = sorted(folder.iterdir())
+    assert [path.name for path in found if path.suffix != ".jsonl"] == []
+    return found
 
 
 def frames(trace: Path, sender: Sender) -> list[bytes]:

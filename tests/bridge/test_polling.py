@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import mcpproxy
-from tests.bridge.ends import Bridge, Reply, call, result
+from tests.bridge.ends import Bridge, Reply, call, complete, result
 from tests.bridge.test_real import found
 from tests.bridge.test_stdio import CHANGED, FIELDS, PROGRESS, QUESTION, WITH_TOKEN, refused
 from tests.peers.fixtures import Peers
@@ -81,7 +81,7 @@ def test_every_message_comes_once_over_many_connections(tmp_path: Path) -> None:
         bridge.stop()
     assert heard + rest == [*(progress(one) for one in range(number)), result("long")]
     assert connections + more > number // 20
-    for trace in tmp_path.glob("*.jsonl"):
+    for trace in complete(tmp_path):
         assert mcpproxy.check(trace).complete
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mcpproxy
-from tests.bridge.ends import Bridge, bridge
+from tests.bridge.ends import Bridge, bridge, complete
 from tests.peers.conformance import REVISIONS, Suite, example_server
 from tests.peers.fixtures import Peers
 from tests.peers.processes import run, server
@@ -25,7 +25,7 @@ IDS = [" - ".join(pair) for pair in PAIRS]
 def found(folder: Path) -> dict[str, set[str]]:
     """Return the rules of which there is an error or a warning, by leg; every recording is complete."""
     rules: dict[str, set[str]] = {"stdio": set(), "http": set()}
-    for trace in folder.glob("*.jsonl"):
+    for trace in complete(folder):
         report = mcpproxy.check(trace)
         assert (report.complete, report.notes) == (True, ())
         rules[trace.stem.split("-")[-2]] |= {

@@ -17,6 +17,7 @@ from tests.bridge.ends import (
     Asked,
     Host,
     Server,
+    complete,
     frames,
     recordings,
 )
@@ -322,7 +323,7 @@ def test_a_trace_is_two_files_with_the_names_of_the_legs(server: Server, tmp_pat
     with Host(tmp_path, command=command) as host:
         handshake(host, server).answer(405)
         close(host, server)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.b-http.jsonl", "a.b-stdio.jsonl"]
+    assert [path.name for path in complete(tmp_path)] == ["a.b-http.jsonl", "a.b-stdio.jsonl"]
 
 
 def test_a_request_that_breaks_an_enforced_rule_does_not_reach_the_server(

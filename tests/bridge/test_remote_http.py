@@ -81,7 +81,7 @@ def converse(
         scheme = "https" if tls else "http"
         server = RemoteServer(f"{scheme}://127.0.0.1:{port}/mcp", (), records, is_insecure=insecure)
         async with listener:
-            await asyncio.wait_for(story(server), 20)
+            await asyncio.wait_for(story(server), 60)
             await server.close()
             await asyncio.gather(*peers)
 

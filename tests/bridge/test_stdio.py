@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +17,13 @@ from tests.bridge.ends import (
     Bridge,
     Reply,
     call,
+    complete,
     frames,
     is_alive,
     recordings,
     result,
 )
+from tests.relay.hosts import gone
 
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}'
 CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
@@ -204,19 +205,10 @@ def test_a_bridge_that_is_killed_leaves_no_process_and_whole_recordings(tmp_path
         pid = pid_of(bridge, session)
         bridge.ask(call(1, "stay", result(1)), session).body()
         bridge.process.kill()
-    for trace in recordings_when_complete(tmp_path):
+    for trace in complete(tmp_path):
         close = json.loads(trace.read_bytes().splitlines()[-1])
         assert (close["type"], close["ending"]) == ("close", "cut")
-    assert not is_alive(pid)
-
-
-def recordings_when_complete(folder: Path) -> list[Path]:
-    """Return the recordings after the recorders have removed their journals."""
-    deadline = time.monotonic() + 30
-    while any(path.suffix == ".journal" for path in folder.iterdir()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)  # the recorders are nobody's children any more, so there is no exit to wait for
-    return list(recordings(folder).values())
+    assert gone(pid)
 
 
 # Who may use it
@@ -249,7 +241,7 @@ def test_a_token_is_needed_if_there_is_one(tmp_path: Path) -> None:
         assert bridge.ask(INITIALIZE, Authorization="Bearer key-0815-secret").status == 200
         said = bridge.stop()
     assert not any("key-0815-secret" in line for line in said)
-    for trace in tmp_path.glob("*.jsonl"):
+    for trace in complete(tmp_path):
         assert b"key-0815-secret" not in trace.read_bytes()
 
 
@@ -357,7 +349,7 @@ def test_a_trace_is_a_file_for_the_http_leg_and_one_for_each_session(tmp_path: P
         before.begin()
         before.begin()
         before.stop()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert [path.name for path in complete(tmp_path)] == [
         "a-http.jsonl",
         "a-stdio-1.jsonl",
         "a-stdio-2.jsonl",

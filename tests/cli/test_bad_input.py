@@ -74,7 +74,7 @@ def test_a_trace_of_somebody_else(
     def refuse(path: str, mode: str) -> NoReturn:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
-    monkeypatch.setattr("mcpproxy.trace.reader.open", refuse, raising=False)
+    monkeypatch.setattr("mcpproxy.trace.trace_file.open", refuse, raising=False)
     path = recordings.write(tmp_path / "t.jsonl", CLEAN)
     refused = mcpproxy(command, path)
     assert refused.code == 2

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.conftest import Mcpproxy
+from tests.relay.hosts import until_recorded
 
 FAULTS = {"PROTO-007", "SCHEMA-004", "STDIO-002"}
 
@@ -22,6 +23,7 @@ def test_shows_three_findings_and_what_to_do_next(mcpproxy: Mcpproxy, state_dir:
     lines = shown.stdout.splitlines()
     assert len(lines) <= 40
     assert sum("└ error" in line for line in lines) == 3
+    until_recorded(state_dir)
     (trace,) = state_dir.glob("*-demo-*.jsonl")
     assert f"Recorded in {trace}" in lines
     handle = trace.stem.partition("Z-")[2]

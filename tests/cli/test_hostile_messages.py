@@ -128,7 +128,7 @@ def test_every_command_that_reads_says_something(mcpproxy: Mcpproxy, tmp_path: P
 
 def test_its_client_is_played_against_its_server(recording: str) -> None:
     server = [sys.executable, "-m", "mcpproxy", "replay", "server", recording]
-    played = run("replay", "client", "--timeout", "5", recording, "--", *server)
+    played = run("replay", "client", "--timeout", "30", recording, "--", *server)
     assert b"Traceback" not in played.stderr
     assert b"0 misses" in played.stderr
     assert played.returncode == 0, played.stdout
@@ -141,7 +141,7 @@ def test_its_client_is_played_against_its_server_over_http(recording: str) -> No
         try:
             found = (re.search(r"http://\S+", line) for line in server.stderr)
             where = next(each[0] for each in found if each)
-            played = run("replay", "client", "--timeout", "5", recording, where)
+            played = run("replay", "client", "--timeout", "30", recording, where)
         finally:
             server.terminate()
         said = server.stderr.read()

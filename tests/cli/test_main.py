@@ -187,5 +187,5 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         [sys.executable, "-m", "mcpproxy", "--help"], stdout=writing, stderr=subprocess.PIPE
     )
     os.close(writing)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + signal.SIGPIPE, b"")

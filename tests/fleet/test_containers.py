@@ -55,11 +55,11 @@ def say(session: subprocess.Popen[str], numbers: range) -> None:
 
 
 def kill_recorder(session: subprocess.Popen[str], trace: Path) -> None:
-    """Kill the recorder as soon as it has begun the trace."""
+    """Kill the recorder as soon as the trace has its header, which is written a moment after it is made."""
     found = processes.find(session.pid)
     assert found is not None
     ended = os.pidfd_open(found.recorder)
-    while not trace.exists():
+    while not trace.exists() or b"\n" not in trace.read_bytes():
         assert not select.select([ended], [], [], 0.005)[0], "the recorder has ended"
     os.kill(found.recorder, signal.SIGKILL)
     assert select.select([ended], [], [], DEADLINE_S)[0]

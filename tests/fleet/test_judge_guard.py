@@ -46,26 +46,29 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such 
 
 
 @pytest.mark.parametrize(
-    ("deed", "said"),
+    ("deed", "patience_s", "said"),
     [
-        pytest.param("os.abort()", "its judge was ended by SIGABRT", marks=posix),
-        ("os._exit(3)", "its judge failed with exit code 3"),
-        ("while True: pass", "its judge was not done after 3 s"),
-        pytest.param("os.kill(os.getpid(), 11)", "its judge was ended by SIGSEGV", marks=posix),
-        pytest.param("bytearray(1 << 40)", "its judge needed more than 1,024 MiB of memory", marks=posix),
+        pytest.param("os.abort()", 300, "its judge was ended by SIGABRT", marks=posix),
+        ("os._exit(3)", 300, "its judge failed with exit code 3"),
+        ("while True: pass", 3, "its judge was not done after 3 s"),
+        pytest.param("os.kill(os.getpid(), 11)", 300, "its judge was ended by SIGSEGV", marks=posix),
+        pytest.param(
+            "bytearray(1 << 40)", 300, "its judge needed more than 1,024 MiB of memory", marks=posix
+        ),
         (
             "raise ValueError('no')",
+            300,
             "the check failed: ValueError: no; a check must take whatever a peer sends",
         ),
     ],
 )
 def test_what_kills_its_judge_is_tried_twice_and_skipped(
-    mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path, deed: str, said: str
+    mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path, deed: str, patience_s: int, said: str
 ) -> None:
     corpus.write(fleet, {"week-1/evil.jsonl": EVIL})
     log = tmp_path / "log"
     rules = house.build(tmp_path, CHECKS.format(log=str(log), deed=deed))
-    options = ("--rules", rules, "--timeout", "3", "--memory", "1024", "--workers", "1")
+    options = ("--rules", rules, "--timeout", str(patience_s), "--memory", "1024", "--workers", "1")
     judged = mcpproxy("check", str(fleet), "--out", str(tmp_path / "out"), *options)
     assert judged.code == 2
     (line,) = judged.err.splitlines()

@@ -171,8 +171,8 @@ def test_the_closed_files_of_a_running_recording_are_shipped(tmp_path: Path) -> 
         stop, deadline = Event(), time.monotonic() + 60
         done = shipper.ship()
         while len(shipped(tmp_path)) < 4 or len(list(folder.glob("*.jsonl"))) > 2:
-            done = shipper.ship()
-            assert done.faults == {}
+            done = shipper.ship()  # a file that was written to just before is tried again the next time
+            assert [fault for fault in done.faults.values() if "it is tried again" not in fault] == []
             assert time.monotonic() < deadline
             stop.wait(0.05)  # the recorder is behind the session, and nothing tells how far
         assert done.running == 1

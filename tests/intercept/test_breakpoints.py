@@ -26,7 +26,7 @@ from mcpproxy.trace.reader import read_trace
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.intercept.test_fault_lanes import ONE, SAID_ONE, TWO, Lanes
 from tests.intercept.test_fault_relay import INITIALIZE, INITIALIZED, OPENED, PEER, THE_PEER_S, Message, call
-from tests.relay.hosts import DEADLINE_S, HOME
+from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 
 __all__ = ["mcpproxy", "state_dir"]
 
@@ -139,6 +139,7 @@ class Held:
         assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(DEADLINE_S) == 0
+        until_recorded(self.trace)
 
     def close(self) -> None:
         self.process.kill()

@@ -29,12 +29,16 @@ from tests.ui.browser import served
 
 __all__ = ["mcpproxy", "state_dir"]
 
+NOT_ACCEPTED = "02"
+"""The state of a connection that its listener has not accepted, in ``/proc/net/unix``."""
+
 PATIENT = ("--break", "from:client tool:search", "--break-timeout", "1h")
 
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Held]:
-    session = Held(tmp_path, *PATIENT, name="watched")
+    # The name of its own is looked for among the sockets of the whole machine.
+    session = Held(tmp_path, *PATIENT, name=f"watched-{os.getpid()}")
     yield session
     session.close()
 
@@ -80,14 +84,15 @@ def stopped(held: Held) -> Generator[None]:
 
 
 def wait_until_it_asks(held: Held, process: "subprocess.Popen[bytes]") -> None:
-    """Wait until a process is connected to the relay, which is stopped, and sleeps."""
+    """Wait until a process waits for the relay, which is stopped and accepts no connection, and sleeps."""
     deadline = time.monotonic() + DEADLINE_S
     name = f"{Path(held.trace).name}.control~"
     while True:
         assert time.monotonic() < deadline
-        connected = Path("/proc/net/unix").read_text().count(name) > 1  # one is that which listens
+        sockets = map(str.split, Path("/proc/net/unix").read_text().splitlines())
+        is_asking = any(words[5] == NOT_ACCEPTED and name in words[-1] for words in sockets)
         state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0]
-        if connected and state == "S":
+        if is_asking and state == "S":
             return
         time.sleep(0.01)  # a process that waits for an answer says nothing
 

@@ -16,7 +16,7 @@ from mcpproxy.session.frame import CLIENT, SERVER, Frame
 from mcpproxy.trace.reader import read_trace
 from tests.intercept.test_fault_http import CALL, THE_SERVER_S, Proxied, Server, findings, server
 from tests.intercept.test_fault_relay import INITIALIZE, INITIALIZED, OPENED, call
-from tests.relay.hosts import DEADLINE_S, HOME
+from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 from tests.relay.test_http_enforce import SESSION
 
 __all__ = ["server"]
@@ -72,6 +72,7 @@ def play(folder: Path, shuffling: int, seed: int) -> set[tuple[str, str, int]]:
                 say(_search(id))
         process.stdin.close()
         assert process.wait(DEADLINE_S) == 0
+    until_recorded(trace)
     acted: set[tuple[str, str, int]] = set()
     occurrences = {CLIENT: 0, SERVER: -1}  # the first answer is that to initialize
     for event in read_trace(str(trace)).events():

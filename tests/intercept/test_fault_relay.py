@@ -11,7 +11,7 @@ import pytest
 from mcpproxy.api import check
 from mcpproxy.session.frame import Frame
 from mcpproxy.trace.reader import read_trace
-from tests.relay.hosts import DEADLINE_S, HOME
+from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 
 PEER: Final = str(Path(__file__).parent.parent / "relay" / "enforced_peer.py")
 ABOUT: Final = {"name": "example", "version": "1.0"}
@@ -59,6 +59,7 @@ class Played:
                 process.stdin.flush()
                 opening = process.stdout.readline()
             stdout, stderr = process.communicate(b"".join(map(_line, messages)), timeout=DEADLINE_S)
+        until_recorded(trace)
         self.returncode, self.stdout, self.stderr = process.returncode, opening + stdout, stderr.decode()
         self.answers = [json.loads(line).get("id") for line in self.stdout.splitlines()]
         self.server_heard = [json.loads(line).get("id") for line in stderr.splitlines() if line[:1] == b"{"]

@@ -24,7 +24,7 @@ from mcpproxy.trace.reader import read_trace
 from tests.intercept.test_breakpoints import Held
 from tests.intercept.test_fault_http import LOG, Streams, Talk, streams
 from tests.intercept.test_fault_relay import CALLS, INITIALIZE, INITIALIZED, OPENED, PEER, Played, call
-from tests.relay.hosts import DEADLINE_S, HOME
+from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 
 __all__ = ["streams"]
 
@@ -90,6 +90,7 @@ def recorded(folder: Path, rule: str, *, calls: int = 3) -> Path:
         env=HOME,
         timeout=DEADLINE_S,
     )
+    until_recorded(trace)
     return trace
 
 

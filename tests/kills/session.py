@@ -23,8 +23,6 @@ PEERS: Final = str(Path(__file__).parent / "peers.py")
 PYTHON: Final = [sys.executable, "-S"]
 
 DEADLINE_S: Final = 60
-ORPHAN_S: Final = 10
-"""How long a server may be there after its relay: a second, but not on a machine with as much to do."""
 
 TARGETS: Final = ("relay", "recorder", "both", "server", "client", "all")
 PACES: Final = ("plain", "slow")
@@ -205,8 +203,7 @@ def _play(session: Session, case: Case) -> Outcome:
         session.processes["relay"].terminate()
     found = Outcome()
     for name in session.handles:
-        is_orphan = name == "server" and "relay" in killed
-        if not session.wait_for(name, ORPHAN_S if is_orphan else DEADLINE_S):
+        if not session.wait_for(name, DEADLINE_S):
             found.left = f"{found.left} {name}".strip()
     if found.left:
         return found

@@ -15,6 +15,8 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Final
 
+from tests.relay.hosts import until_recorded
+
 ROOT: Final = Path(__file__).parent.parent.parent
 
 DEADLINE_S: Final = 120
@@ -140,4 +142,5 @@ class Proxy:
         """End the proxy, which completes the trace; return all that it printed."""
         code = self._process.stop()
         assert code == 0, "".join(self._process.said)
+        until_recorded(self.trace)
         return self._process.said

@@ -15,6 +15,7 @@ import mcpproxy
 from mcpproxy import Report
 from tests.peers.fixtures import Peers
 from tests.peers.processes import Proxy, run, server
+from tests.relay.hosts import until_recorded
 
 PAIRS: Final = [
     *((client, "everything") for client in Peers.CLIENTS),
@@ -85,6 +86,7 @@ class Sessions:
         wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(folder), "--"]
         directly = run([*drive, *command])
         through = run([*drive, *wrapper, *command])
+        until_recorded(folder)
         return Session(directly, through, sorted(folder.glob("*.jsonl")), [])
 
     def _http(self, client: str, peer: str) -> Session:

@@ -17,7 +17,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_workers_that_race_build_one_environment(cache: Path) -> None:
     built: list[Path] = []
-    started = threading.Barrier(4, timeout=10)
+    started = threading.Barrier(4, timeout=60)
 
     def build(folder: Path) -> None:
         built.append(folder)
@@ -32,7 +32,7 @@ def test_workers_that_race_build_one_environment(cache: Path) -> None:
     for thread in workers:
         thread.start()
     for thread in workers:
-        thread.join(10)
+        thread.join(60)
 
     assert len(built) == 1
     (environment,) = (path for path in cache.iterdir() if path.is_dir())

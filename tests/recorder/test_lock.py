@@ -38,7 +38,7 @@ def test_the_lock_of_a_deleted_journal_is_worth_nothing(tmp_path: Path) -> None:
     # Whether it waits by now or only begins to: either way it finds no journal.
     shutil.rmtree(folder)
     lock.release()
-    waiter.join(10)
+    waiter.join(60)
     assert taken == [None]
 
 

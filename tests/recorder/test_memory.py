@@ -14,7 +14,7 @@ import pytest
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.session.frame import ExchangeEnd
 from mcpproxy.trace.records import body_bytes
-from tests.relay.hosts import DEADLINE_S
+from tests.relay.hosts import DEADLINE_S, until_recorded
 from tests.relay.http_peers import Peer, Upstream, request
 
 LIMIT_KIB: Final = 128 << 10
@@ -126,6 +126,7 @@ def test_large_bodies_in_little_memory(name: str, path: str, upstream: Upstream,
         client.close()
         proxy.terminate()
         assert "fault" not in proxy.stderr.read()
+    until_recorded(trace)
     records = list(open_trace(trace).records())
     assert body_bytes(records, 1, "client") == body
     assert body_bytes(records, 1, "server") == answered.partition(b"\r\n\r\n")[2]

@@ -24,7 +24,7 @@ from tests.recorder.journals import EXIT, START, Accuser, JournalFolder, client,
 from tests.recorder.limits import file_size_limit
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 class Forked:

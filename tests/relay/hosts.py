@@ -62,6 +62,17 @@ def read_journal(trace: str) -> list[Record]:
     return records
 
 
+def until_recorded(where: str | Path) -> None:
+    """Wait until the recorder of a trace, or all that record into a folder, have removed their journals.
+
+    On a busy machine a recorder needs longer than the relay waits for it.
+    """
+    end = time.monotonic() + DEADLINE_S
+    while os.path.isdir(journal.folder(str(where))) or any(Path(where).glob("*.journal")):
+        assert time.monotonic() < end, f"{where} is still being recorded"
+        select.select([], [], [], 0.005)  # it is nobody's child any more, so there is no exit to wait for
+
+
 def stream(records: list[Record], kind: int) -> bytes:
     """All payloads of one kind, joined."""
     return b"".join(payload for one, _, payload in records if one == kind)

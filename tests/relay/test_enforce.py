@@ -22,7 +22,7 @@ from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.session.frame import CLIENT, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace
 
-from .hosts import DEADLINE_S, HOME
+from .hosts import DEADLINE_S, HOME, until_recorded
 
 PEER: Final = str(Path(__file__).parent / "enforced_peer.py")
 Message = dict[str, Any]
@@ -105,6 +105,7 @@ class Client:
         """Close stdin and wait for the end; what the server had heard by then."""
         _, self.stderr = self.process.communicate(timeout=DEADLINE_S)
         assert self.process.returncode == 0
+        until_recorded(self.trace)
         return [json.loads(line) for line in self.stderr.splitlines() if line[:1] in (b"{", b"[")]
 
     def recorded(self) -> list[Event | Finding]:

@@ -15,7 +15,7 @@ from mcpproxy.cli.commands import http
 from mcpproxy.cli.new_recording import start_payload
 from mcpproxy.errors import McpProxyError
 from mcpproxy.relay import journal
-from tests.relay.hosts import DEADLINE_S
+from tests.relay.hosts import DEADLINE_S, until_recorded
 from tests.relay.http_peers import OK, Peer, Upstream, request
 from tests.relay.test_http_tls import CERT, KEY
 
@@ -197,7 +197,7 @@ def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
         out, _ = command.stop()
     assert out == b""
     assert trace.stat().st_mode & 0o777 == 0o600
-    assert not Path(journal.folder(str(trace))).exists()
+    until_recorded(trace)
     header = json.loads(trace.read_bytes().partition(b"\n")[0])
     assert (header["type"], header["transport"], header["label"]) == ("header", "http", "x")
 

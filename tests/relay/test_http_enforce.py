@@ -17,7 +17,7 @@ import pytest
 from mcpproxy.session.frame import Event, Finding, Frame, Note, ResponseHead
 from mcpproxy.trace.reader import read_trace
 
-from .hosts import DEADLINE_S, HOME
+from .hosts import DEADLINE_S, HOME, until_recorded
 
 INFO: Final = {"name": "example", "version": "1.0"}
 MODERN: Final = {
@@ -137,6 +137,7 @@ class Proxied:
         self.connection.close()
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=DEADLINE_S)
+        until_recorded(self.trace)
         return list(read_trace(str(self.trace)).events())
 
 

@@ -278,12 +278,12 @@ def test_a_killed_relay_leaves_no_server_behind(kind: str, tmp_path: Path) -> No
 def test_a_server_that_ignores_everything_is_gone_a_second_after_the_relay(kind: str, tmp_path: Path) -> None:
     """Whatever the recorder still has to do, and however long the host gave the server."""
     trace = str(tmp_path / "t.jsonl")
-    with Host(behind(kind, peer("stubborn"), trace, "busy", 20)) as host:
+    with Host(behind(kind, peer("stubborn"), trace, "busy", 10 * DEADLINE_S)) as host:
         server = os.pidfd_open(int(_line(host)))
         host.until_said(b"recorder ")
         recorder = int(host.errors.split()[1])
         host.signal(signal.SIGKILL)
-        is_gone = select.select([server], [], [], 10)[0]  # a second on an idle machine; its grace is 20
+        is_gone = select.select([server], [], [], DEADLINE_S)[0]  # a second on an idle machine
         os.close(server)
         kill(recorder)
         assert is_gone

@@ -11,9 +11,9 @@ from mcpproxy.base import paths
 from mcpproxy.base.secret_names import SECRET_WORDS, UNSEPARATED
 from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import follow
+from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close
-from tests.relay.hosts import Host
+from tests.relay.hosts import Host, until_recorded
 
 MCPPROXY = [sys.executable, "-m", "mcpproxy"]
 
@@ -200,12 +200,6 @@ def test_state_dir(
     assert paths.state_dir() == folder
 
 
-def until_recorded(trace: Path) -> None:
-    """Wait for the trace: on a busy machine a recorder may need longer than the session waits for it."""
-    events = list(follow(trace))
-    assert isinstance(events[-1], Close)
-
-
 def test_a_trace_is_never_written_over(tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     for name in ("t", "t-2", "t-3"):
@@ -294,7 +288,8 @@ def test_a_working_directory_that_was_deleted_stops_no_recording(tmp_path: Path)
         assert host.read(6) == b"hello\n"
         host.end_input()
         assert host.wait() == 0
-    assert isinstance(list(follow(str(tmp_path / "t.jsonl")))[-1], Close)
+    until_recorded(tmp_path / "t.jsonl")
+    assert isinstance([*open_trace(tmp_path / "t.jsonl").events()][-1], Close)
 
 
 def test_help_names_every_option() -> None:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.benchmarks.sessions import CLOSE, wait_until_recorded
+from tests.relay.hosts import until_recorded
 from tests.replay.scripts import HELLO, ask, call, tell, trace
 
 DEADLINE_S: Final = 60
@@ -55,7 +55,7 @@ def record(folder: Path, messages: Sequence[Any], *changes: str, answers: Sequen
         server.stdin.close()
         assert server.stdout.read() == ""
     assert server.returncode == 0
-    wait_until_recorded(path, CLOSE)  # the recorder may end after the session
+    until_recorded(path)
     return path
 
 
@@ -199,7 +199,7 @@ def test_a_server_that_misbehaves_ends_the_play_and_nothing_is_left(
     tmp_path: Path, how: str, told: str, missing: int
 ) -> None:
     recorded = record(tmp_path, PLAIN)
-    done = replay(recorded, "--timeout", "1", "--format", "json", "--", *SERVER, how, str(tmp_path))
+    done = replay(recorded, "--timeout", "5", "--format", "json", "--", *SERVER, how, str(tmp_path))
     assert done.returncode == 1
     assert told in done.stderr
     assert json.loads(done.stdout)["counts"]["missing"] == missing

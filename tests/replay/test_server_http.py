@@ -25,7 +25,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.http = httpx.Client(timeout=20, trust_env=False, headers=ACCEPT)
+        self.http = httpx.Client(timeout=60, trust_env=False, headers=ACCEPT)
 
     def post(self, message: Any) -> httpx.Response:
         got = self.http.post(self.url, json=message)

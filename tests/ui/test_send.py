@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from mcpproxy.view.view import open_view
+from tests.relay.hosts import until_recorded
 from tests.ui.browser import Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, begun, text, write
 
@@ -81,6 +82,7 @@ def recorded(tmp_path: Path) -> Path:
     )
     wrapped = [sys.executable, "-m", "mcpproxy", "--trace", "first.jsonl", "--", sys.executable, "server.py"]
     subprocess.run(wrapped, cwd=tmp_path, input="".join(said), text=True, stdout=subprocess.PIPE, check=True)
+    until_recorded(tmp_path)
     return tmp_path
 
 
@@ -118,8 +120,8 @@ def test_a_call_is_sent_again_from_the_form_of_its_schema(
     form.get_by_role("button", name="Send", exact=True).click()
     beside = form.locator(".beside > div")
     expect(beside).to_have_count(2)
-    assert "Oslo" in beside.nth(0).inner_text()
-    assert "Lima" in beside.nth(1).inner_text()
+    expect(beside.nth(0)).to_contain_text("Oslo")
+    expect(beside.nth(1)).to_contain_text("Lima")
     sent = calls_made(recorded)[-1]
     assert sent == {
         "name": "forecast",
@@ -131,6 +133,7 @@ def test_a_call_is_sent_again_from_the_form_of_its_schema(
     visitor.sees("forecast")
     expect(visitor.page.locator(".recording")).to_have_count(2)
     assert len(calls_made(recorded)) == 3
+    until_recorded(recorded)
     again = next(path for path in recorded.glob("*.jsonl") if path.name != "first.jsonl")
     with open_view(str(again)) as view:
         assert view.header.label == "server again"
@@ -251,7 +254,7 @@ def test_two_sessions_are_compared(visitor: Visitor, tmp_path: Path) -> None:
         visitor.page.reload()
         changed.wait_for()  # the address says what is compared
         changed.get_by_role("link", name="in this one").click()
-        visitor.page.wait_for_selector(".scroller .row .c-outcome")
-        (row,) = visitor.rows()
-        assert "forecast" in row
-        assert "rain" in row
+        row = visitor.page.locator(".scroller .row")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text("forecast")
+        expect(row).to_contain_text("rain")

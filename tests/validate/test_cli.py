@@ -275,7 +275,7 @@ def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
     with open(ready, encoding="ascii") as announced:  # until the server is there
         assert announced.read() == "here\n"
     run.send_signal(signal.SIGTERM)
-    out, err = run.communicate(timeout=20)
+    out, err = run.communicate(timeout=60)
     assert run.returncode == 130
     assert out == b""  # It was not known whether there is a server.
     assert b"Traceback" not in err
@@ -294,7 +294,7 @@ def test_checks_are_printed_as_they_end_and_stay_when_interrupted(tmp_path: Path
         lines.append(run.stdout.readline())
         assert lines[-1], lines
     run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=20)
+    out, err = run.communicate(timeout=60)
     assert run.returncode == 130
     assert out.splitlines()[-2:] == [
         b"Summary: 3 passed, 0 failed, 0 warnings, 0 skipped",
@@ -314,7 +314,7 @@ def test_what_there_is_when_interrupted_is_reported_to_programs_too(tmp_path: Pa
     with open(ready, encoding="ascii") as announced:  # until the server was asked for its tools
         assert announced.read() == "here\n"
     run.send_signal(signal.SIGTERM)
-    out, _ = run.communicate(timeout=20)
+    out, _ = run.communicate(timeout=60)
     assert run.returncode == 130
     report = json.loads(out)
     assert report["interrupted"]

@@ -14,16 +14,23 @@ from tests.validate.trial import check, target, tried
 
 PATIENCE_S = 1.5
 
-LIMIT_S = 5.0
+START_S = 4
+"""How long a server is waited for that starts and never answers; by then it must have said who it is."""
+
+LIMIT_S = 60
 """How long a killed process may take to end."""
 
 
 def endured(
-    flaw: str, folder: Path, only: Sequence[str] = (), timeout_s: float = PATIENCE_S
+    flaw: str,
+    folder: Path,
+    only: Sequence[str] = (),
+    timeout_s: float = PATIENCE_S,
+    start_s: float = 60,
 ) -> tuple[Validation, list[int]]:
     """The run, and the processes that the server has been."""
     pids = folder / "pids"
-    result = tried(target(flaw, SCRIPTED_PIDS=str(pids)), folder, only, timeout_s=timeout_s)
+    result = tried(target(flaw, SCRIPTED_PIDS=str(pids)), folder, only, timeout_s=timeout_s, start_s=start_s)
     return result, [int(line) for line in pids.read_text().split()]
 
 
@@ -44,22 +51,21 @@ def running(pids: Sequence[int]) -> list[int]:
 @pytest.mark.parametrize(
     ("flaw", "says"),
     [
-        ("hanging", "no answer to initialize within 1 s"),
-        ("flooding", "no answer to initialize within 1 s"),
+        ("hanging", f"no answer to initialize within {START_S} s"),
+        ("flooding", f"no answer to initialize within {START_S} s"),
         ("one-endless-line", "no answer to initialize"),  # whichever comes first
         ("dying-in-mid-answer", "no answer to initialize: it ended with exit code 7"),
         ("garbage", "something that is not a message"),
     ],
 )
 def test_who_takes_no_part_is_left_alone(flaw: str, says: str, tmp_path: Path) -> None:
-    result, pids = endured(flaw, tmp_path, timeout_s=1)
+    result, pids = endured(flaw, tmp_path, start_s=START_S)
     assert check(result, "handshake").status == "failed"
     assert says in check(result, "handshake").conclusion.message
     assert not result.is_valid
     later = [one for one in result.checks if one.name in ("list-tools", "large-message", "stdin-eof")]
     assert [one.status for one in later] == ["skipped"] * 3
     assert all("there is no session" in one.conclusion.message for one in later)
-    assert result.duration_ms < 30_000
     assert len(pids) == 1
     assert running(pids) == []
 

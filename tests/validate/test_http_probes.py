@@ -173,7 +173,7 @@ def over_http(
                 chosen(only),
                 Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
                 revision=revision or NEWEST[kind],
-                options=ValidateOptions(timeout_s=timeout_s, limit_s=60),
+                options=ValidateOptions(timeout_s=timeout_s, limit_s=600),
             )
 
     return asyncio.run(main())

@@ -41,8 +41,9 @@ def tried(
     only: Sequence[str] | Sequence[Probe] = (),
     revision: str = NEWEST,
     timeout_s: float = 10.0,
+    start_s: float = 60.0,
 ) -> Validation:
-    """These checks, or all, against a server."""
+    """These checks, or all, against a server, which may take ``start_s`` to start on a busy machine."""
     probes = tuple(one for one in only if isinstance(one, Probe))
     names = tuple(one for one in only if isinstance(one, str))
     return asyncio.run(
@@ -51,7 +52,7 @@ def tried(
             probes or chosen(names),
             Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
             revision=revision,
-            options=ValidateOptions(timeout_s=timeout_s, start_s=timeout_s, limit_s=60),
+            options=ValidateOptions(timeout_s=timeout_s, start_s=start_s, limit_s=600),
         )
     )
 

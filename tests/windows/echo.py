@@ -1,7 +1,8 @@
 """A server of the tests: ``python echo.py`` sends back what it gets, ``echo.py exit N`` ends with N,
-``echo.py crash`` as a crash does, and ``echo.py stay`` never by itself, nor ``echo.py id``, which says its
-process id. The others say what Ctrl-C does to them, and end when their stdin ends: ``echo.py dies`` of
-Ctrl-C, ``echo.py goes`` with a code of its own, and ``echo.py ignores`` it."""
+``echo.py crash`` as a crash does, and ``echo.py stay MARK`` never by itself, nor ``echo.py id MARK``, which
+says its process id; a test finds its process by ``MARK``. The others say what Ctrl-C does to them, and end
+when their stdin ends: ``echo.py dies`` of Ctrl-C, ``echo.py goes`` with a code of its own, and
+``echo.py ignores`` it."""
 
 import os
 import signal
@@ -28,10 +29,10 @@ match sys.argv[1:]:
 
         # Not sys.exit, which is of the C library: the code has 32 bits.
         vars(ctypes)["windll"].kernel32.TerminateProcess(ctypes.c_void_p(-1), 0xC0000005)
-    case ["stay"]:
+    case ["stay", _]:
         _say("staying")
         time.sleep(600)
-    case ["id"]:
+    case ["id", _]:
         _say(str(os.getpid()))
         time.sleep(600)
     case ["dies"]:

@@ -21,7 +21,7 @@ from mcpproxy.demo.client import converse
 from mcpproxy.relay import journal
 from mcpproxy.view.filter import parse_filter
 
-DEADLINE_S: Final = 20.0
+DEADLINE_S: Final = 120.0
 SERVER: Final = [sys.executable, "-m", "mcpproxy.demo.server"]
 
 

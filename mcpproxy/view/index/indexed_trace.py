@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import Gap
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.reader import ENDLESS, Trace, gap_note, whole_before
+from mcpproxy.trace.opened_trace import gap_note
+from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Continued, Record
+from mcpproxy.trace.trace_file import ENDLESS, whole_before
 from mcpproxy.view.call_reader import CallReader, Masking
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.index.columns import Columns

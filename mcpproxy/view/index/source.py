@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from mcpproxy.trace.reader import Trace, open_file
+from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.trace_file import open_file
 
 
 class Source:
