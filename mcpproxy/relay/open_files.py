@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+NO_LIMIT = 1 << 30
 
-def raise_limit() -> None:
-    """Raise the limit of open files as far as allowed."""
+
+def raise_limit() -> int:
+    """Raise the limit of open files as far as allowed, and return it."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return
+        return NO_LIMIT
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (hard, max(soft, 10240)):  # macOS reports no limit, but allows only 10240
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError):
             continue
-        return
+        soft = wanted
+        break
+    return NO_LIMIT if soft == resource.RLIM_INFINITY else soft

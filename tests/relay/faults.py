@@ -2,6 +2,7 @@
 
 import _thread
 import errno
+import resource
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +49,7 @@ def while_lingering() -> None:
 
 def with_few_sockets() -> None:
     setattr(portable, "MOST_SOCKETS", 8)  # noqa: B010 # it is Final
+    resource.setrlimit(resource.RLIMIT_NOFILE, (28, 28))
 
 
 def with_short_sends() -> None:

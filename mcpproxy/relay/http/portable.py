@@ -56,7 +56,7 @@ class PortableProxy(Proxy):
 
     def _open_stderr(self, is_quiet: bool) -> None:
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
-        self._was_full = False
+        self.most_clients = (MOST_SOCKETS - 2) // 2
 
     def _journal_turn(self) -> None:
         super()._journal_turn()
@@ -67,20 +67,6 @@ class PortableProxy(Proxy):
         """Do what ``Proxy.finish`` does, and wait a moment until the last lines are on stderr."""
         super().finish()
         self.log.close()
-
-    def _clients_to_accept(self) -> int:
-        # Two sockets are watched beside those of clients: the listener, and the one that wakes the loop.
-        clients = max(len(self.tunnels), (self.loop.watched - 2) // 2)
-        return max(0, min(super()._clients_to_accept(), (MOST_SOCKETS - 2) // 2 - clients))
-
-    def _on_listener(self, events: int) -> None:
-        super()._on_listener(events)
-        if self._clients_to_accept():
-            return
-        if not self._was_full:
-            self._was_full = True
-            self.stderr_log.say(f"{len(self.tunnels)} clients are all that this system allows; others wait")
-        self._pause_accepting()
 
     def _on_wakeup(self, events: int) -> None:
         super()._on_wakeup(events)

@@ -13,7 +13,7 @@ The modules of this package:
     guard               decides which requests and targets are allowed
     dial                opens the upstream connection (resolve: the server and its addresses, tls: TLS)
     reply               makes the proxy's own answers
-    upgrade             finds out whether a server agreed to an upgrade
+    answer_reader       finds out which answers are whole, and whether a server agreed to an upgrade
     rewrite             rewrites addresses in answers that would lead the client past the proxy
     connection_records  writes the journal records of one connection
     stderr_log          writes lines to stderr
@@ -39,7 +39,7 @@ from mcpproxy.relay.http.stderr_log import StderrLog
 from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.relay.open_files import raise_limit
 from mcpproxy.relay.stdio.forked_recorder import fork_recorder
-from mcpproxy.relay.stdio.inheritance import occupy_standard
+from mcpproxy.relay.stdio.inheritance import occupy_standard, open_descriptors
 from mcpproxy.relay.stdio.signals import ENDING, catch
 
 TYPE_CHECKING = False
@@ -66,6 +66,9 @@ exit."""
 _ACCEPTS_PER_TURN: Final = 64
 _NO_SIGNAL: Final = b"\0"
 """Wakes the loop without a signal, because the resolver has an answer."""
+
+_OTHER_FILES: Final = 8
+"""How many files may be open besides those that are open at the start, and besides connections."""
 
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 ACCEPT_AGAIN_S: Final = 0.1
@@ -117,7 +120,7 @@ def run(
         recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
     """
     occupy_standard()
-    raise_limit()
+    most_files = raise_limit()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, the recorder's id may become another's
     proxy = (settings.make_proxy or Proxy)(settings, listener, journal)
 
@@ -125,12 +128,17 @@ def run(
         if recorder_main is not None:
             # ``None``: the proxy has started no server that the recorder would have to end.
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
+        allowed = max(1, (most_files - len(open_descriptors()) - _OTHER_FILES) // 2)
+        proxy.most_clients = min(proxy.most_clients, allowed)
 
     return proxy.run(start_recorder, settings.greetings)
 
 
 class Proxy:
     """All tunnels, and the objects that they share."""
+
+    most_clients = 1 << 30
+    """Clients beyond this number wait until others have gone. Each needs two descriptors."""
 
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
         self.loop = Loop(self._on_fault)
@@ -156,6 +164,7 @@ class Proxy:
         self._recorder: Recorder | SpawnedRecorder | None = None
         self.tunnels: set[StoppableTunnel] = set()
         self.last_number = 0
+        self._is_full = False  # clients wait until others have gone
         self._is_stopped = False
         self._is_stop_repeated = False  # a second signal to stop has come
         self._faults: set[str] = set()  # faults that were reported
@@ -272,12 +281,12 @@ class Proxy:
             try:
                 sock, address = self._listener.accept()
             except BlockingIOError:
+                self._is_full = False  # nobody waits
                 return
             except OSError as error:
                 if error.errno in _NO_DESCRIPTORS:
                     fact = f"no more connections for now ({error.strerror})"
-                    self.stderr_log.say(f"{fact}; raise the limit of open files")
-                    self._pause_accepting()
+                    self._pause_accepting(f"{fact}; raise the limit of open files")
                     return
                 continue  # the client has closed already
             try:
@@ -287,10 +296,15 @@ class Proxy:
             except Exception as fault:
                 sock.close()
                 self._on_fault(self._admit, fault)
+        if not self._clients_to_accept():
+            fact = f"{len(self.tunnels)} clients are all that this system allows; others wait"
+            self._pause_accepting(fact)
 
     def _clients_to_accept(self) -> int:
         """Return how many clients may be accepted in this turn."""
-        return _ACCEPTS_PER_TURN
+        # Two sockets are watched beside those of clients: the listener, and the one that wakes the loop.
+        clients = max(len(self.tunnels), (self.loop.watched - 2) // 2)
+        return max(0, min(_ACCEPTS_PER_TURN, self.most_clients - clients))
 
     def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
         """Begin the tunnel of a new client, after its TLS handshake if there is one."""
@@ -311,8 +325,11 @@ class Proxy:
         except Exception as fault:
             self._on_fault(tunnel.start, fault)
 
-    def _pause_accepting(self) -> None:
-        """Let new clients wait in the backlog for a moment."""
+    def _pause_accepting(self, fact: str) -> None:
+        """Let new clients wait in the backlog for a moment. Say so, unless clients have waited ever since."""
+        if not self._is_full:
+            self._is_full = True
+            self.stderr_log.say(fact)
         self.loop.change(self._listener.fileno(), 0)
         self.timers.start(ACCEPT_AGAIN_S, self._go_on_accepting)
 
