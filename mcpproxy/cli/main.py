@@ -4,12 +4,13 @@ Every wrapped server starts here, so this module imports almost nothing: only th
 command. An ``McpProxyError`` is printed as one line, and the exit code is 2.
 """
 
+import errno
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 COMMANDS = {
     "Record": {
@@ -113,6 +114,8 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit as exit_request:  # raised by argparse after --help
         return exit_request.code if isinstance(exit_request.code, int) else 0
     except Exception as error:
+        if isinstance(error, OSError | ImportError) and os.strerror(errno.EMFILE) in str(error):
+            _end_without_files()
         from mcpproxy.errors import McpProxyError
 
         if not isinstance(error, McpProxyError):
@@ -121,6 +124,15 @@ def main(argv: list[str] | None = None) -> int:
 
         sys.stderr.write(f"mcpproxy: {visible(str(error))}\n")
         return 2
+
+
+def _end_without_files() -> "NoReturn":
+    """Say why the command ends, and end without cleaning up, which would fail and say so in tracebacks."""
+    os.write(2, b"mcpproxy: too many files are open; raise the limit of open files (ulimit -n)\n")
+    try:
+        sys.stdout.flush()
+    finally:
+        os._exit(2)
 
 
 def _is_run(args: list[str]) -> bool:

@@ -61,6 +61,15 @@ class WrappedServer:
         self.stdout = stdout
         self.stderr = stderr
 
+    def kill(self) -> None:
+        """Kill the server, unless it has exited."""
+        try:
+            if not os.waitpid(self.pid, os.WNOHANG)[0]:
+                os.kill(self.pid, 9)  # SIGKILL
+                os.waitpid(self.pid, 0)
+        except ChildProcessError:  # it was reaped before
+            pass
+
 
 def start_server(command: list[str], signals: Signals) -> WrappedServer:
     """Start ``command``, whose program is searched in PATH, with pipes for its standard streams.

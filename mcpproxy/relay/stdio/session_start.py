@@ -38,6 +38,9 @@ def run(
     Returns:
         The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
         126 when it cannot be run.
+
+    Raises:
+        OSError: the relay cannot open what it needs. The server is ended.
     """
     occupy_standard()
     signals = Signals()
@@ -47,19 +50,24 @@ def run(
     except OSError as caught:
         error = caught
 
-    from mcpproxy.relay.exit_status import shell_code
-    from mcpproxy.relay.stdio.forked_recorder import fork_recorder
-    from mcpproxy.relay.stdio.relay import Relay
-
-    relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
-    if server is not None:
-        try:
-            relay.attach_server(server)
-        except OSError as caught:
-            error = caught
-
     def start_recorder() -> None:
         if recorder_main is not None:
             relay.attach_recorder(fork_recorder(recorder_main, server, grace_s))
 
-    return shell_code(relay.run(command, error, start_recorder, greeting))
+    try:
+        from mcpproxy.relay.exit_status import shell_code
+        from mcpproxy.relay.stdio.forked_recorder import fork_recorder
+        from mcpproxy.relay.stdio.relay import Relay
+
+        relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
+        if server is not None:
+            try:
+                relay.attach_server(server)
+            except OSError as caught:
+                error = caught
+                server.kill()
+        return shell_code(relay.run(command, error, start_recorder, greeting))
+    except (OSError, ImportError):  # too few files may be open
+        if server is not None:
+            server.kill()
+        raise
