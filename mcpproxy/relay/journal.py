@@ -78,18 +78,9 @@ NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what the proxy did
 OPAQUE: Final = 19  # from here on the connection is not HTTP any more
 
 _STREAM_OF: Final = {
-    CLIENT: CLIENT,
-    SERVER: SERVER,
+    **dict.fromkeys((CLIENT, CLIENT_REFUSED, CLIENT_OWN, CLIENT_ALTERED, CLIENT_GIVEN), CLIENT),
+    **dict.fromkeys((SERVER, SERVER_REFUSED, SERVER_OWN, SERVER_ALTERED, SERVER_GIVEN, OWN), SERVER),
     STDERR: STDERR,
-    CLIENT_REFUSED: CLIENT,
-    SERVER_REFUSED: SERVER,
-    CLIENT_OWN: CLIENT,
-    SERVER_OWN: SERVER,
-    CLIENT_ALTERED: CLIENT,
-    SERVER_ALTERED: SERVER,
-    CLIENT_GIVEN: CLIENT,
-    SERVER_GIVEN: SERVER,
-    OWN: SERVER,
 }
 """Kind of a record -> the stream under which its bytes are counted if they are lost."""
 

@@ -246,6 +246,14 @@ def test_connect_is_a_tunnel(upstream: Upstream, forward: Proxy) -> None:
     ]
 
 
+def test_what_waits_for_a_tunnel_that_cannot_be_opened_is_recorded(forward: Proxy) -> None:
+    client = forward.connect()
+    sent = b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\nearly"
+    client.send(sent)
+    assert client.error()[0] == 502
+    assert stream(forward.stop(), journal.CLIENT) == sent
+
+
 NOT_FORWARDED: dict[str, tuple[bytes, int, str]] = {
     "another machine": (b"GET http://10.255.255.1/ HTTP/1.1", 403, "--allow-host 10.255.255.1"),
     "another machine by CONNECT": (b"CONNECT internal.example:443 HTTP/1.1", 403, "--allow-host"),

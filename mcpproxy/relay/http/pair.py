@@ -26,15 +26,7 @@ CHUNK_BYTES: Final = 64 << 10
 class Pair:
     """The connection of one client, and its upstream connection or the attempt to open one."""
 
-    __slots__ = (
-        "_client",
-        "_dial",
-        "_is_over",
-        "_proxy",
-        "_records",
-        "_requests",
-        "_upstream",
-    )
+    __slots__ = ("_client", "_dial", "_is_over", "_proxy", "_records", "_requests", "_upstream")
 
     def __init__(
         self, proxy: ProxyInterface, client: TunnelSocket, records: Records, requests: RequestReader

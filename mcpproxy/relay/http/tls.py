@@ -29,6 +29,9 @@ class TlsSocket:
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
+        self.setsockopt = sock.setsockopt
+        self.fileno = sock.fileno
+        self.close = sock.close
 
     def handshake(self) -> int:
         """Continue the handshake. Return the event that it waits for, 0 when it is done.
@@ -66,15 +69,6 @@ class TlsSocket:
                 pass
         # SSLSocket.shutdown would discard the keys, so no more bytes could be read.
         socket.socket.shutdown(self._sock, how)
-
-    def setsockopt(self, level: int, option: int, value: bytes) -> None:
-        self._sock.setsockopt(level, option, value)
-
-    def fileno(self) -> int:
-        return self._sock.fileno()
-
-    def close(self) -> None:
-        self._sock.close()
 
 
 class TlsClient:

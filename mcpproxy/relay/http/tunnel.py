@@ -313,7 +313,7 @@ class Tunnel(Pair):
             return
         self._client.finish()
         self._proxy.timers.start(LINGER_S, self._close)
-        self._watch()
+        self._resume(False, now)  # what was held is only recorded
         self._close_if_done()
 
     def _send_own(self, out: bytes, now: int) -> None:
