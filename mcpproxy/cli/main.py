@@ -4,7 +4,6 @@ Every wrapped server starts here, so this module imports almost nothing: only th
 command. An ``McpProxyError`` is printed as one line, and the exit code is 2.
 """
 
-import errno
 import os
 import sys
 
@@ -114,6 +113,8 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit as exit_request:  # raised by argparse after --help
         return exit_request.code if isinstance(exit_request.code, int) else 0
     except Exception as error:
+        import errno  # part of the interpreter, so this works even if no file can be opened
+
         if isinstance(error, OSError | ImportError) and os.strerror(errno.EMFILE) in str(error):
             _end_without_files()
         from mcpproxy.errors import McpProxyError

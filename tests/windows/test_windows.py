@@ -135,7 +135,7 @@ def test_the_end_of_the_server_is_ours(
     trace = tmp_path / "t.jsonl"
     ran = windows.mcpproxy("--trace", trace, "--", windows.python, *server, timeout_s=PATIENCE_S)
     # Of the code of a program, this system has eight bits.
-    assert (ran.returncode, ran.stdout) == (code & 0xFF, b"")
+    assert (ran.returncode, ran.stdout) == (code & 0xFF, b""), ran.stderr
     await_recorded(trace)
     closing = json.loads(trace.read_bytes().splitlines()[-1])
     assert (closing["ending"], closing["exit_code"]) == (ending, code)
