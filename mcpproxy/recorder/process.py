@@ -69,8 +69,9 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         _follow(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
         outside_changes = writer.outside_changes()
-        if sys.platform == "win32":
-            reader.close()  # an open file cannot be deleted
+        if sys.platform == "win32":  # an open file cannot be deleted
+            reader.close()
+            wakeup.await_end()  # by then the relay has closed its own
         journal_reader.remove(folder)
     finally:
         reader.close()

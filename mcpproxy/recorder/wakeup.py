@@ -85,6 +85,11 @@ class Wakeup:
         ready, _, _ = select.select([self._fd], [], [], for_s)
         return bool(ready) and self._read_pipe()
 
+    def await_end(self) -> None:
+        """Wait until the relay is gone."""
+        while not self._read_pipe():
+            pass
+
     def _read_pipe(self) -> bool:
         """Read the pipe. Return whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)

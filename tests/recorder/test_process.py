@@ -336,6 +336,14 @@ def test_the_end_of_the_relay_ends_a_pause(pipe: tuple[int, int], asleep: Script
     assert wake.await_more(lambda: True)
 
 
+def test_all_that_the_relay_still_writes_is_read_until_it_has_left(pipe: tuple[int, int]) -> None:
+    wake = Wakeup(pipe[0], None)
+    os.write(pipe[1], b"\0" + journal.UNWRITTEN + b"late")
+    os.close(pipe[1])
+    wake.await_end()
+    assert wake.unwritten == b"late"
+
+
 # Following a trace while it is recorded.
 
 
