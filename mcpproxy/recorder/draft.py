@@ -12,7 +12,7 @@ import tempfile
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
-from mcpproxy.errors import TraceError
+from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder import recovery
 from mcpproxy.recorder.checkpoint import Checkpoint, read_checkpoint
 from mcpproxy.recorder.journal_reader import JournalReader
@@ -46,7 +46,7 @@ def is_needed(trace: str) -> bool:
         return not is_begun  # the recorder is about to write the first record
     try:
         header = read_trace(trace).header if is_begun else recovery.header_in_journal(folder.path)
-    except (OSError, TraceError):
+    except (OSError, McpProxyError):  # the journal may be damaged, too
         return False
     return header is not None and is_relay_there(folder, header)
 
