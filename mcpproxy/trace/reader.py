@@ -46,7 +46,7 @@ class Trace(OpenedTrace):
     hole: Gap | None = None
     """During an iteration: the gap that stands for files that were shipped and deleted, once it was read."""
 
-    # Those that change with every line have no value here: the interpreter stores into such names slowly.
+    # Known from the first line that is read.
     _path: str
     _number: int
     _line: bytes

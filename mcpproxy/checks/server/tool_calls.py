@@ -242,12 +242,13 @@ def _output_fault(
     # HTTP, the announcement of another change may have come on another stream.
     may_have_changed = call.has_expired or (call.changes and history.over_http)
     at_most: Severity | None = "warning" if may_have_changed else None
-    if is_error := result.get("isError") is True:
-        at_most = "info"  # The specification makes no exception, but an error rarely has the tool's output.
+    if result.get("isError") is True:
+        # The specification makes no exception, but the official SDKs do.
+        if "structuredContent" not in result:
+            return
+        at_most = "info"
     related = (tool.seq, call.request.seq)
     if "structuredContent" not in result:
-        if is_error:
-            return  # Every SDK leaves it out of an error, and every client takes the error without it.
         problem = (
             f"server answered {shown(call.name)} without structuredContent, but lists an outputSchema for it"
         )

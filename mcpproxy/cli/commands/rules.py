@@ -142,6 +142,7 @@ def _rows(words: Iterable[tuple[Rule, Mapping[str, str]]], versions: Sequence[st
 
 
 def _as_table(rows: Sequence[Sequence[str]], style: Style) -> list[str]:
+    """Return the lines of a table of rules, with the levels in their colours."""
 
     def paint(column: int, cell: str, padded: str) -> str:
         colour = SEVERITY_COLOUR.get(cell) if column > 1 else None

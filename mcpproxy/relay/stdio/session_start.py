@@ -50,9 +50,13 @@ def run(
     except OSError as caught:
         error = caught
 
+    has_recorder = False
+
     def start_recorder() -> None:
+        nonlocal has_recorder
         if recorder_main is not None:
             relay.attach_recorder(fork_recorder(recorder_main, server, grace_s))
+            has_recorder = True
 
     try:
         from mcpproxy.relay.exit_status import shell_code
@@ -68,6 +72,6 @@ def run(
                 server.kill()
         return shell_code(relay.run(command, error, start_recorder, greeting))
     except (OSError, ImportError):  # too few files may be open
-        if server is not None:
+        if server is not None and not has_recorder:  # a recorder gives the server time to end
             server.kill()
         raise
