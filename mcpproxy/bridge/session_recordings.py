@@ -10,11 +10,11 @@ The recorder is told through its stdin, in lines, which journals exist and which
 import asyncio
 import os
 import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.bridge.leg import StderrLines
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import RECORDER_S
@@ -119,7 +119,7 @@ class SessionRecordings:
         if self._recorder is not None:
             return
         pipe = subprocess.PIPE
-        command = [sys.executable, "-P", "-m", "mcpproxy.bridge.session_recorder", *self._options]
+        command = own_command("mcpproxy.bridge.session_recorder", *self._options)
         try:
             # A session of its own: a Ctrl-C in the terminal must not end the recording before the sessions.
             self._recorder = subprocess.Popen(

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Generator, Sequence
@@ -16,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
@@ -63,7 +63,7 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
             "--update", f"nothing can be written beside {recording.path} ({fault.strerror})", "copy it first"
         ) from None
     new = os.path.join(folder, "new.jsonl")
-    proxy = [sys.executable, "-m", "mcpproxy"]
+    proxy = own_command("mcpproxy")
     try:
         if url:
             with _proxy_before(url, [*proxy, "http", "--trace", new]) as proxy_url:

@@ -12,6 +12,7 @@ import threading
 from threading import Event
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.errors import McpProxyError, UsageError
 from mcpproxy.fleet import urls
 
@@ -40,9 +41,8 @@ class ShippingProcess:
     """
 
     def __init__(self, trace: str, url: str, *, quiet: bool) -> None:
-        # -P: a module in the folder of the session must not take the place of ours.
         self._process: Final = subprocess.Popen(
-            [sys.executable, "-P", "-m", "mcpproxy.fleet.ship_process", trace, url],
+            own_command("mcpproxy.fleet.ship_process", trace, url),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

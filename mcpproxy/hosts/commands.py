@@ -8,7 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
+
 _PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
+_PYTHON_OPTIONS: Final = re.compile(r"-[BEIOPSbdqsuv]+")
+"""Options that take no value and may stand before ``-m``, such as ``-P``."""
 _RUNNERS: Final = ("uvx", "uv", "pipx")
 _EPHEMERAL: Final = re.compile(
     r"[/\\](?:uv[/\\](?:cache|archive)|archive-v\d+|pipx[/\\]\.cache)[/\\]", re.IGNORECASE
@@ -22,8 +26,9 @@ def program_words(argv: Sequence[str]) -> int:
     name = _name(argv[0])
     if name == "mcpproxy":
         return 1
-    if _PYTHON.fullmatch(name) and list(argv[1:3]) == ["-m", "mcpproxy"]:
-        return 3
+    if _PYTHON.fullmatch(name):
+        options = next((n for n, word in enumerate(argv[1:]) if not _PYTHON_OPTIONS.fullmatch(word)), 0)
+        return options + 3 if list(argv[options + 1 : options + 3]) == ["-m", "mcpproxy"] else 0
     if name in _RUNNERS:
         before = argv[: argv.index("--")] if "--" in argv else argv
         return next((n + 1 for n, word in enumerate(before) if n and _name(word) == "mcpproxy"), 0)
@@ -46,15 +51,16 @@ def wrapping_words(argv: Sequence[str]) -> int:
 
 def own_program() -> list[str]:
     """Return the words that start this mcpproxy. Its path is absolute, so they work in any folder."""
-    called = os.path.abspath(sys.argv[0]) if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
-    if called and _EPHEMERAL.search(called) and (runner := shutil.which("uvx")):
-        return [runner, "mcpproxy"]
-    if called and _name(called) == "mcpproxy" and os.access(called, os.X_OK):
+    called = sys.argv[0] if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
+    called = os.path.abspath(called) if called else ""
+    if _EPHEMERAL.search(called) and (runner := shutil.which("uvx")):
+        return [os.path.abspath(runner), "mcpproxy"]
+    if _name(called) == "mcpproxy" and os.access(called, os.X_OK):
         return [called]
     beside = os.path.join(os.path.dirname(sys.executable), "mcpproxy")
     if os.access(beside, os.X_OK):
         return [beside]
-    return [sys.executable, "-m", "mcpproxy"]
+    return own_command("mcpproxy")
 
 
 def _name(word: str) -> str:

@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
 from mcpproxy.otel import installed
@@ -67,8 +68,7 @@ class LiveSpans:
     """
 
     def __init__(self, trace: str, url: str, *, content: bool, quiet: bool) -> None:
-        # -P: a module in the folder of the session must not take the place of ours.
-        command = [sys.executable, "-P", "-m", "mcpproxy.otel.live", trace, url, *(["--content"] * content)]
+        command = own_command("mcpproxy.otel.live", trace, url, *(["--content"] * content))
         self.process: Final = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

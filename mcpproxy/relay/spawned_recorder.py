@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.relay.journal import UNWRITTEN, WAKE
 
 _FLAGS: Final = (
@@ -26,8 +27,7 @@ def recorder_command(trace: str, live: str, quiet: bool, admin: str = "") -> lis
     ``live`` is how it reports findings on its stderr: ``text``, ``json`` or ``off``. ``admin`` is the address
     of its admin port, empty for none.
     """
-    # -P: a module in the folder of the session must not take the place of ours.
-    command = [sys.executable, "-P", "-m", "mcpproxy.recorder", trace, "--live", live]
+    command = own_command("mcpproxy.recorder", trace, "--live", live)
     return [*command, *(["--admin", admin] if admin else []), *(["--quiet"] if quiet else [])]
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy import opening
 from mcpproxy.base import files
+from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.edit.join import join, lacks
@@ -39,7 +40,7 @@ __all__ = ["Action", "McpFindings", "McpRecording", "Mode", "action_for"]
 Mode: TypeAlias = Literal["once", "none", "all", "new"]
 Action: TypeAlias = Literal["record", "replay", "extend"]
 
-_MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
+_MCPPROXY: Final = tuple(own_command("mcpproxy"))
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
 """How long a session may take to end after its client has ended."""

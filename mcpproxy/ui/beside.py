@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.errors import UsageError
 
 _STDERR: Final = 2
@@ -33,6 +34,5 @@ def start(trace: str) -> "subprocess.Popen[bytes]":
 
     The page ends when the ``stdin`` of the returned process is closed.
     """
-    # -P: a module in the folder of the session must not replace a module of mcpproxy.
-    command = [sys.executable, "-P", "-m", "mcpproxy", "ui", "--beside", trace]
+    command = own_command("mcpproxy", "ui", "--beside", trace)
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)

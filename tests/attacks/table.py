@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tests.attacks import credentials, damage, folders, hostile_text, wrapped
+from tests.attacks import credentials, damage, folders, hostile_text, planted, wrapped
 from tests.attacks.stage import Attack
 
 CHAPTERS: Final[Mapping[str, list[Attack]]] = {
@@ -12,4 +12,5 @@ CHAPTERS: Final[Mapping[str, list[Attack]]] = {
     "wrapped": wrapped.TABLE,
     "credentials": credentials.TABLE,
     "text": hostile_text.TABLE,
+    "planted": planted.TABLE,
 }

@@ -21,10 +21,15 @@ from tests.fleet.test_judge_guard import CHECKS
 _LIMIT_S: Final = 180
 
 
-def check(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+PLANTED: Final = ("mcpproxy/__init__.py", "orjson.py", "multiprocessing/__init__.py", "pickle.py")
+"""Modules in the working directory: they stand for what every process of every engine imports."""
+
+
+def check(*argv: str, cwd: str | Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ``check`` in a process of its own: Ray and Dask change the process in which they are."""
     return subprocess.run(
-        [sys.executable, "-m", "mcpproxy", "check", *argv],
+        [sys.executable, "-P", "-m", "mcpproxy", "check", *argv],
+        cwd=cwd,
         env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **environment},
         capture_output=True,
         text=True,
@@ -46,8 +51,13 @@ def large_fleet(fleet: Path) -> Path:
 def test_every_engine_gives_the_same_results(large_fleet: Path, tmp_path: Path, engine: str) -> None:
     assert check(str(large_fleet), "--out", str(tmp_path / "one"), "--workers", "1").returncode == 0
     out = str(tmp_path / engine)
-    judged = check(str(large_fleet), "--out", out, "--engine", engine, "--workers", "2")
+    planted = tmp_path / "planted"
+    for name in PLANTED:
+        (planted / name).parent.mkdir(parents=True, exist_ok=True)
+        (planted / name).write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r})\n")
+    judged = check(str(large_fleet), "--out", out, "--engine", engine, "--workers", "2", cwd=planted)
     assert judged.returncode == 0, judged.stderr
+    assert not (tmp_path / "executed").exists(), (tmp_path / "executed").read_text()
     assert judged.stdout.startswith("122 errors, 549 info in 244 traces, 2,135 frames\n")
     assert corpus.tree(tmp_path / engine) == corpus.tree(tmp_path / "one")
 

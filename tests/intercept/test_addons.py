@@ -12,6 +12,7 @@ import pytest
 
 from mcpproxy.addons import Message
 from mcpproxy.intercept.addons import examples as example_addons
+from mcpproxy.intercept.addons.addon_loading import load
 from mcpproxy.session.frame import Note
 from tests.intercept.test_fault_http import (
     ANSWER,
@@ -483,3 +484,23 @@ def test_no_host_stays_when_the_relay_is_killed(talking: Talking) -> None:
             assert process.poll() is None
         process.kill()
     assert gone(int(pid_file.read_text()))
+
+
+def test_an_addon_imports_what_lies_beside_it_and_mcpproxy_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is searched first only while it is loaded."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "neighbour_of_addon.py").write_text("name = 'neighbour'\n")
+    (tmp_path / "addon.py").write_text(
+        "import sys\n"
+        "from neighbour_of_addon import name\n"
+        "from mcpproxy.addons import Addon\n"
+        "first = sys.path[0]\n"
+        "class Named(Addon):\n"
+        "    name, first = name, first\n"
+    )
+    before = list(sys.path)
+    (addon,) = load([str(tmp_path / "addon.py")])
+    assert [vars(type(addon))[name] for name in ("name", "first")] == ["neighbour", str(tmp_path)]
+    assert sys.path == [*before, str(tmp_path)]

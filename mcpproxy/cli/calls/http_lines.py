@@ -10,14 +10,14 @@ import subprocess
 import sys
 from typing import Final
 
+from mcpproxy.base.own_process import own_command
+
 _WAIT_S: Final = 5.0
 
 
 def start(trace: str) -> "subprocess.Popen[bytes]":
     """Start to print the calls that are recorded in ``trace``."""
-    # -P: a module in the current folder must not take the place of ours.
-    command = [sys.executable, "-P", "-m", "mcpproxy.cli.calls.http_lines", trace]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(own_command("mcpproxy.cli.calls.http_lines", trace), stdin=subprocess.DEVNULL)
 
 
 def finish(process: "subprocess.Popen[bytes]") -> None:

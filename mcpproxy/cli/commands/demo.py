@@ -6,12 +6,12 @@ trace while it is written and prints it, like ``mcpproxy show --follow``.
 
 import os
 import subprocess
-import sys
 import threading
 import time
 from typing import Final
 
 from mcpproxy.base import paths
+from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import Style
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.calls.following import follow_one
@@ -22,7 +22,7 @@ from mcpproxy.relay import journal
 from mcpproxy.view.filter import parse_filter
 
 DEADLINE_S: Final = 120.0
-SERVER: Final = [sys.executable, "-m", "mcpproxy.demo.server"]
+SERVER: Final = own_command("mcpproxy.demo.server")
 
 
 def run(argv: list[str]) -> int:
@@ -59,7 +59,7 @@ def run(argv: list[str]) -> int:
 
 def _wrapped_server(trace: str) -> subprocess.Popen[bytes]:
     """Start the bundled server as a host would: ``mcpproxy --``, then the server's command."""
-    proxy = [sys.executable, "-m", "mcpproxy", "--trace", trace, "--label", "demo", "--quiet", "--"]
+    proxy = own_command("mcpproxy", "--trace", trace, "--label", "demo", "--quiet", "--")
     return subprocess.Popen(
         [*proxy, *SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -93,7 +93,7 @@ def _opening(style: Style) -> list[str]:
     return [
         "A client talks to a small weather server that has three faults. mcpproxy sits between them:",
         "",
-        style.paint("  mcpproxy -- python -m mcpproxy.demo.server", "bold"),
+        style.paint("  mcpproxy -- python -P -m mcpproxy.demo.server", "bold"),
         "",
     ]
 

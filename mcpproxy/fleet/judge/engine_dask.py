@@ -8,7 +8,7 @@ import distributed as untyped_distributed
 from distributed.scheduler import KilledWorker
 
 from mcpproxy.errors import UsageError
-from mcpproxy.fleet.judge.judge_engine import UnitBatch, judge_batch
+from mcpproxy.fleet.judge.judge_engine import UnitBatch, isolated_workers, judge_batch
 from mcpproxy.fleet.judge.judge_unit import UnitResult
 
 dask_config: Final[Any] = untyped_config
@@ -27,7 +27,10 @@ def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]
     address: str | None = dask_config.get("scheduler-address", None)  # from DASK_SCHEDULER_ADDRESS
     cluster: Any = None
     if address is None:
-        cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        with isolated_workers():
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None
+            )
     try:
         client: Any = distributed.Client(cluster or address, set_as_default=False)
     except (OSError, TimeoutError) as error:

@@ -10,7 +10,7 @@ import ray as untyped_ray
 from ray.exceptions import RayError, RayTaskError
 
 from mcpproxy.errors import McpProxyError, UsageError
-from mcpproxy.fleet.judge.judge_engine import UnitBatch, judge_batch
+from mcpproxy.fleet.judge.judge_engine import UnitBatch, isolated_workers, judge_batch
 from mcpproxy.fleet.judge.judge_unit import UnitResult
 
 ray: Final[Any] = untyped_ray
@@ -61,7 +61,8 @@ def _connect(workers: int) -> None:
             raise UsageError(f"--engine ray ({address})", fact, "see RAY_ADDRESS") from None
     options: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
     try:
-        ray.init(log_to_driver=True, logging_level="error", **options)
+        with isolated_workers():
+            ray.init(log_to_driver=True, logging_level="error", **options)
     except (RayError, ConnectionError, RuntimeError, ValueError) as error:
         fact = f"Ray cannot be reached: {str(error).splitlines()[0]}"
         raise UsageError(f"--engine ray ({address or 'on this machine'})", fact, "see RAY_ADDRESS") from None

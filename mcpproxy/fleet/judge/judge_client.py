@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 import orjson
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.judge.judge_rules import JudgeRules
@@ -77,7 +77,7 @@ class JudgeClient:
         self._scratch: Final = tempfile.mkdtemp(prefix="mcpproxy-") if urls.is_url(job.source) else ""
         # A session of its own: the terminal's SIGINT is for the parent, which ends this process.
         self._process: Final = subprocess.Popen(
-            [sys.executable, "-m", "mcpproxy.fleet.judge.judge_process"],
+            own_command("mcpproxy.fleet.judge.judge_process"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**_FEW_ARENAS, **os.environ},

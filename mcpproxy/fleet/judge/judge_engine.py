@@ -5,12 +5,15 @@
 mcpproxy has to be installed on its workers, and all of them have to reach the recordings and the results.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final, TypeAlias
 
+from mcpproxy.base import own_process
 from mcpproxy.errors import McpProxyError, UsageError
 from mcpproxy.fleet.judge.judge_client import JudgeJob, NoJudgeError
 from mcpproxy.fleet.judge.judge_guard import judge_units
@@ -50,6 +53,18 @@ def judge_batch(batch: UnitBatch) -> list[UnitResult]:
         fact = f"a worker judges by {key}, and this run by {batch.job.key}"
         raise NoJudgeError(f"check --engine: {fact}; install the same mcpproxy and rules there")
     return list(judge_units(batch.job, batch.recordings))
+
+
+@contextmanager
+def isolated_workers() -> Generator[None]:
+    """Let another package start workers on this machine, which must not import from the working directory.
+
+    Python heeds the environment, which all workers inherit. Ray puts the working directory of the moment in
+    front of the path of its workers; here that is the folder from which they import mcpproxy anyway.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
+    with chdir(own_process.ROOT):
+        yield
 
 
 def check_installed(engine: str) -> None:

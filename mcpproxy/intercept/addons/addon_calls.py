@@ -12,13 +12,13 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import UsageError
 from mcpproxy.intercept.addons.addon_frames import AddonFrame, FrameReader, frame
@@ -56,7 +56,7 @@ class AddonHostProcess:
         module = "mcpproxy.intercept.addons.addon_host"
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(other.fileno()), transport, *names],
+                own_command(module, str(other.fileno()), transport, *names),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(other.fileno(),),

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Final
 
@@ -45,8 +46,16 @@ def _in_file(path: str) -> list[type[Addon]]:
         raise AddonError(f"{path}: no such file; name a file of Python, or an installed addon")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec.loader.exec_module(module)
+    folder = os.path.dirname(os.path.abspath(path))
+    # In front while the addon is loaded, as for any program, and last from then on: what mcpproxy imports
+    # later, or the next addon, is not to be found here.
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        with suppress(ValueError):  # the addon has taken it away
+            sys.path.remove(folder)
+        sys.path.append(folder)
     if not (found := _classes(module)):
         raise AddonError(f"{path}: there is no addon; derive a class from mcpproxy.addons.Addon")
     return found

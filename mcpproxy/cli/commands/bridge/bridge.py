@@ -8,6 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from mcpproxy.base.own_process import own_command
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands.bridge.options import BridgeOptions, parse
 from mcpproxy.cli.commands.http import open_listener
@@ -63,7 +64,7 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
             lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="stdio leg"),
         )
 
-    inner = [sys.executable, "-P", "-m", "mcpproxy", "bridge", "--inside", *argv]
+    inner = own_command("mcpproxy", "bridge", "--inside", *argv)
     return session_start.run(
         inner,
         journal,
