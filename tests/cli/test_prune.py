@@ -1,7 +1,9 @@
 """``mcpproxy prune``: old recordings go, and nothing else does."""
 
 import fcntl
+import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -178,3 +180,42 @@ def test_an_age_needs_a_unit(mcpproxy: Mcpproxy) -> None:
     said = mcpproxy("prune", "--older-than", "30")
     assert said.code == 2
     assert "'30' is not an age such as 30d, 12h or 90m" in said.err
+
+
+def test_the_runs_of_validate_and_fuzz_go_too(mcpproxy: Mcpproxy, folder: Path) -> None:
+    runs = [folder / "validate" / "a", folder / "validate" / "b", folder / "fuzz" / "c"]
+    for run in runs:
+        run.mkdir(parents=True)
+    gone = [recorded(runs[0], "session", 31), recorded(runs[0], "session-2", 31), recorded(runs[2], "01", 31)]
+    stays = [recorded(runs[1], "session", 29), runs[1] / "notes.txt", folder / "hosts"]
+    stays[1].touch()
+    stays[2].mkdir()
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    (folder / "validate" / "link").symlink_to(elsewhere)
+    stays.append(recorded(elsewhere, "old", 31))
+    said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert (said.code, said.err.startswith("mcpproxy: deleted 3 recordings, ")) == (0, True)
+    assert [line.split()[-1] for line in said.out.splitlines()] == [
+        "validate/a/session-2.jsonl",
+        "validate/a/session.jsonl",
+        "fuzz/c/01.jsonl",
+    ]
+    assert not any(path.exists() for path in (*gone, runs[0], runs[2]))
+    assert all(path.exists() for path in stays)
+
+
+def test_a_run_of_validate_that_goes_on_stays(mcpproxy: Mcpproxy, folder: Path) -> None:
+    """It has no journal; the process that the header names still writes it."""
+    run = folder / "validate" / "a"
+    run.mkdir(parents=True)
+    header, *records = CLEAN
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        members = {**json.loads(header), "pid": process.pid, "started_ns": time.monotonic_ns()}
+        goes_on = (json.dumps(members, separators=(",", ":")), *records[:-1])
+        path = recorded(run, "session", 31, goes_on)
+        assert mcpproxy("prune", "--older-than", "30d", "--yes").out == ""
+        assert path.exists()
+        process.communicate()
+    assert "validate/a/session.jsonl" in mcpproxy("prune", "--older-than", "30d", "--yes").out
+    assert not path.exists()

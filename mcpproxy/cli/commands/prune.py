@@ -5,6 +5,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +16,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, age
 from mcpproxy.cli.terminal import emit, tell
-from mcpproxy.recorder import journal_reader, lock
+from mcpproxy.recorder import journal_reader, liveness, lock
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain, shipped_files
 from mcpproxy.trace.decode import decode
@@ -30,12 +31,17 @@ file that is not a recording, is a link, has a second name, or belongs to somebo
   mcpproxy prune --older-than 30d --yes        delete without a question"""
 
 _HEADER_BYTES: Final = 1 << 20
+_TAIL_BYTES: Final = 1 << 16
+_LAST_RECORDS: Final = (b'{"type":"close"', b'{"type":"continued"')
+_RUNS: Final = ("validate", "fuzz")
+"""Folders of the state directory in which each run of that command has a folder for its recordings."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldRecording:
-    """A recording that may be deleted: the names of its files in the folder, their size, and their age."""
+    """A recording that may be deleted: its folder, the names of its files, their size, and their age."""
 
+    folder: str
     names: tuple[str, ...]
     size: int
     age_s: float
@@ -45,13 +51,16 @@ class OldRecording:
 class KeptRecording:
     """A recording that stays. ``why`` is empty if there is no need to tell the user."""
 
+    folder: str
     name: str
     why: str
 
 
 def run(argv: list[str]) -> int:
     """Delete the recordings that are older than an age; return 2 if one could not be deleted."""
-    parser = Parser("prune", "Delete old recordings of the state directory.", EPILOG)
+    parser = Parser(
+        "prune", "Delete old recordings of the state directory, also those of validate and fuzz.", EPILOG
+    )
     add = parser.add_argument
     add("--older-than", type=age, required=True, metavar="AGE", help="30d; units m (minutes), h, d, w")
     add("--dry-run", action="store_true", help="delete nothing, and say what would be deleted")
@@ -67,11 +76,14 @@ def run(argv: list[str]) -> int:
         reason = (fault.strerror or "cannot be opened").lower()
         raise UsageError(path, reason, "name another folder in XDG_STATE_HOME") from None
     found = list(old_recordings(folder, options.older_than))
+    for run_path in _run_folders(path):
+        with suppress(OSError):  # it is a link, or another process has just deleted it
+            found += old_recordings(Folder(run_path), options.older_than)
     old = [each for each in found if isinstance(each, OldRecording)]
-    emit(_line(each) for each in old)
+    emit(_line(each, path) for each in old)
     for each in found:
         if isinstance(each, KeptRecording):
-            tell(f"{each.name}: kept, {each.why}")
+            tell(f"{os.path.relpath(os.path.join(each.folder, each.name), path)}: kept, {each.why}")
     if not old:
         tell(f"nothing to delete in {path}")
         return 0
@@ -83,10 +95,13 @@ def run(argv: list[str]) -> int:
         _confirm(what)
     deleted: list[OldRecording] = []
     for each in old:
-        if fault := _delete(folder, each, options.older_than):
+        if fault := _delete(each, options.older_than):
             tell(fault)
         else:
             deleted.append(each)
+    for emptied in {each.folder for each in deleted} - {path}:
+        with suppress(OSError):  # it is not empty
+            os.rmdir(emptied)
     left = len(old) - len(deleted)
     tell(f"deleted {_total(deleted, path)}" + (f"; {left} could not be deleted" if left else ""))
     return 2 if left else 0
@@ -94,6 +109,16 @@ def run(argv: list[str]) -> int:
 
 def _total(old: Sequence[OldRecording], path: str) -> str:
     return f"{count(len(old), 'recording')}, {size(sum(each.size for each in old))}, in {path}"
+
+
+def _run_folders(path: str) -> Iterator[str]:
+    """Yield the folder of each run of ``_RUNS``, the oldest first."""
+    for name in _RUNS:
+        try:
+            runs = Folder(os.path.join(path, name))
+        except OSError:  # there were none, or it is a link
+            continue
+        yield from (os.path.join(runs.path, run_name) for run_name in runs.names())
 
 
 def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | KeptRecording]:
@@ -119,16 +144,17 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
     parts: list[_Part] = []
     for part in _parts(folder, first):
         if isinstance(part, str):
-            return KeptRecording(first, part)
+            return KeptRecording(folder.path, first, part)
         parts.append(part)
     names = [part.name for part in parts]
     note = shipped_files.note_path(first)
     if names and folder.has(note):
         names.insert(1, note)
     if not names:  # another process has just deleted the recording
-        return KeptRecording(first, "")
+        return KeptRecording(folder.path, first, "")
     changed_s = max(0.0, *(part.changed_s for part in parts))
-    return OldRecording(tuple(names), sum(part.size for part in parts), max(time.time() - changed_s, 0.0))
+    age_s = max(time.time() - changed_s, 0.0)
+    return OldRecording(folder.path, tuple(names), sum(part.size for part in parts), age_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +188,7 @@ def _trace_part(folder: Folder, path: str, earlier: Sequence[str]) -> _Part | st
     if status.st_nlink > 1:
         return f"{name} has a second name elsewhere (a hard link)"
     header = _header(folder, name)
-    if header is None:
+    if header is None or (not _has_end(folder, name) and liveness.is_relay_alive(header)):
         return ""
     previous = chain.name_before(path, earlier)
     if previous and header.continues != previous:
@@ -199,13 +225,27 @@ def _header(folder: Folder, name: str) -> Header | None:
     return header if isinstance(header, Header) else None
 
 
-def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
+def _has_end(folder: Folder, name: str) -> bool:
+    """Whether the last record of a file is one of those that end it."""
+    try:
+        with open(folder.open(name), "rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
+            return file.read().rstrip(b"\n").rpartition(b"\n")[2].startswith(_LAST_RECORDS)
+    except OSError:
+        return False
+
+
+def _delete(old: OldRecording, age_s: float) -> str:
     """Delete the files of a recording, unless it has changed since it was examined.
 
     Returns:
         Why the recording was not deleted; empty if it was.
     """
     first = old.names[0].removesuffix(".journal")
+    try:
+        folder = Folder(old.folder)
+    except OSError:
+        return f"{first}: kept, its folder has changed meanwhile"
     again = _examine(folder, first)
     if isinstance(again, KeptRecording) or again.names != old.names or again.age_s < age_s:
         return f"{first}: kept, it has changed meanwhile"
@@ -224,8 +264,9 @@ def _delete(folder: Folder, old: OldRecording, age_s: float) -> str:
     return ""
 
 
-def _line(old: OldRecording) -> str:
+def _line(old: OldRecording, path: str) -> str:
     first, *others = old.names
+    first = os.path.relpath(os.path.join(old.folder, first), path)
     more = f" and {count(len(others), 'file')} beside it" if others else ""
     age = f"{old.age_s / 86_400:.0f} days" if old.age_s >= 172_800 else duration(int(old.age_s * 1e9))
     return f"{age:>8}  {size(old.size):>7}  {visible(first)}{more}"
