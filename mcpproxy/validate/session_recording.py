@@ -18,6 +18,7 @@ from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_h
 from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+from mcpproxy.validate.padding import without_padding
 from mcpproxy.validate.server_messages import ServerMessages
 
 
@@ -87,6 +88,8 @@ class SessionRecording:
     def record(self, event: Recorded) -> None:
         """Write and judge one event, and pass it to the listeners. Heads and frames must have a number.
 
+        Of long padding only a mask is written.
+
         ``Encoded`` bytes are not judged; the frames with the decoded text are.
         """
         if self._is_closed:
@@ -103,10 +106,11 @@ class SessionRecording:
             self.server_messages.add_head(event)
             if event.status in (404, 405, 410):
                 self._absent.add(event.exchange)
-        if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
-            self._writer.write_large(frame_parts(event, session))
+        written = without_padding(event) if isinstance(event, Frame) else event
+        if isinstance(written, Frame) and len(written.raw) >= BATCH_BYTES:
+            self._writer.write_large(frame_parts(written, session))
         else:
-            self._writer.write(encode(event, session))
+            self._writer.write(encode(written, session))
         if not isinstance(event, Encoded):
             self._record_findings(self._judge.observe(event))
         for listener in tuple(self._listeners):

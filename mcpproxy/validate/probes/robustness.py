@@ -9,6 +9,7 @@ from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.padding import PADDING_MEMBER, padding
 from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import FEATURES, answered_method, harmless_method
@@ -17,9 +18,6 @@ from mcpproxy.validate.reaction import check_alive, reaction, response_frame
 _AT_ONCE: Final = 50
 """How many requests are sent at once."""
 _KIB: Final = 1 << 10
-_PADDING: Final = "mcpproxy.dev/padding"
-"""A member of ``_meta`` that means nothing to any server."""
-
 _SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
 """Characters that some libraries treat as line breaks; in JSON they are not."""
 
@@ -36,7 +34,7 @@ def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
         client = context.client
         what = f"a message of {size // _KIB:,} KiB"
         method = await answered_method(context)
-        meta: JSON = {_PADDING: "x" * size}
+        meta: JSON = {PADDING_MEMBER: padding(size)}
         try:
             answer = await client.request(method, {"_meta": meta})
         except IdMismatchError as refusal:
@@ -69,7 +67,7 @@ def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
 
 async def _separators(context: ProbeContext) -> Conclusion:
     method = await answered_method(context)
-    answer = await context.client.request(method, {"_meta": {_PADDING: _SEPARATORS}})
+    answer = await context.client.request(method, {"_meta": {PADDING_MEMBER: _SEPARATORS}})
     if answer.is_error:
         text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
         return warned(f"{text}; JSON allows it there", answer.frames)
