@@ -8,9 +8,11 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.errors import UsageError, nearest
+from mcpproxy.hosts.document import Document
 from mcpproxy.hosts.host_table import Host, all_hosts
 from mcpproxy.hosts.plans import FilePlan
 from mcpproxy.hosts.server_entries import Search, ServerEntry, search, search_file
+from mcpproxy.hosts.shown_text import shown_text
 
 NOT_WRITTEN: Final = "nothing was written"
 
@@ -106,9 +108,12 @@ def named(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEn
 
 
 def differences(plans: Iterable[FilePlan]) -> Iterator[str]:
-    """Yield the changes of the files as a unified diff without context lines."""
+    """Yield the changes of the files, their secrets masked, as a unified diff without context lines."""
+    key = os.urandom(32)
     for plan in plans:
-        old, new = plan.file.document.text, plan.new_text
+        before = plan.file.document
+        after = Document(plan.file.path, plan.content, before.language)
+        old, new = shown_text(before, key), shown_text(after, key)
         yield from difflib.unified_diff(
             _lines(old), _lines(new), plan.file.path, plan.file.path, n=0, lineterm=""
         )

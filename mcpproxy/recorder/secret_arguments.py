@@ -36,7 +36,9 @@ _IN_TEXT: Final = pattern(
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
     """Return ``command`` with its secrets masked. With one ``key``, equal secrets get equal masks."""
     masker = Masker(key)
-    return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
+    return tuple(
+        arguments(command, ArgumentMasking(masker, names_option, masker.value, secret_texts(masker)))
+    )
 
 
 def shown(command: Sequence[str]) -> str:
@@ -70,7 +72,7 @@ def names_option(name: str) -> bool:
     return name.lower() in _SHORT_NAMES or (names_secret(name) and not name.lower().startswith("no-"))
 
 
-def _texts(masker: Masker) -> Callable[[str], str]:
+def secret_texts(masker: Masker) -> Callable[[str], str]:
     """Return a function that masks the secrets of known formats in a text."""
 
     def replace(match: re.Match[str]) -> str:

@@ -1,0 +1,55 @@
+"""The text of a configuration file as it is shown: with masks in place of what may be secret.
+
+What people see of a change they also paste into reports, and a line often has a whole entry. So every value
+below ``env`` or ``headers`` is masked, and elsewhere what is masked in a recorded command: the values of
+names that say that they are secrets, parts of URLs, and keys of known providers.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.secret_names import words_of
+from mcpproxy.hosts.document import Document, quoted
+from mcpproxy.hosts.text_nodes import Edit, Node, edited
+from mcpproxy.recorder.masking import Masker
+from mcpproxy.recorder.secret_arguments import masked, names_option, secret_texts
+
+_ALL_SECRET: Final = frozenset({"env", "envs", "environment", "headers"})
+"""Last words of the names of members whose values are all masked."""
+
+
+def shown_text(document: Document, key: bytes) -> str:
+    """Return the text of ``document`` with masks. Equal values have equal masks under one ``key``."""
+    masker = Masker(key)
+    # A value that YAML repeats by an alias is met several times, at one place.
+    found = _edits(document, document.root, masker, key, hidden=False)
+    edits = {(edit.start, edit.end): edit for edit in found}
+    return secret_texts(masker)(edited(document.text, edits.values()))
+
+
+def _edits(document: Document, node: Node, masker: Masker, key: bytes, *, hidden: bool) -> Iterator[Edit]:
+    """Yield what masks the values in a node; ``hidden`` says that all of them may be secret."""
+    for name, member in (node.members or {}).items():
+        hides = names_option(name) or not _ALL_SECRET.isdisjoint(words_of(name)[-1:])
+        yield from _edits(document, member.value, masker, key, hidden=hidden or hides)
+    if node.items is not None:
+        texts = [item.scalar if isinstance(item.scalar, str) else "" for item in node.items]
+        for item, text, shown in zip(node.items, texts, masked(texts, key), strict=True):
+            if hidden or not text:
+                yield from _edits(document, item, masker, key, hidden=hidden)
+            elif shown != text:
+                yield _edit(document, item, shown)
+    elif node.scalar is None or isinstance(node.scalar, bool):
+        return
+    elif hidden:
+        yield _edit(document, node, masker.value(str(node.scalar)))
+    elif isinstance(node.scalar, str):
+        (shown,) = masked((node.scalar,), key)
+        if shown != node.scalar:
+            yield _edit(document, node, shown)
+
+
+def _edit(document: Document, node: Node, shown: str) -> Edit:
+    # Every line stays where it is, so that its number is right.
+    lines = document.text.count("\n", node.start, node.end)
+    return Edit(node.start, node.end, quoted(shown) + "\n" * lines)
