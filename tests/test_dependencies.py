@@ -120,3 +120,20 @@ def test_only_what_needs_an_extra_asks_for_another_install() -> None:
         for name in ("urls.py", "columns/columns_installed.py", "judge/judge_engine.py")
     }
     assert asking == {commands / "mcp.py", package / "otel" / "installed.py", *fleet}
+
+
+def test_no_text_names_an_extra_that_is_not_declared() -> None:
+    named: dict[str, set[str]] = {}
+    documents = {*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md"), ROOT / "Dockerfile"}
+    for folder in ("mcpproxy", "rules", "recordings", "tests", ".ci"):
+        documents |= {
+            path for path in (ROOT / folder).rglob("*") if path.suffix in (".md", ".py", ".txt", ".toml")
+        }
+    for path in documents:
+        for extras in re.findall(r"mcpproxy\[([a-z0-9_, -]+)\]", path.read_text(encoding="utf-8")):
+            for extra in extras.replace(" ", "").split(","):
+                named.setdefault(extra, set()).add(str(path.relative_to(ROOT)))
+    unused = {"admin", "progress", "replay", "validate", "versions"}  # kept for those who still name them
+    known = set(PROJECT["optional-dependencies"]) - unused
+    assert {extra: places for extra, places in named.items() if extra not in known} == {}
+    assert {"mcp", "otel", "fleet"} <= named.keys()
