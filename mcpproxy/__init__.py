@@ -44,9 +44,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in __all__:
-        from mcpproxy import api
+    if name == "api" or name in __all__:
+        from importlib import import_module  # ``from mcpproxy import api`` would ask this function
 
-        value: object = getattr(api, name)
+        api = import_module("mcpproxy.api")
+        value: object = api if name == "api" else getattr(api, name)
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

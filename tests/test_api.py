@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -217,3 +219,11 @@ def test_the_example_of_the_documents(
         call.name for call in mcpproxy.open_trace("session.jsonl").calls("tools/call")
     ]
     assert last.startswith("2025-11-25 ")
+
+
+def test_the_documentation_is_there_in_a_fresh_interpreter() -> None:
+    code = "import mcpproxy; help(mcpproxy.api); from mcpproxy import api; print(api is mcpproxy.api)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "Recordings in Python" in ran.stdout
+    assert ran.stdout.endswith("True\n")
