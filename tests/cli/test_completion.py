@@ -1,5 +1,6 @@
 """Completion in shells, and the man page: every command and option is there."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -45,6 +46,17 @@ def test_what_is_offered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert offered("mcpproxy wrap --host curs", home) == ["cursor "]
     assert offered("mcpproxy explain PROTO-00", home)[0] == "PROTO-001"
     assert "--on-miss" in offered("mcpproxy replay server --on", home)[0]
+
+
+def test_a_name_that_a_terminal_would_obey_is_not_offered(home: Path) -> None:
+    """Whoever gives somebody a project names its servers."""
+    names = ("files", "a\x1b[2Jb", "a\ab", "a\nb", "a\u202eb", "caf\xe9")
+    entries = {name: {"command": "npx"} for name in names}
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    assert {name.strip() for name in offered("mcpproxy wrap ", home) if name[:1] != "-"} == {
+        "files",
+        "caf\xe9",
+    }
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import argcomplete
 
+from mcpproxy.base.visible import visible
 from mcpproxy.cli.completion.all_parsers import Groups, whole_parser
 from mcpproxy.errors import McpProxyError
 
@@ -32,9 +33,11 @@ def _servers(**_asked: object) -> Iterable[str]:
     from mcpproxy.hosts.server_entries import search
 
     try:
-        return sorted({entry.name for entry in search(os.getcwd()).entries})
+        names = {entry.name for entry in search(os.getcwd()).entries}
     except (McpProxyError, OSError):
         return ()
+    # The shell writes them to the terminal, and anybody may have named a server of a project.
+    return sorted(name for name in names if name == visible(name))
 
 
 def _hosts(**_asked: object) -> Iterable[str]:
