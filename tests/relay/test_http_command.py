@@ -196,8 +196,8 @@ def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
         client.close()
         out, _ = command.stop()
     assert out == b""
-    assert trace.stat().st_mode & 0o777 == 0o600
     until_recorded(trace)
+    assert trace.stat().st_mode & 0o777 == 0o600
     header = json.loads(trace.read_bytes().partition(b"\n")[0])
     assert (header["type"], header["transport"], header["label"]) == ("header", "http", "x")
 
