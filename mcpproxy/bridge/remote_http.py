@@ -9,6 +9,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import h11
 
+from mcpproxy.base.tls_failures import refusal, tls_reason
 from mcpproxy.bridge.http_connection import CutShortError, HttpConnection
 from mcpproxy.bridge.leg import Leg
 from mcpproxy.errors import McpProxyError
@@ -131,11 +132,14 @@ class RemoteServer:
         for _ in range(_MOST_REDIRECTS):
             target = url or self.url
             async with self._connected(target) as connection:
-                with _mapped_errors():
+                try:
                     await connection.send(method, *_target_and_fields(target, fields), body)
                     if on_sent is not None:
                         on_sent()
                     response = HttpResponse(connection, await connection.response())
+                except CutShortError as fault:
+                    await self._check_refusal(target)
+                    raise RemoteError(f"cut the exchange short ({fault})") from None
                 if response.status not in _REDIRECTS or not response.header("location"):
                     yield response
                     return
@@ -173,21 +177,26 @@ class RemoteServer:
         Raises:
             UnreachableError: there is none.
         """
-        parts = urlsplit(url)
         self._last_number += 1
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await HttpConnection.open(
-                    self._leg,
-                    self._last_number,
-                    parts.hostname or "",
-                    parts.port or _DEFAULT_PORTS[parts.scheme],
-                    self._tls,
+                    self._leg, self._last_number, *_host_and_port(url), self._tls
                 )
         except TimeoutError:
             raise UnreachableError(f"cannot be reached (no connection within {CONNECT_S:g} s)") from None
         except OSError as fault:
             raise UnreachableError(f"cannot be reached ({_reason(fault)})") from None
+
+    async def _check_refusal(self, url: str) -> None:
+        """Find out whether the server refuses our TLS, after it has cut an exchange short.
+
+        Raises:
+            UnreachableError: it does.
+        """
+        if self._tls is not None and (reason := await refusal(*_host_and_port(url))):
+            with self._noted():
+                raise UnreachableError(f"cannot be reached ({reason})")
 
     @contextmanager
     def _noted(self) -> Generator[None]:
@@ -204,6 +213,11 @@ class RemoteServer:
             connection.close()
         self._idle.clear()
         await asyncio.sleep(0)  # the event loop closes the sockets
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
 
 
 def _target_and_fields(url: str, fields: list[tuple[bytes, bytes]]) -> tuple[str, list[tuple[bytes, bytes]]]:
@@ -226,5 +240,5 @@ def _mapped_errors() -> Generator[None]:
 def _reason(fault: OSError) -> str:
     """Return why there is no connection, in the system's words if they are known."""
     if isinstance(fault, ssl.SSLError):
-        return str(getattr(fault, "verify_message", "") or fault.reason or fault)
+        return tls_reason(fault, "--insecure")
     return system_reason(fault)

@@ -14,6 +14,8 @@ import pytest
 from mcpproxy.bridge.leg import Leg, StderrLines
 from mcpproxy.bridge.remote_http import RemoteError, RemoteServer
 from mcpproxy.relay import journal as journals
+from tests.relay.http_peers import Upstream
+from tests.relay.test_http_tls import accept_aside, server_context
 
 CERTS: Final = Path(__file__).parents[1] / "relay" / "certs"
 
@@ -243,10 +245,31 @@ def test_a_redirect_may_name_any_character() -> None:
 
 def test_a_certificate_that_is_not_trusted_is_said() -> None:
     async def story(server: RemoteServer) -> None:
-        with pytest.raises(RemoteError, match=r"^cannot be reached \(self.signed certificate\)$"):
+        with pytest.raises(RemoteError, match=r"^cannot be reached \(its certificate is not trusted"):
             await post(server)
 
     assert converse(answering(OK), story, tls=True, insecure=False).connections == 0
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_server_that_demands_a_client_certificate_is_said(version: ssl.TLSVersion) -> None:
+    context = server_context()
+    context.minimum_version = context.maximum_version = version
+    context.verify_mode = ssl.CERT_REQUIRED
+    strict = Upstream(context)
+    accepting = [accept_aside(strict)]
+
+    async def main() -> None:
+        server = RemoteServer(f"{strict.origin}/mcp", (), Copies(), is_insecure=True)
+        if version == ssl.TLSVersion.TLSv1_3:  # where it asks again for the reason
+            accepting.append(accept_aside(strict))
+        with pytest.raises(RemoteError, match=r"^cannot be reached \(it .* client certificate"):
+            await post(server)
+
+    asyncio.run(main())
+    for each in accepting:
+        each.join()
+    strict.close()
 
 
 def test_no_listener_at_any_address_is_one_reason() -> None:

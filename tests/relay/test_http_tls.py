@@ -130,6 +130,62 @@ def test_a_certificate_that_is_not_trusted(secure: Upstream, tmp_path: Path) -> 
     assert "--insecure" in message
 
 
+VERSIONS = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+
+
+@VERSIONS
+def test_a_server_that_demands_a_client_certificate(
+    version: ssl.TLSVersion, trusted: ssl.SSLContext, tmp_path: Path
+) -> None:
+    """In TLS 1.3 it says so when the handshake of the client is complete, and the request is sent."""
+    context = server_context()
+    context.minimum_version = context.maximum_version = version
+    context.verify_mode = ssl.CERT_REQUIRED
+    strict = Upstream(context)
+    with Proxy(str(tmp_path / "t"), strict.origin) as proxy:
+        for _ in range(2):
+            accepting = accept_aside(strict)
+            client = proxy.connect()
+            client.send(request(b"hello"))
+            status, message = client.error()
+            accepting.join()
+            assert status == 502
+            assert "demands a client certificate" in message
+            assert "put a program before it that does" in message
+        records = proxy.stop()
+        said = proxy.stderr.read().decode().splitlines()
+    assert stream(records, journal.OWN).startswith(b"HTTP/1.1 502 ")
+    assert stream(records, journal.SERVER) == b""
+    assert b'"upstream-failed"' in stream(records, journal.NOTE)
+    assert [line for line in said if "demands" in line] == [line for line in said if "no TLS with" in line]
+    assert len([line for line in said if "demands a client certificate" in line]) == 1
+    strict.close()
+
+
+@VERSIONS
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_an_end_that_any_client_would_see_is_passed_on(
+    version: ssl.TLSVersion, trusted: ssl.SSLContext, tmp_path: Path, *, is_answered: bool
+) -> None:
+    """TLS has not failed: the server only closes the connection."""
+    context = server_context()
+    context.minimum_version = context.maximum_version = version
+    server = Upstream(context)
+    with Proxy(str(tmp_path / "t"), server.origin) as proxy:
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        peer = server.accept()
+        peer.read_head()
+        assert peer.read(5) == b"hello"
+        if is_answered:
+            peer.send(b"HTTP/1.1 200 OK\r\n\r\n12")
+            assert client.read(21) == b"HTTP/1.1 200 OK\r\n\r\n12"
+        peer.close()
+        assert client.rest() == b""
+        assert stream(proxy.stop(), journal.OWN) == b""
+    server.close()
+
+
 def test_insecure_looks_at_no_certificate_and_says_so(secure: Upstream, tmp_path: Path) -> None:
     with Proxy(str(tmp_path / "t"), secure.origin, "--insecure") as proxy:
         assert proxy.stderr.readline().startswith(b"mcpproxy: WARNING: --insecure: ")

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -199,12 +200,12 @@ class _NotFound(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*, is_tls: bool = False, status: int = 404, body: bytes = b"") -> Generator[int]:
+def serving(tls: ssl.SSLContext | None = None, *, status: int = 404, body: bytes = b"") -> Generator[int]:
     """A web server without MCP, in a thread; its port."""
     handler = type("_Handler", (_NotFound,), {"status": status, "body": body})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        if is_tls:
-            server.socket = server_context().wrap_socket(server.socket, server_side=True)
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port
@@ -243,13 +244,29 @@ def test_a_url_without_a_server_is_one_sentence(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    with serving(is_tls=is_tls, status=status) as port:
+    with serving(server_context() if is_tls else None, status=status) as port:
         url = f"{scheme}://127.0.0.1:{port}/mcp"
         skipped = ("--skip=oauth-metadata,invalid-token",)  # what they say of a 401 is a result
         outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", *skipped, url)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith(f"mcpproxy: {url}: ")
     assert says in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_server_that_demands_a_client_certificate_is_one_sentence(
+    version: ssl.TLSVersion, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    context = server_context()
+    context.minimum_version = context.maximum_version = version
+    context.verify_mode = ssl.CERT_REQUIRED
+    with serving(context) as port:
+        url = f"https://127.0.0.1:{port}/mcp"
+        outcome = Outcome(capsys, "--insecure", f"--trace={tmp_path / 'x.jsonl'}", url)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"mcpproxy: {url}: it ")
+    assert "demands a client certificate" in outcome.err
     assert outcome.err.count("\n") == 1
 
 

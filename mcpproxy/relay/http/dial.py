@@ -198,4 +198,9 @@ class Dial:
 
     def _fail_handshake(self, error: OSError) -> None:
         assert self._dialer.tls is not None
-        self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
+        self._fail(502, no_tls(self._upstream.address, self._dialer.tls.explain(error)))
+
+
+def no_tls(address: str, reason: str) -> str:
+    """Return the sentence about a server with which there is no TLS."""
+    return f"no TLS with {address}: {reason}"

@@ -126,9 +126,14 @@ class Pair:
             return end_socket.recv(CHUNK_BYTES)
         except BlockingIOError:
             return None
-        except OSError:
-            self._on_reset(end_socket)
+        except OSError as error:
+            self._on_read_failed(end_socket, error)
             return None
+
+    def _on_read_failed(self, end_socket: TunnelSocket, error: OSError) -> None:
+        """Handle the failure to read what the peer has sent."""
+        del error
+        self._on_reset(end_socket)
 
     def _handle_other_events(self, end_socket: TunnelSocket, events: int) -> bool:
         """Handle all events except readability. Return whether ``end_socket`` can be read now."""

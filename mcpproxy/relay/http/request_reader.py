@@ -145,6 +145,11 @@ class RequestReader:
             return True
         if self._body is None:  # every request so far was forwarded whole, so the answer is for a new one
             return self.upstream_reads != self._reads_at_last_send
+        return self.is_unanswered
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether upstream has sent nothing since the head of the last request, which was not pipelined."""
         return not self._is_pipelined and self.upstream_reads == self._reads_at_last_head
 
     @property

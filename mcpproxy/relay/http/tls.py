@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import ssl
 
+from mcpproxy.base.tls_failures import tls_reason
 from mcpproxy.relay.http.loop import READ, WRITE
 
 TYPE_CHECKING = False
@@ -92,11 +93,11 @@ class TlsClient:
 
     def explain(self, error: OSError) -> str:
         """Return why a handshake failed, for the user."""
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {error.verify_message}; --insecure would accept it"
-        if isinstance(error, ssl.SSLError):
-            return (error.reason or str(error)).lower().replace("_", " ")
-        return error.strerror or "the connection ended"
+        return self.failure(error) or error.strerror or "the connection ended"
+
+    def failure(self, error: OSError) -> str:
+        """Return why TLS failed, for the user; empty if ``error`` is not about TLS."""
+        return tls_reason(error, "--insecure") if isinstance(error, ssl.SSLError) else ""
 
 
 class TlsServer:

@@ -20,13 +20,14 @@ bytes that it has sent are still delivered. The tunnel is over when both directi
 
 *The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
 forwarded, after the server has answered the last request, or while the last request is incomplete and not
-answered yet. Otherwise the connection ends without an answer."""
+answered yet, or after the server has ended TLS without an answer. Otherwise the connection ends without an
+answer."""
 
 from __future__ import annotations
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.connection_records import Records
-from mcpproxy.relay.http.dial import Dial
+from mcpproxy.relay.http.dial import Dial, no_tls
 from mcpproxy.relay.http.pair import CHUNK_BYTES, Pair
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
@@ -213,6 +214,24 @@ class Tunnel(Pair):
             self._resume(False, journals.now_ns())
         self._watch()
         self._close_if_done()
+
+    def _on_read_failed(self, end_socket: TunnelSocket, error: OSError) -> None:
+        """Answer in the place of a server that has ended TLS, because only the proxy sees the reason.
+
+        In TLS 1.3 the server refuses a client after the client's handshake is complete. If an answer may be
+        under way, and after a reset, which any client would see, the connection is reset.
+        """
+        tls = self._proxy.dialer.tls
+        if end_socket is self._upstream and tls is not None and (reason := tls.failure(error)):
+            now = journals.now_ns()
+            why = no_tls(self._records.upstream, reason)
+            self._records.note("upstream-failed", why, now)
+            # By another name than that of the address, which could be reached.
+            self._proxy.on_upstream_failed(f"TLS with {self._records.upstream}", why)
+            if self._stage == _HTTP and self._requests.is_unanswered:
+                self._answer(502, why, now, has_body=self._requests.wants_body)
+                return
+        super()._on_read_failed(end_socket, error)
 
     def _resume(self, is_opaque: bool, now: int) -> None:
         """Go on forwarding the client's bytes. An answer has shown whether they are still HTTP; if there is

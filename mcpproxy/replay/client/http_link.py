@@ -12,6 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from mcpproxy.base.tls_failures import refusal, tls_fault, tls_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
@@ -133,9 +134,15 @@ class HttpLink:
                     settled,
                 )
         except httpx.ConnectError as fault:
-            await self.events.put(ServerGone(f"the server cannot be reached ({fault})"))
-        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, ValueError):
-            if method == "GET" and self._is_http_sse:
+            await self.events.put(ServerGone(f"the server cannot be reached ({_reason(fault)})"))
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, ValueError) as fault:
+            if (
+                isinstance(fault, httpx.NetworkError)
+                and not stream.has_head
+                and (reason := await _refusal(url))
+            ):
+                await self.events.put(ServerGone(f"the server cannot be reached ({reason})"))
+            elif method == "GET" and self._is_http_sse:
                 await self.events.put(ServerGone("the server closed the stream"))
         finally:
             settled.set()
@@ -177,6 +184,8 @@ class _Stream:
         self._link: Final = link
         self._exchange: Final = exchange
         self.unanswered = unanswered
+        self.has_head = False
+        """Whether an answer of the server has begun."""
         self.last_id = ""
         self.retry_s = _RETRY_S
 
@@ -195,6 +204,7 @@ class _Stream:
         ]
         sent = client.stream(method, url, headers=fields, content=body or None)
         async with sent as response:
+            self.has_head = True
             await self._link.receive_head(self._exchange, response)
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
             if is_stream or method == "GET":
@@ -223,6 +233,18 @@ class _Stream:
         singles = message.items if isinstance(message, Batch) else (message,)
         self.unanswered -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
         await self._link.receive_body(self._exchange, raw, event)
+
+
+def _reason(fault: httpx.ConnectError) -> str:
+    """Return why there is no connection."""
+    failed = tls_fault(fault)
+    return str(fault) if failed is None else tls_reason(failed)
+
+
+async def _refusal(url: str) -> str:
+    """Return why the server refuses our TLS; empty if it does not."""
+    parts = urlsplit(url)
+    return await refusal(parts.hostname or "", parts.port or 443) if parts.scheme == "https" else ""
 
 
 async def _read_body(chunks: AsyncIterator[bytes]) -> bytes:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
+from mcpproxy.base.tls_failures import alert, refusal, tls_reason
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, ValidateError
 
@@ -32,11 +33,13 @@ async def check_reachable(url: str, *, insecure: bool = False) -> None:
     host, port, is_tls = _address(url)
     try:
         await _connect(host, port, tls_context(insecure=insecure) if is_tls else None)
-    except ssl.SSLCertVerificationError as fault:
-        reason = f"its certificate is not trusted ({fault.verify_message}); --insecure accepts any"
-        raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
-    except (ssl.SSLError, ConnectionResetError):
-        reason = f"the port does not speak TLS; try {_with_scheme(url, 'http')}"
+    except (ssl.SSLError, ConnectionResetError) as fault:
+        if isinstance(fault, ssl.SSLCertVerificationError) or (
+            isinstance(fault, ssl.SSLError) and alert(fault)
+        ):
+            reason = tls_reason(fault, "--insecure")
+        else:
+            reason = f"the port does not speak TLS; try {_with_scheme(url, 'http')}"
         raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
     except (OSError, TimeoutError) as fault:
         raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {system_reason(fault)}") from None
@@ -51,6 +54,8 @@ async def why_no_server(url: str, fault: ValidateError) -> str:
     status = fault.status if isinstance(fault, HttpStatusError) else 0
     if not is_tls and status in (0, 400) and await _speaks_tls(host, port):
         return f"{shown((url,))}: the port speaks TLS; try {_with_scheme(url, 'https')}"
+    if is_tls and not status and (reason := await refusal(host, port)):
+        return f"{shown((url,))}: {reason}"
     if status in _UNAUTHORIZED:
         return f"{shown((url,))}: {fault}; give credentials with --header 'Authorization: ...'"
     if status in _NO_ENDPOINT:
