@@ -11,7 +11,7 @@ import time
 from mcpproxy import __version__
 from mcpproxy.base import paths
 from mcpproxy.cli.option_table import refuse
-from mcpproxy.relay.journal import Journal, now_ns, quoted
+from mcpproxy.relay.journal import DEFAULT_RESERVE, Journal, now_ns, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ OPTIONS = (
     ("--trace", "FILE", "record into FILE; if it exists, into FILE-2 and so on"),
     ("--trace-dir", "DIR", "record into a new file in DIR (default: {folder})"),
     ("--rotate", "SIZE|DURATION", "begin a new file after this size (100M) or time (12h)"),
+    ("--max-size", "SIZE", "record no more than this of a session (1G); what is left out is counted"),
+    ("--reserve", "SIZE", "record only while so much of the disk is free (default: 1G; 0 for nothing)"),
     ("--label", "NAME", "what to call the server (default: {label})"),
     ("--live", "text|json|off", "how findings are written to stderr when they happen (default: text)"),
     ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
@@ -91,6 +93,14 @@ class RecordingOptions:
             from mcpproxy.cli.rotate_option import rotation_member
 
             self.rotate = rotation_member(given.text("--rotate"), where)
+        self.max_bytes, self.reserve = 0, DEFAULT_RESERVE
+        if "--max-size" in given or "--reserve" in given:
+            from mcpproxy.cli.rotate_option import size_bytes
+
+            if "--max-size" in given:
+                self.max_bytes = size_bytes(given.text("--max-size"), "--max-size", where, least=1 << 20)
+            if "--reserve" in given:
+                self.reserve = size_bytes(given.text("--reserve"), "--reserve", where, least=0)
         live = given.text("--live", "text")
         if live not in _LIVE:
             refuse(where, f"--live {live} is not known", "use text, json or off")
@@ -214,6 +224,8 @@ class RecordingOptions:
         return {
             "salt": quoted(os.urandom(32).hex()),  # the key of the masks; it is deleted with the journal
             "rotate": self.rotate,
+            "max_bytes": str(self.max_bytes),
+            "reserve": str(self.reserve),
             "judged_by": judged_by,
             "faults": quoted(self.fault_rules.summary) if self.fault_rules is not None else "null",
         }
@@ -230,7 +242,7 @@ class RecordingOptions:
             UsageError: nothing can be written to the file or folder that the options name.
         """
         try:
-            trace, journal = create_recording(self.trace, self.trace_dir, label, members)
+            trace, journal = create_recording(self.trace, self.trace_dir, label, members, self.reserve)
         except OSError as error:
             from errno import EDQUOT, EFBIG, ENOSPC  # imported late: seldom needed
 
@@ -247,7 +259,7 @@ class RecordingOptions:
 
 
 def create_recording(
-    trace: str, trace_dir: str, label: str, members: Mapping[str, str]
+    trace: str, trace_dir: str, label: str, members: Mapping[str, str], reserve: int = 0
 ) -> tuple[str, Journal]:
     """Choose an unused file name and create the journal beside it. The journal's folder reserves the name.
 
@@ -256,6 +268,7 @@ def create_recording(
         trace_dir: the folder of a generated name; empty for the state directory.
         label: the name of the server, used in generated names.
         members: as for ``start_payload``.
+        reserve: how much of the disk stays free, as for ``Journal``.
 
     Returns:
         The path of the trace, and the journal beside it.
@@ -277,7 +290,7 @@ def create_recording(
     while True:
         path = paths.numbered(first_choice, attempt)
         try:
-            journal = Journal(path, start, started_ns)
+            journal = Journal(path, start, started_ns, reserve)
             if not os.path.lexists(path):
                 return path, journal
             journal.discard()

@@ -1,12 +1,13 @@
-"""``--rotate SIZE|DURATION``: convert the value to the member ``rotate`` of the journal's START record."""
+"""``--rotate SIZE|DURATION``, ``--max-size SIZE`` and ``--reserve SIZE``: how their values are read."""
 
 import re
 
 from mcpproxy.cli.arguments import UsageError
 
-_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _MIN_BYTES = 64 << 10
+_SIZE = r"([1-9][0-9]{0,9})(?:([kmgt])(?:i?b)?)"
 
 
 def rotation_member(text: str, command: str) -> str:
@@ -17,15 +18,32 @@ def rotation_member(text: str, command: str) -> str:
     """
     if not text:
         return "null"
-    match = re.fullmatch(r"([1-9][0-9]{0,9})(?:([kmg])(?:i?b)?|(s|min|h|d))", text.strip().lower())
-    if match is not None:
-        number, bytes_unit, seconds_unit = int(match[1]), match[2], match[3]
-        if seconds_unit:
-            return f'{{"ns":{number * _SECONDS[seconds_unit] * 1_000_000_000}}}'
-        if number * _BYTES[bytes_unit] >= _MIN_BYTES:
-            return f'{{"bytes":{number * _BYTES[bytes_unit]}}}'
+    if match := re.fullmatch(r"([1-9][0-9]{0,9})(s|min|h|d)", text.strip().lower()):
+        return f'{{"ns":{int(match[1]) * _SECONDS[match[2]] * 1_000_000_000}}}'
+    if (size := _size(text)) >= _MIN_BYTES:
+        return f'{{"bytes":{size}}}'
     raise UsageError(
         command,
         f"--rotate {text} is neither a size of at least 64k nor a duration",
         "for example 100M, 90min or 1d",
     )
+
+
+def size_bytes(text: str, option: str, command: str, least: int) -> int:
+    """Return the size that an option names, in bytes.
+
+    Raises:
+        UsageError: ``text`` is no size, or one below ``least``.
+    """
+    if text.strip() == "0" and not least:
+        return 0
+    if (size := _size(text)) >= max(least, 1):
+        return size
+    what = f"size of at least {least >> 20}M" if least else "size"
+    raise UsageError(command, f"{option} {text} is not a {what}", "for example 500M or 2G")
+
+
+def _size(text: str) -> int:
+    """Return the bytes of ``100M``; 0 if it is no size."""
+    match = re.fullmatch(_SIZE, text.strip().lower())
+    return int(match[1]) * _BYTES[match[2]] if match else 0

@@ -67,6 +67,8 @@ class Checkpoint:
     file: str = ""
     """The name of the file that is being written; empty without rotation."""
     rotation: Rotation | None = None
+    max_bytes: int = 0
+    """How large the recording may become; 0 for no limit."""
     rule_options: "RuleOptions | None" = None
     """The rules by which the session is judged; ``None`` for the built-in ones."""
 
@@ -96,6 +98,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             long=tuple(long),
             file=str(members.get("file", "")),
             rotation=Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
+            max_bytes=_count(members.get("max_bytes", 0)),
             rule_options=rule_options_of(members),
         )
     except FileNotFoundError:
@@ -162,6 +165,8 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     if checkpoint.rotation is not None:
         members["file"] = checkpoint.file
         members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
+    if checkpoint.max_bytes:
+        members["max_bytes"] = checkpoint.max_bytes
     if checkpoint.rule_options is not None:
         members["judged_by"] = checkpoint.rule_options.to_json()
     json_line = json.dumps(members).encode("ascii") + b"\n"

@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ from mcpproxy.recorder.payloads import (
     object_of,
     rule_options_of,
 )
-from mcpproxy.recorder.rotation import Rotation, rotation_of
+from mcpproxy.recorder.rotation import Rotation, limits_of, rotation_of
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
 from mcpproxy.recorder.trace_state import SENDERS, TraceState, lost_in, restore
@@ -64,6 +65,9 @@ _ALTERED: Final = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
 _GIVEN: Final = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
 """Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, for its own answers to them,
 for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
+_TOO_LARGE: Final = "the recording is as large as --max-size allows"
+_LEFT_OUT: Final = f"{_TOO_LARGE}, what follows is left out"
+
 _FAULTED: Final = _ALTERED | _GIVEN
 _BY_PROXY: Final = _OWN | _GIVEN
 _WHOLE_LINES: Final = _REFUSED | _OWN | _FAULTED
@@ -105,6 +109,13 @@ class RecordingPipeline:
         self._has_rotated = False
         """Whether a file was begun since the last checkpoint."""
         self._rotation: Rotation | None = start.rotation
+        self._max_bytes = start.max_bytes
+        """How large all files together may become; 0 for no limit."""
+        self._earlier_bytes = _size_of(state.before)
+        """The size of the files before the current one."""
+        self._kept: tuple[int, ...] | None = None
+        """How many bytes of each stream were read before the recording became too large; ``None`` if it is
+        not. Later ones are only counted."""
         self._rule_options: RuleOptions | None = start.rule_options
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
@@ -156,6 +167,9 @@ class RecordingPipeline:
         latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
+                if self._kept is not None:
+                    self._count(entry)
+                    continue
                 if self._order.is_open:
                     self._take_entry(entry)
                 else:
@@ -167,6 +181,7 @@ class RecordingPipeline:
             del entries
             if not self._flush():
                 break
+            self._check_size(latest_ns)
             if not self.is_over:  # ``finish`` needs the last records
                 self._clear_journal()
                 if goes_on is not None and not goes_on(latest_ns):
@@ -184,6 +199,7 @@ class RecordingPipeline:
         state.file_ns = state.at_ns
         state.complete_tally()
         writer.write(encode_continued(Continued(os.path.basename(path), state.tally, state.at_ns)))
+        self._earlier_bytes += writer.position
         writer.continue_in(path)
         self._files.append(path)
         self._has_rotated = True
@@ -192,6 +208,20 @@ class RecordingPipeline:
             passed - framer.held_bytes for passed, framer in zip(self._passed, self._framers, strict=True)
         )
         writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
+
+    def _check_size(self, now_ns: int) -> None:
+        """From now on only count what passes, if the recording has become too large."""
+        is_large = 0 < self._max_bytes <= self._earlier_bytes + self._writer.position
+        if not is_large or self._kept is not None or self.is_over:
+            return
+        for entry in self._order.give_up():
+            self._record_entry(entry)
+        for stream in range(3):
+            self._end_line(stream, True)
+        # How much is left out is known at the end. A recording that is cut before then says this much.
+        self._record_gap(Gap(_LEFT_OUT, observed_at_ns=now_ns - self._started_ns))
+        self._kept = tuple(self._passed)
+        self._notes.say(f"recording ended: {_TOO_LARGE}; the session goes on")
 
     def finish(self) -> bool:
         """Write how the session ended. Return false if the disk has no room for it.
@@ -206,6 +236,9 @@ class RecordingPipeline:
             self._sink.write_http_events(self._assembly.end())
         for entry in self._order.give_up():
             self._record_entry(entry)
+        if self._kept is not None and any(left_out := self._left_out(self._kept)):
+            at_ns = self._exit.observed_at_ns if self._exit else self._sink.state.at_ns
+            self._sink.write_event(Gap(_TOO_LARGE, *left_out, observed_at_ns=at_ns))
         for stream in range(3):
             # The relay stopped reading the stream before its end, so the last line may be incomplete.
             self._end_line(stream, True)
@@ -220,11 +253,14 @@ class RecordingPipeline:
         room for the records in memory and for the last records of the trace. Records that still do not fit
         become a gap."""
         why = self._writer.fault
+        self._writer.shortage = None  # the journal goes, which makes more room than the last records take
         saved, is_all = self._read_rest()
         self._reader.clear()
         self._flush()
         for entry in saved:
-            if self.is_stuck:
+            if self._kept is not None:
+                self._count(entry)
+            elif self.is_stuck:
                 self._count(entry)
                 is_all = False
             else:
@@ -316,6 +352,9 @@ class RecordingPipeline:
 
             self._assembly = HttpAssembly(payload)
         self._rotation = rotation_of(payload)
+        self._max_bytes, reserve = limits_of(payload)
+        if reserve and not self._is_found:
+            self._writer.shortage = partial(journal.shortage, self._reader.folder, reserve)
         self._rule_options = rule_options_of(object_of(payload))
         if self._rule_options is not None:
             self._make_observer = partial(observer_for, self._rule_options, is_found=self._is_found)
@@ -346,17 +385,21 @@ class RecordingPipeline:
         if self._assembly is not None:
             self._sink.write_http_events(self._assembly.gap(gap.observed_at_ns))
 
+    def _left_out(self, kept: Sequence[int]) -> list[int]:
+        return [passed - recorded for passed, recorded in zip(self._passed, kept, strict=True)]
+
     def _flush(self) -> bool:
         """Write pending records to the disk. Return false, and say so on stderr, if that fails."""
         self._sink.settle()
         self._sink.report_judge()
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
-        if not is_written and not was_stuck:
+        # Where the disk has less than its reserve, the relay says so as soon as something is lost.
+        if not is_written and not was_stuck and not self._writer.is_short:
             self._notes.say(
                 f"cannot write the trace: {self._writer.fault}; the session goes on, trying again"
             )
-        if is_written and self._assembly is not None:
+        if is_written and self._assembly is not None and self._kept is None:
             self._sizes.append((self._writer.size, tuple(self._passed)))
         return is_written
 
@@ -372,7 +415,7 @@ class RecordingPipeline:
             stream_bytes = next(
                 (passed for size_then, passed in reversed(self._sizes) if size_then <= size), (0, 0, 0)
             )
-        return [passed - recorded for passed, recorded in zip(self._passed, stream_bytes, strict=True)]
+        return self._left_out(stream_bytes)
 
     def _clear_journal(self) -> None:
         """Delete segments whose records are in the trace, if that frees more than the checkpoint needs.
@@ -399,6 +442,7 @@ class RecordingPipeline:
             long=long,
             file=os.path.basename(self._writer.path) if self._rotation is not None else "",
             rotation=self._rotation,
+            max_bytes=self._max_bytes,
             rule_options=self._rule_options,
         )
         try:
@@ -437,3 +481,12 @@ class RecordingPipeline:
                 self._passed[stream] += count
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
+
+
+def _size_of(files: Sequence[str]) -> int:
+    """Return the size of those files that are there, in bytes."""
+    size = 0
+    for path in files:
+        with suppress(OSError):
+            size += os.stat(path).st_size
+    return size

@@ -4,7 +4,9 @@ The decision depends on the size of the file and the times of its records, not o
 new files after the same records as the recorder."""
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.recorder.payloads import count, object_of
+from mcpproxy.relay.journal import DEFAULT_RESERVE
 from mcpproxy.trace.members import NotARecordError
 
 
@@ -18,6 +20,19 @@ class Rotation:
     def is_due(self, size: int, since_ns: int, now_ns: int) -> bool:
         """Whether a file of ``size`` bytes that began at ``since_ns`` has reached a limit."""
         return 0 < self.file_bytes <= size or 0 < self.file_ns <= now_ns - since_ns
+
+
+def limits_of(start: bytes) -> tuple[int, int]:
+    """Return how large a recording may become (``"max_bytes"`` of a START record, 0 for no limit), and how
+    much of the disk stays free (``"reserve"``, as a ``Journal`` takes it, 0 for nothing).
+
+    Raises:
+        NotARecordError: a member has another form.
+    """
+    members: JSONObject = {"max_bytes": 0, "reserve": 0, **object_of(start)}
+    if members["reserve"] == DEFAULT_RESERVE:
+        return count(members, "max_bytes"), DEFAULT_RESERVE
+    return count(members, "max_bytes"), count(members, "reserve")
 
 
 def rotation_of(start: bytes) -> Rotation | None:

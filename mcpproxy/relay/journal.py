@@ -108,6 +108,9 @@ gap."""
 RETRY_NS: Final = 1_000_000_000
 """How long after a failure the journal waits before it tries to write again."""
 
+DEFAULT_RESERVE: Final = -1
+"""Stands for the usual reserve: 1 GiB, or a tenth of a disk of less than 10 GiB."""
+
 HELD_RECORDS: Final = 32
 """How many records may wait in memory while the disk is full. CLIENT, SERVER and STDERR never wait: their
 bytes are counted as lost. EXIT always waits."""
@@ -131,6 +134,32 @@ def position(segment: int, offset: int) -> int:
     return segment << 32 | offset
 
 
+def shortage(path: str, reserve: int) -> str:
+    """Return, as a clause, that the disk of ``path`` has less than ``reserve`` bytes free; empty if it has
+    more, or does not say how many."""
+    try:
+        if sys.platform == "win32":
+            import shutil
+
+            total, _, free = shutil.disk_usage(path)
+        else:
+            disk = os.statvfs(path)
+            total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+    except OSError:
+        return ""
+    if reserve == DEFAULT_RESERVE:
+        reserve = min(1 << 30, total // 10)
+    is_short = total > 0 and free < reserve
+    return f"less than {_spelled(reserve)} is free on the disk, see --reserve" if is_short else ""
+
+
+def _spelled(size: int) -> str:
+    for unit, shift in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
+        if size >> shift:
+            return f"{size / (1 << shift):.3g} {unit}"
+    return f"{size} bytes"
+
+
 def quoted(text: str) -> str:
     """Return ``text`` as a JSON string. Importing the json module would delay every start by 10 ms."""
     escaped = "".join(
@@ -148,14 +177,17 @@ class Journal:
         trace: path of the trace file that the journal belongs to.
         start: payload of the START record.
         at_ns: time of the START record, from ``now_ns``.
+        reserve: how many bytes of the disk stay free, or ``DEFAULT_RESERVE``. The first record after START,
+            and each further segment, is written only if there are more.
 
     Raises:
         FileExistsError: the folder exists already and belongs to another session.
         OSError: the folder, the segment or the first record could not be written; nothing is left behind.
     """
 
-    def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
+    def __init__(self, trace: str, start: bytes, at_ns: int, reserve: int = 0) -> None:
         self.folder = folder(trace)
+        self._reserve = reserve
         # Called once when loss begins, and once when it ends.
         self.on_notice: Callable[[str], None] = ignore
         # Called with the lost bytes of each stream.
@@ -173,6 +205,8 @@ class Journal:
             self._fd = _open(self._path(1))
             if (failure := self._put(START, at_ns, start, 0)) is not None:
                 raise failure
+            if reserve and shortage(self.folder, reserve):
+                self._size = SEGMENT_BYTES  # the next record needs the next segment
         except OSError:
             self.discard()
             raise
@@ -285,12 +319,15 @@ class Journal:
         """Begin the next segment.
 
         Raises:
-            OSError: the segment cannot be made, or all segments together are too large.
+            OSError: the segment cannot be made, the disk has no more than its reserve, or all segments
+            together are too large.
         """
         while self._oldest < self._number and not os.path.exists(self._path(self._oldest)):
             self._oldest += 1  # the recorder deletes segments in order
         if (self._number + 1 - self._oldest) * SEGMENT_BYTES >= LIMIT_BYTES:
             raise no_room("the recorder is too far behind")
+        if self._reserve and (fact := shortage(self.folder, self._reserve)):
+            raise no_room(fact)
         fd = _open(self._path(self._number + 1))
         os.close(self._fd)
         self._fd, self._number, self._size = fd, self._number + 1, 0

@@ -5,7 +5,7 @@ again.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mcpproxy.base.files import open_binary
@@ -30,6 +30,11 @@ class TraceWriter:
         """The size of the file in bytes; after a successful flush the file ends with a whole record."""
         self.fault: str | None = None
         """The system's message for the failure of the last flush; ``None`` if it succeeded."""
+        self.shortage: Callable[[], str] | None = None
+        """Says why nothing may be written, although there is room; empty if it may. The beginning of a file
+        is always written."""
+        self.is_short = False
+        """Whether that was the reason of the last failure."""
         self._is_new = resume_at is None
         self._fd = -1
         self._files: list[tuple[str, int, os.stat_result]] = []  # the previous files, with their sizes
@@ -99,6 +104,10 @@ class TraceWriter:
         remaining = memoryview(b"")
         written = 0
         self.fault = None
+        self.is_short = False
+        if self.shortage is not None and self.size and self._pending and (why := self.shortage()):
+            self.fault, self.is_short = why, True
+            return False
         try:
             fd = self._open()
             for part in parts:

@@ -233,3 +233,37 @@ def test_segments_stay_while_the_checkpoint_has_no_room(trace: Path) -> None:
     session.drain()
     assert folder.names() == ["00000002", "checkpoint"]
     writer.close()
+
+
+def test_below_the_reserve_the_journal_keeps_the_traffic(
+    trace: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    JournalFolder(trace, [START, *CALLS], [EXIT])
+    live = StderrNotes(2)
+    session, writer = recording(trace, live=live)
+    short = ["too little is free"]
+    writer.size = 1  # the beginning of a file is always written
+    writer.shortage = lambda: short[0]
+    session.drain()
+    assert session.is_stuck
+    short[0], writer.size = "", 0
+    session.drain()
+    assert session.finish()
+    assert sizes(read(trace)) == passed(CALLS)
+    writer.close()
+    live.flush()
+    assert "cannot write" not in capfd.readouterr().err  # nothing is lost, and the relay says what is
+
+
+def test_below_the_reserve_a_recording_still_gets_its_end(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, *CALLS], [EXIT])
+    session, writer = recording(trace)
+    writer.size = 1
+    writer.shortage = lambda: "too little is free"
+    session.drain()
+    assert not session.finish()
+    writer.size = 0
+    assert session.give_up() == ""
+    writer.close()
+    assert folder.names() == []
+    assert sizes(read(trace)) == passed(CALLS)

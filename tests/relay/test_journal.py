@@ -65,6 +65,38 @@ def test_a_segment_is_left_when_it_has_grown_past_its_size(
     assert [at_ns for _, at_ns, _ in read_journal(trace)] == [0, *range(100)]
 
 
+def test_below_the_reserve_no_segment_begins_until_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 1000)
+    short = ["too little is free"]
+    monkeypatch.setattr(journal, "shortage", lambda path, reserve: short[0])  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]
+    trace = str(tmp_path / "t.jsonl")
+    notices: list[str] = []
+    writer = Journal(trace, b"{}", 0, reserve=1)
+    writer.on_notice = notices.append
+    writer.append(CLIENT, 1, b"x" * 100)
+    writer.append(SERVER, 2, b"x" * 10)
+    short[0] = ""
+    for at_ns in range(SECOND + 1, SECOND + 11):
+        writer.append(CLIENT, at_ns, b"y" * 100)
+    assert writer.close(SECOND + 12) == b""
+    kinds = [kind for kind, _, _ in read_journal(trace)]
+    assert kinds == [START, GAP, *[CLIENT] * 10]
+    gaps = [json.loads(payload) for kind, _, payload in read_journal(trace) if kind == GAP]
+    assert gaps == [{"reason": "too little is free", "client": 100, "server": 10, "stderr": 0}]
+    assert [notice.partition(" (")[0] for notice in notices] == [
+        "recording interrupted",
+        "recording again; the trace marks what is missing",
+    ]
+
+
+def test_a_reserve_is_free_or_not(tmp_path: Path) -> None:
+    assert journal.shortage(str(tmp_path), 1) == ""
+    assert journal.shortage(str(tmp_path), 1 << 60).startswith("less than 1.05e+06 TiB is free on the disk")
+    assert journal.shortage(str(tmp_path / "nowhere"), 1 << 60) == ""
+
+
 def test_beyond_the_limit_the_loss_is_counted_until_segments_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
