@@ -70,11 +70,13 @@ def message(connection: socket.socket) -> bytes:
 
 
 class Proxied:
-    """``mcpproxy http`` before ``origin``; what it said is in ``said``."""
+    """``mcpproxy http`` before ``origin``, a server or its URL; what it said is in ``said``."""
 
-    def __init__(self, stage: Stage, origin: Origin, *options: str, path: str = "") -> None:
-        self.trace = stage.folder / "h.jsonl"
-        upstream = f"http://127.0.0.1:{origin.port}{path}"
+    def __init__(
+        self, stage: Stage, origin: Origin | str, *options: str, path: str = "", trace: str = "h.jsonl"
+    ) -> None:
+        self.trace = stage.folder / trace
+        upstream = origin if isinstance(origin, str) else f"http://127.0.0.1:{origin.port}{path}"
         listen = ("--listen", "127.0.0.1:0", "--trace", str(self.trace))
         self._process = stage.start("http", upstream, *listen, *options, stdin=subprocess.DEVNULL)
         said = read(self._process.stderr, lambda got: b"http://127.0.0.1:" in got and is_line(got))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tests.attacks import credentials, damage, folders, hostile_text, planted, wrapped
+from tests.attacks import credentials, damage, folders, hostile_text, planted, upstreams, wrapped
 from tests.attacks.stage import Attack
 
 CHAPTERS: Final[Mapping[str, list[Attack]]] = {
@@ -13,4 +13,5 @@ CHAPTERS: Final[Mapping[str, list[Attack]]] = {
     "credentials": credentials.TABLE,
     "text": hostile_text.TABLE,
     "planted": planted.TABLE,
+    "upstreams": upstreams.TABLE,
 }

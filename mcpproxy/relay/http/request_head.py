@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from mcpproxy.base.patterns import pattern
+from mcpproxy.relay.http.hop_by_hop import options_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _read_fields(head: ParsedHead) -> None:
         elif name == b"host":
             hosts.append(value)
         elif name == b"connection":
-            head.options += [option.strip(b" \t").lower() for option in value.split(b",")]
+            head.options += options_of(value)
     if len(hosts) > 1:
         raise Refusal(400, "there is more than one Host field")
     if hosts:

@@ -148,6 +148,11 @@ class RequestReader:
         return self.is_unanswered
 
     @property
+    def is_pipelined(self) -> bool:
+        """Whether the last request was sent before the one before it was answered."""
+        return self._is_pipelined
+
+    @property
     def is_unanswered(self) -> bool:
         """Whether upstream has sent nothing since the head of the last request, which was not pipelined."""
         return not self._is_pipelined and self.upstream_reads == self._reads_at_last_head

@@ -19,6 +19,7 @@ import re
 from mcpproxy.base.patterns import pattern
 from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter
 from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.relay.http.hop_by_hop import without_hops
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
 
 TYPE_CHECKING = False
@@ -97,8 +98,12 @@ class Rewriting:
 class Rewriter:
     """Rewrites the answers of one connection. Once ``is_done``, the caller forwards everything unchanged."""
 
-    def __init__(self, rewriting: Rewriting, on_rewrite: Callable[[str], None]) -> None:
+    def __init__(
+        self, rewriting: Rewriting | None, on_rewrite: Callable[[str], None], *, removes_hops: bool = False
+    ) -> None:
         self.is_done = False
+        self.reads_all = removes_hops or (rewriting is not None and rewriting.is_full)
+        self._removes_hops = removes_hops
         self._rewriting = rewriting
         self._on_rewrite = on_rewrite
         self._expected: list[Route] = []  # of the requests that have no answer yet
@@ -108,6 +113,10 @@ class Rewriter:
         self._head = b""  # the head of a document, which may get another Content-Length
         # ``None`` if the body lasts until the end of the connection.
         self._body: BodyCounter | None = None
+
+    def remove_hops(self) -> None:
+        """Remove fields that go no further from each head."""
+        self.reads_all = self._removes_hops = True
 
     def expect(self, route: Route) -> None:
         """Note that a request is forwarded, so that its answer is expected."""
@@ -158,11 +167,12 @@ class Rewriter:
         if line is None or not self._expected:
             return self._give_up()
         status = int(line[1])
-        if status == 101:
-            return self._give_up()
         head = self._take(end)
+        if status == 101:
+            self.is_done = True
+            return self._new_head(head)
         if status < 200:
-            return head
+            return self._new_head(head)
         route = self._expected.pop(0)
         self._host = route.request.host or b""
         fields = (line.partition(b":") for line in head.split(b"\r\n")[1:])
@@ -170,17 +180,23 @@ class Rewriter:
         self._body, is_empty = _body_counter(status, route.request.method, values)
         is_plain = values.get(b"content-encoding", b"identity").lower() == b"identity"
         kind = values.get(b"content-type", b"").lower()
-        has_event = route.wants_stream and kind.startswith(b"text/event-stream") and not is_empty
+        has_event = (
+            self._rewriting is not None
+            and route.wants_stream
+            and kind.startswith(b"text/event-stream")
+            and not is_empty
+        )
         if has_event and is_plain and not isinstance(self._body, LengthCounter):
             self._stage = _EVENT
             return self._new_head(head)
         # A body without a known end is the last on its connection, and passes unchanged.
-        if not self._rewriting.is_full or (self._body is None and not is_empty):
+        if not self.reads_all or (self._body is None and not is_empty):
             self.is_done = True
             return self._new_head(head)
         if is_empty:
             return self._new_head(head)
-        is_metadata = _METADATA.match(route.request.path) is not None and is_plain
+        is_full = self._rewriting is not None and self._rewriting.is_full
+        is_metadata = is_full and _METADATA.match(route.request.path) is not None and is_plain
         if is_metadata and not (isinstance(self._body, LengthCounter) and self._body.left > DOCUMENT_BYTES):
             self._head = self._new_head(head)
             self._stage = _DOCUMENT
@@ -190,7 +206,11 @@ class Rewriter:
 
     def _new_head(self, head: bytes) -> bytes:
         """Return the head with ``WWW-Authenticate`` rewritten."""
-        if not self._rewriting.is_full:
+        if self._removes_hops:
+            head, what = without_hops(head)
+            if what:
+                self._on_rewrite(what)
+        if self._rewriting is None or not self._rewriting.is_full:
             return head
         return b"\r\n".join(
             self._rewritten(line, "WWW-Authenticate") if line[:17].lower() == b"www-authenticate:" else line
@@ -262,7 +282,7 @@ class Rewriter:
     def _forward_unchanged(self) -> bytes:
         """Forward the remaining bytes of this answer unchanged, and all later answers too unless they may be
         rewritten."""
-        if self._rewriting.is_full and self._body is not None:
+        if self.reads_all and self._body is not None:
             self._stage = _PASS
         else:
             self.is_done = True
@@ -270,7 +290,7 @@ class Rewriter:
 
     def _rewritten(self, text: bytes, where: str) -> bytes:
         """Return ``text`` with the server's address replaced. If that changes it, say ``where``."""
-        new = self._rewriting.apply(text, self._host) if self._host else text
+        new = self._rewriting.apply(text, self._host) if self._rewriting and self._host else text
         if new != text:
             self._on_rewrite(f"{where} named upstream's own address; the client was given ours")
         return new

@@ -7,9 +7,7 @@ these parts are changed:
 - ``Host``, which must name upstream;
 - the path of the endpoint, if upstream's endpoint has another path;
 - a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2);
-- other fields that ``Connection`` names: they are removed (RFC 9110, section 7.6.1);
-- fields for a proxy (``Proxy-Authorization``, ``Proxy-Connection``): they are removed, because no server may
-  get the credentials of a proxy.
+- fields for one connection only, or for a proxy: they are removed (see ``hop_by_hop``).
 
 Everything else stays as it is: order, case, duplicates, white space.
 """
@@ -19,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from mcpproxy.relay.http.guard import Guard, Targets
+from mcpproxy.relay.http.hop_by_hop import HopByHop
 from mcpproxy.relay.http.request_head import ParsedHead, Refusal, parse, split_authority
 from mcpproxy.relay.http.resolve import Upstream
 
@@ -26,15 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-_FORWARDED_OPTIONS: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade", b"http2-settings", b""))
-"""Connection options that are forwarded."""
-
-_NEVER_HOP_BY_HOP: Final = frozenset(
-    (b"host", b"content-length", b"transfer-encoding", b"authorization", b"origin", b"mcp-session-id")
-)
-"""Fields for the server. A request whose ``Connection`` names one of them is refused."""
-
-_PROXY_FIELDS: Final = frozenset((b"proxy-authorization", b"proxy-connection"))
 _CACHED_ROUTES: Final = 256
 _CACHED_BYTES: Final = 2 << 10
 
@@ -178,25 +168,15 @@ def _set_head(route: Route, target: bytes, authority: bytes | None = None) -> No
     Without ``authority``, the Host is upstream's.
     """
     head = route.request
-    removed = {option for option in head.options if option not in _FORWARDED_OPTIONS}
-    if not removed.isdisjoint(_NEVER_HOP_BY_HOP):
+    hops = HopByHop(head.options)
+    if hops.end_to_end:
         raise Refusal(400, "Connection names a field that is meant for the server")
     lines = [b"%s %s HTTP/%s" % (head.method, target, head.version)]
     for name, value, line in head.fields:
         if name == b"host":
             lines.append(line[: len(name)] + b": " + (authority or route.upstream.authority.encode("ascii")))
-        elif name in _PROXY_FIELDS or name in removed:
-            continue
-        elif name == b"connection" and removed:
-            kept_options = [
-                option for option in value.split(b",") if option.strip(b" \t").lower() not in removed
-            ]
-            if kept_options:
-                lines.append(line[: len(name)] + b": " + b",".join(kept_options).strip(b" \t"))
-        else:
-            lines.append(line)
-    if removed:
-        fields = b", ".join(sorted(removed)).decode("latin-1")
-        route.note = f"Connection names {fields}, which therefore goes no further"
+        elif (kept := hops.kept(name, value, line)) is not None:
+            lines.append(kept)
+    route.note = hops.note
     lines.append(b"\r\n")
     route.head = b"\r\n".join(lines)

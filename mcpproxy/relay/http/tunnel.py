@@ -28,10 +28,12 @@ from __future__ import annotations
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.connection_records import Records
 from mcpproxy.relay.http.dial import Dial, no_tls
+from mcpproxy.relay.http.hop_by_hop import may_have_hops
 from mcpproxy.relay.http.pair import CHUNK_BYTES, Pair
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
 from mcpproxy.relay.http.request_reader import RequestReader
+from mcpproxy.relay.http.rewrite import Rewriter
 from mcpproxy.relay.http.socket import TunnelSocket
 from mcpproxy.relay.http.upgrade import UpgradeResponse
 
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.dial import Sock
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.request_head import Refusal
-    from mcpproxy.relay.http.rewrite import Rewriter
     from mcpproxy.relay.http.route import Route
 
 LONGEST_BYTES: Final = CHUNK_BYTES + LIMIT_BYTES
@@ -63,7 +64,7 @@ class Tunnel(Pair):
     ``now`` is a time in ns, from ``journals.now_ns``.
     """
 
-    __slots__ = ("_out", "_rewriter", "_stage", "_upgrade")
+    __slots__ = ("_is_first_answer", "_out", "_rewriter", "_stage", "_upgrade")
 
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = TunnelSocket(proxy.loop, sock, self._on_client)
@@ -73,6 +74,7 @@ class Tunnel(Pair):
         self._stage = _HTTP
         self._upgrade: UpgradeResponse | None = None  # reads the answer to an upgrade
         self._rewriter: Rewriter | None = None
+        self._is_first_answer = False  # upstream is connected and has sent nothing yet
 
     # From the client.
 
@@ -118,7 +120,9 @@ class Tunnel(Pair):
         if route.note:
             self._records.note("rewrote-head", route.note, now)
         rewriting = self._proxy.rewriting
-        if rewriting is not None and not route.wants_tunnel and (rewriting.is_full or route.wants_stream):
+        if self._rewriter is not None and self._rewriter.reads_all:
+            self._rewriter.expect(route)
+        elif rewriting is not None and not route.wants_tunnel and (rewriting.is_full or route.wants_stream):
             if self._rewriter is None and not is_pipelined:
                 self._rewriter = rewriting.rewriter(self._note_rewrite)
             if self._rewriter is not None:
@@ -177,6 +181,9 @@ class Tunnel(Pair):
 
     def _rewritten(self, data: bytes) -> bytes:
         """Return what the client gets instead of ``data`` of upstream."""
+        if self._is_first_answer:
+            self._is_first_answer = False
+            self._look_at_head(data)
         rewriter = self._rewriter
         if rewriter is None:
             return data
@@ -184,6 +191,22 @@ class Tunnel(Pair):
         if rewriter.is_done:
             self._rewriter = None
         return out
+
+    def _look_at_head(self, data: bytes) -> None:
+        """Decide by the first head on an upstream connection whether its answers may have fields that go no
+        further. Only there it is certain, without counting bodies, that a head begins; looking at each
+        answer would cost the usual server 1 to 2 µs of 20."""
+        end = data.find(b"\r\n\r\n")
+        route = self._requests.route
+        if (end >= 0 and not may_have_hops(data[: end + 2])) or self._stage == _OPAQUE or route is None:
+            return
+        if not data.startswith(b"HTTP/1.") or self._requests.is_pipelined or end < 0:
+            return
+        if self._rewriter is None:
+            self._rewriter = Rewriter(self._proxy.rewriting, self._note_rewrite, removes_hops=True)
+            self._rewriter.expect(route)
+        else:
+            self._rewriter.remove_hops()
 
     def _note_rewrite(self, what: str) -> None:
         self._records.note("rewrote-response", what, journals.now_ns())
@@ -264,6 +287,7 @@ class Tunnel(Pair):
         upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, self._on_upstream)
         self._proxy.on_upstream_reached(self._records.upstream)
         self._requests.note_sent()
+        self._is_first_answer = True
         out, self._out = self._out, b""
         try:
             upstream.put(out)
