@@ -15,9 +15,9 @@ _KEYS = (
 
 SECRET_WORDS = frozenset(
     (
-        "token", "secret", "secrets", "password", "passwords", "passwd", "pwd", "passphrase", "passcode",
-        "apikey", "apikeys", "authorization", "jwt", "cookie", "cookies", "credential", "credentials",
-        "signature", "sig", "api keys", "private keys", "secret keys", "access keys",
+        "token", "secret", "secrets", "password", "passwords", "passwd", "pwd", "pw", "passphrase",
+        "passcode", "apikey", "apikeys", "authorization", "jwt", "cookie", "cookies", "credential",
+        "credentials", "signature", "sig", "api keys", "private keys", "secret keys", "access keys",
         "access tokens", "refresh tokens", "auth tokens", "api tokens", "session tokens",
         "session id", "sess id", "sessid", "password hash",
         *(f"{kind} key" for kind in _KEYS),
@@ -45,6 +45,24 @@ _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header"
 """Words that may follow the name of a secret without changing its meaning: ``tokenValue``, ``tokenSha256``
 (digits are ignored too)."""
 
+_OPTIONS = frozenset(("key", "pass", "auth", "bearer", "pat", "creds"))
+"""Names of options with secret values. JSON members and headers with these names need not be secret."""
+
+_DIGITS = frozenset(("pin", "otp", "totp", "cvv", "cvc"))
+"""Last words of names that name a secret if the value is a number of 4 to 10 digits: a GPIO pin has two."""
+
+_EXACT = frozenset(("auth", "code_verifier", "client_assertion", "device_code"))
+"""Names of members that are credentials, although their last words name none elsewhere."""
+
+_IDS = frozenset(("id", "sessionid", "sessid", "phpsessid"))
+"""Last words of names of session ids. Among the arguments of a tool an id only links the tool's calls."""
+
+_GENERATED_CHARACTERS = 16
+"""A text under ``tokens`` of this length that has a digit and no space is a credential, and no word."""
+
+_LIKE_ASCII = {0x17F: "s", 0x212A: "k", 0x131: "i", 0x130: "I"}
+"""The letters that a pattern without regard to case takes for letters of ASCII."""
+
 MAX_NAME_CHARACTERS = 100
 """A longer name is treated as text, not as a name."""
 
@@ -60,6 +78,42 @@ def names_secret(name: str) -> bool:
     if not HARMLESS_WORDS.isdisjoint(ends):
         return False
     return not SECRET_WORDS.isdisjoint(ends) or "".join(words).endswith(UNSEPARATED)
+
+
+def names_option(name: str) -> bool:
+    """Whether an option or a variable with this name has a secret value."""
+    return name.lower() in _OPTIONS or (names_secret(name) and not name.lower().startswith("no-"))
+
+
+def credential_kind(name: str) -> str:
+    """Return which values of a member, a parameter or a header of this name are credentials.
+
+    ``all``; ``digits`` or ``generated`` for those that ``is_credential`` describes; empty if none is.
+    """
+    if len(name) > MAX_NAME_CHARACTERS:
+        return ""
+    name = name.translate(_LIKE_ASCII)
+    words = words_of(name)
+    if not words:
+        return ""
+    if name.lower() in _EXACT or (words[-1] not in _IDS and names_secret(name)):
+        return "all"
+    return "digits" if words[-1] in _DIGITS else "generated" if words[-1] == "tokens" else ""
+
+
+def is_credential(kind: str, value: str) -> bool:
+    """Whether a value is a credential, if ``kind`` is the ``credential_kind`` of its name.
+
+    ``value`` is the text or the number; it is empty for an object, an array, and what is not known. Of some
+    names only values of one form are credentials: the digits of a PIN, and what looks generated in a list of
+    ``tokens``, which may also be words.
+    """
+    if kind == "digits":
+        return value.isdecimal() and 4 <= len(value) <= 10
+    if kind == "generated":
+        is_word = len(value) < _GENERATED_CHARACTERS or any(char.isspace() for char in value)
+        return not is_word and any(char.isdigit() for char in value)
+    return kind == "all"
 
 
 def words_of(name: str) -> list[str]:

@@ -1,11 +1,16 @@
-"""Patterns that find secrets in a text: by the format of the secret, or by the name before it."""
+"""Find secrets in a text: by the format of the secret, or by the name before it.
+
+``mask_secrets`` is what every copy, export and report uses for texts, and ``mcpproxy.trace.json_masking``
+applies it to the strings of JSON. Whether a name is that of a secret is decided in ``secret_names`` alone.
+"""
 
 import re
+from binascii import a2b_base64
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.base.secret_names import names_secret, words_of
+from mcpproxy.base.secret_names import credential_kind, is_credential, names_option
 
 
 class SecretPattern:
@@ -14,21 +19,100 @@ class SecretPattern:
     Every match contains one of the marks, in capitals or not. Most texts contain none, and compiling all
     patterns takes 4 ms of the time in which a wrapped server starts. The marks of a pattern that ignores case
     have no letter ``i``, because the pattern also matches U+0131 (i without a dot), which ``casefold`` keeps.
+
+    The secret is the group ``secret``, else the first group that has matched, else the whole match. A match
+    counts only if ``is_secret`` returns true for it.
     """
 
-    __slots__ = ("_marks", "pattern")
+    __slots__ = ("_is_secret", "_marks", "pattern")
 
-    def __init__(self, text: str, *marks: str) -> None:
+    def __init__(
+        self, text: str, *marks: str, is_secret: Callable[[re.Match[str]], bool] | None = None
+    ) -> None:
         self.pattern = pattern(text)
         self._marks = marks
+        self._is_secret = is_secret
 
     def sub(self, replace: Callable[[re.Match[str]], str], text: str) -> str:
-        """Return ``text`` with each match replaced by what ``replace`` returns for it."""
-        return self.pattern.sub(replace, text) if self.may_match(text.casefold()) else text
+        """Return ``text`` with each secret's match replaced by what ``replace`` returns for it."""
+        if not self.may_match(text.casefold()):
+            return text
+        if self._is_secret is None:
+            return self.pattern.sub(replace, text)
+        parts: list[str] = []
+        copied = position = 0
+        while match := self.pattern.search(text, position):
+            if self._is_secret(match):
+                parts += (text[copied : match.start()], replace(match))
+                copied = position = match.end()
+            else:  # the next secret may begin within what was taken for the value of this name
+                position = match.end("name") if "name" in match.re.groupindex else match.end()
+        return "".join((*parts, text[copied:])) if parts else text
+
+    def counts(self, match: re.Match[str]) -> bool:
+        """Whether a match of the pattern is a secret."""
+        return self._is_secret is None or self._is_secret(match)
 
     def may_match(self, folded: str) -> bool:
         """Whether a text, or a part of it, may match; ``folded`` is its ``casefold``."""
         return any(mark in folded for mark in self._marks)
+
+
+def mask_secrets(
+    text: str, mask: Callable[[str], str], patterns: "Iterable[SecretPattern | re.Pattern[str]] | None" = None
+) -> str:
+    """Return a text with each secret in it replaced by ``mask`` of the secret.
+
+    ``patterns`` are ``PATTERNS``, or others: of a plain expression, the first group that matched is the
+    secret, or the whole match if it has no group.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        start, end = (index - match.start() for index in _span(match))
+        return match[0][:start] + mask(match[0][start:end]) + match[0][end:]
+
+    for each in PATTERNS if patterns is None else patterns:
+        text = each.sub(replace, text)
+    return text
+
+
+def _span(match: re.Match[str]) -> tuple[int, int]:
+    if "secret" in match.re.groupindex:
+        return match.span("secret")
+    return match.span(next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0))
+
+
+def _is_named(match: re.Match[str]) -> bool:
+    return is_credential(credential_kind(match["name"]), match["secret"])
+
+
+def _is_option(match: re.Match[str]) -> bool:
+    return names_option(match["name"])
+
+
+def _is_basic(match: re.Match[str]) -> bool:
+    """Whether the credentials decode to ``user:password`` (RFC 7617), or at least are no word."""
+    value = match["secret"]
+    if any(char in "0123456789=" for char in value):
+        return True
+    try:
+        return b":" in a2b_base64(value + "=" * (-len(value) % 4), strict_mode=True)
+    except ValueError:
+        return False
+
+
+_QUOTE: Final = r"\\{0,4}[\"'`]?"
+"""A quote, escaped if JSON or a command stands within a text."""
+_IS: Final = rf"{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
+_NO_WORD: Final = r"(?=\\{0,4}[\"'`]|[^\s\"',;]*[0-9])"
+"""Before a value that looks like no word of a sentence."""
+_VALUE: Final = r"(?P<secret>(?![<=]|\$[{(]|\{\{)[^\s\"'`,;&\\<>]{6,})"
+"""A value; what stands for one in a document (``<password>``, ``${PASSWORD}``) is none."""
+_NAME_MARKS: Final = (
+    "key", "secret", "pass", "token", "pwd", "pw", "auth", "jwt", "cook", "credent", "sg", "sess", "s\u0131g",
+    "sig", "assert", "dpop", "code",
+)  # fmt: skip
+"""Every name of a secret contains one of these."""
 
 
 PATTERNS: Final = (
@@ -48,8 +132,10 @@ PATTERNS: Final = (
         "-----begin ",
     ),
     SecretPattern(
-        r"(?i)\b(?:bearer|basic) +(?![A-Z_]+=[^=])(?=[A-Z._~+/-]{0,255}[0-9=])([A-Z0-9._~+/=-]{8,})",
-        "bearer", "bas",
+        r"(?i)\bbearer +(?![A-Z_]+=[^=])(?=[A-Z._~+/-]{0,255}[0-9=])([A-Z0-9._~+/=-]{8,})", "bearer"
+    ),
+    SecretPattern(
+        r"(?i)\bbasic +(?![A-Z_]+=[^=])(?P<secret>[A-Z0-9._~+/=-]{8,})", "bas", is_secret=_is_basic
     ),
     SecretPattern(r"(?<=://)[^/\s:@\"'?#]{0,255}:([^/\s@\"'?#]{1,255})(?=@)", "://"),  # a password in a URL
     SecretPattern(r"\bsk-[A-Za-z0-9_-]{20,255}", "sk-"),
@@ -57,23 +143,57 @@ PATTERNS: Final = (
     SecretPattern(r"\bAIza[A-Za-z0-9_-]{35}\b", "aiza"),
     SecretPattern(r"\bnpm_[A-Za-z0-9]{36}\b", "npm_"),
     SecretPattern(r"\bpypi-[A-Za-z0-9_-]{50,}", "pypi-"),
-    # ``api_key=...``, and ``password: ...`` if the value does not look like a word.
-    SecretPattern(
-        r"(?i)(?<![A-Za-z0-9])[A-Za-z0-9_.-]{0,40}?(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|secret"
-        r"|passw(?:or)?d|passphrase|(?<![A-Za-z])(?:[A-Za-z]{1,20}[-_])?token|(?<![A-Za-z])pwd)"
-        r"(?:=|[\"']? ?: ?(?=[\"']|[^\s\"',;]*[0-9]))[\"']?([^\s\"',;&]{6,})",
-        "key", "secret", "pass", "token", "pwd",
+    SecretPattern(r"\bSG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{32,64}", "sg."),
+    SecretPattern(r"\bglsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}\b", "glsa_"),
+    SecretPattern(r"\bhf_[A-Za-z0-9]{30,64}\b", "hf_"),
+    SecretPattern(r"\b(?:do[opr]_v1_[a-f0-9]{64}|shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}|whsec_[A-Za-z0-9+/=]{24,128})\b",
+        "_v1_", "shp", "whsec_"),
+    SecretPattern(r"\b(?:ya29\.[A-Za-z0-9_-]{20,255}|GOCSPX-[A-Za-z0-9_-]{20,64})", "ya29.", "gocspx-"),
+    SecretPattern(  # ``Authorization: token X``, whatever the scheme
+        rf"(?i)authorization{_QUOTE} ?[:=] ?{_QUOTE}(?:[a-z][a-z0-9-]{{1,20}} +)?(?![<$]|[A-Z_]+=[^=])"
+        r"(?P<secret>(?=[^\s\"',;]*[0-9=+/]|[^\s\"',;]{20})[^\s\"',;\\]{6,})",
+        "author",
+    ),
+    SecretPattern(  # ``curl -u user:password``; two numbers are ids of a user and a group
+        r"\bcurl\b[^\n]{0,500}?\s(?:-[A-Za-z]{0,8}u|--user|--proxy-user)(?: +|=)?[\"']?(?!\d+:\d+\b)"
+        r"[^\s:\"']{1,200}:(?P<secret>[^\s\"']{1,255})",
+        "curl",
+    ),
+    SecretPattern(  # ``<password>X</password>``
+        r"<(?P<name>[A-Za-z_][\w.:-]{0,99})(?:\s[^<>]{0,200})?>(?P<secret>[^<>]{1,4096})</",
+        "</",
+        is_secret=_is_named,
+    ),
+    SecretPattern(  # a name and its value side by side: an environment of Kubernetes, a list of headers
+        rf"(?i)(?<![A-Za-z])(?:name|key){_IS}(?P<name>[^\W\d][\w.-]{{0,99}}+){_QUOTE}(?:[\s,]|\\{{1,4}}n){{1,200}}"
+        rf"{_QUOTE}value{_IS}(?P<secret>(?!\$[{{(])[^\s\"'`,;&\\<>{{}}]{{1,4096}})",
+        "value",
+        is_secret=_is_named,
+    ),
+    SecretPattern(  # ``--password X``; a name in capitals stands for a value
+        r"(?<![\w-])--?(?P<name>[A-Za-z][\w-]{0,99}+)(?: +|=)[\"']?"
+        r"(?P<secret>(?![-<$|&;[{(]|[A-Z_]+\b(?![a-z0-9]))[^\s\"';|&\\]+)",
+        *_NAME_MARKS, "bearer", "pat", "cred",
+        is_secret=_is_option,
+    ),
+    SecretPattern(  # ``api_key=...``, and ``password: ...`` if the value does not look like a word
+        rf"(?<![\w.-])-{{0,2}}(?P<name>[^\W\d][\w.-]{{0,99}}+)"
+        rf"(?:=|\s{{1,4}}=\s{{0,4}}{_NO_WORD}|{_QUOTE} ?: {{0,3}}{_NO_WORD}){_QUOTE}{_VALUE}",
+        *_NAME_MARKS,
+        is_secret=_is_named,
+    ),
+    SecretPattern(  # ``the password is X``, if X is no word
+        r"(?i)\bpass(?:word|wd|phrase|code)(?: is|:|=)? +[\"'`]?"
+        r"(?P<secret>(?=[^\s\"'`,;]*[0-9])[^\s\"'`,;<>(){}\[\]]{6,})",
+        "pass",
+    ),
+    SecretPattern(  # ``PIN: 1234``, ``OTP is 123456``
+        r"(?i)(?<![A-Za-z0-9])(?:pin|t?otp|cvv|cvc)(?: code)?(?: is|\\{0,4}[\"']? ?[:=]) ?\\{0,4}[\"']?"
+        r"(?P<secret>[0-9]{4,10})(?![\w.])",
+        "p\u0131n", "pin", "otp", "cvv", "cvc",
     ),
 )  # fmt: skip
-"""All patterns of secrets in a text. If a pattern has a group, the group is the secret."""
-
-
-def names_credential(name: str) -> bool:
-    """Whether a member, a parameter or a header of this name has a credential as its value."""
-    if name.lower() == "auth":
-        return True
-    # A session id among the arguments of a tool is no credential: it only links the tool's calls.
-    return names_secret(name) and words_of(name)[-1] not in ("id", "sessionid", "sessid", "phpsessid")
+"""All patterns of secrets in a text."""
 
 
 def value_after(names: Iterable[str]) -> re.Pattern[str]:

@@ -11,16 +11,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
-from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS
-from mcpproxy.base.secret_values import PATTERNS, names_credential, value_after
-from mcpproxy.edit.json_masking import JsonMasking
+from mcpproxy.base.secret_names import names_option
+from mcpproxy.base.secret_values import PATTERNS, mask_secrets, value_after
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.secret_arguments import ArgumentMasking, arguments, names_option
+from mcpproxy.recorder.secret_arguments import ArgumentMasking, arguments
 from mcpproxy.session.frame import (
     Close,
     Event,
@@ -37,6 +35,13 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.session.masked_values import MARK, is_masked, mask
 from mcpproxy.trace.encode import encode, encode_finding
+from mcpproxy.trace.json_masking import (
+    NAMING_MEMBERS,
+    VALUE_MEMBER,
+    JsonMasking,
+    kind_of_name,
+    names_credential,
+)
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Encoded, Header
 from mcpproxy.trace.session_labels import SessionNames
@@ -177,17 +182,10 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Return the text with its values masked."""
-        for pattern in self._text_patterns:
-            text = pattern.sub(self._mask_match, text)
-        return text
+        return mask_secrets(text, self._mask_found, self._text_patterns)
 
-    def _mask_match(self, match: re.Match[str]) -> str:
-        """Return the matched text with its first matched group masked, or all of it masked."""
-        group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
-        if match[group].startswith(MARK):
-            return match[0]
-        start, end = (index - match.start() for index in match.span(group))
-        return match[0][:start] + self._mask(match[group]) + match[0][end:]
+    def _mask_found(self, value: str) -> str:
+        return value if value.startswith(MARK) else self._mask(value)
 
     def _mask(self, value: str) -> str:
         """Return the mask of ``value``, and count it; an empty value or a mask is returned unchanged."""
@@ -196,8 +194,8 @@ class Redaction:
         self.masked += 1
         return str(mask(value, self._mask_key))
 
-    def _has_secret_name(self, name: str) -> bool:
-        return name.lower() in self._key_names or (self._scope.secrets and _names_credential(name))
+    def _has_secret_name(self, name: str, value: str = "") -> bool:
+        return name.lower() in self._key_names or (self._scope.secrets and names_credential(name, value))
 
     def url(self, text: str) -> str:
         """Return a URL, or a text with URLs, with its values masked."""
@@ -243,7 +241,7 @@ class Redaction:
             text, encoding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:
             text, encoding = raw.decode("latin-1"), "latin-1"
-        masked = self.text(text)
+        masked = self._json.in_text(text)
         return raw if masked == text else masked.encode(encoding)
 
     def _finding(self, finding: Finding) -> Finding:
@@ -308,23 +306,20 @@ class Redaction:
         Most messages are decided here. Others have an escape that may be any character, or a string that
         may be JSON itself.
         """
-        if "\\u" in text or '"{' in text or '"[' in text:
+        if "\\u" in text or "{\\" in text or "[\\" in text or '"{' in text or '"[' in text:
             return False
         folded = text.replace("\\/", "/").casefold()
         if any(pattern.may_match(folded) for pattern in PATTERNS):
             return False
-        names = {name for name, colon in _STRING.findall(text) if colon}
-        return not any(self._has_secret_name(unescaped(name)) for name in names)
+        strings = _STRING.findall(text)
+        names = {unescaped(name) for name, colon in strings if colon}
+        folded_names = {name.lower() for name in names}
+        if VALUE_MEMBER in folded_names and not folded_names.isdisjoint(NAMING_MEMBERS):
+            names.update(unescaped(value) for value, colon in strings if not colon)
+        return not any(map(kind_of_name, names))
 
 
 _NOT_JSON_FLAWS: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
-
-
-def _names_credential(name: str) -> bool:
-    return len(name) <= MAX_NAME_CHARACTERS and _cached_names_credential(name)
-
-
-_cached_names_credential: Final = lru_cache(maxsize=1024)(names_credential)  # peers choose the names
 
 
 def _frame_with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:

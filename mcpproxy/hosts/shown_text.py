@@ -8,11 +8,11 @@ names that say that they are secrets, parts of URLs, and keys of known providers
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.base.secret_names import words_of
+from mcpproxy.base.secret_names import names_option, words_of
 from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.text_nodes import Edit, Node, edited
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.secret_arguments import masked, names_option, secret_texts
+from mcpproxy.recorder.secret_arguments import masked, secret_texts
 
 _ALL_SECRET: Final = frozenset({"env", "envs", "environment", "headers"})
 """Last words of the names of members whose values are all masked."""

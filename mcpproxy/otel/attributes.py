@@ -146,12 +146,7 @@ def _content_of_request(call: OpenCall, texts: Texts) -> Attributes:
     if call.request.method == "prompts/get" and isinstance(arguments, dict):
         values = cast("Mapping[str, JSON]", arguments)
         return {
-            f"gen_ai.prompt.variable.{texts.short(name)}": value_text(value, texts)
+            f"gen_ai.prompt.variable.{texts.short(name)}": texts.value(name, value)
             for name, value in values.items()
         }
     return {}
-
-
-def value_text(value: JSON, texts: Texts) -> str:
-    """Return a text as it is, and another value as JSON."""
-    return texts.short(value) if isinstance(value, str) else texts.content(value)

@@ -1,16 +1,18 @@
 """Texts of peers as values of attributes: escaped, shortened, and without secrets."""
 
 import json
-import re
 from typing import Final
 
-from mcpproxy.base.secret_values import PATTERNS
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.trace.json_masking import names_credential, secrets_masked
 
 LONGEST: Final = 1024
 LONGEST_CONTENT: Final = 8192
 """How many characters a text, and the arguments or the result of a call, may have."""
+
+
+MASK: Final = "[masked]"
 
 
 class Texts:
@@ -28,17 +30,22 @@ class Texts:
         The whole text is masked before it is cut: no pattern recognises a secret that was cut in two.
         """
         if self._masks:
-            for pattern in PATTERNS:
-                text = pattern.sub(_masked, text)
+            text = secrets_masked(text, _mask)
         text = visible(text[: longest + 1])
         return text[: longest - 1] + "…" if len(text) > longest else text
+
+    def value(self, name: str, value: JSON) -> str:
+        """Return the value of a member: a text as it is, another value as JSON, a credential as its mask."""
+        text = value if isinstance(value, str) else json.dumps(value)
+        if self._masks and names_credential(name, text):
+            return MASK
+        return self.short(value) if isinstance(value, str) else self.content(value)
 
     def content(self, value: JSON) -> str:
         """Return a JSON value as a text of at most ``LONGEST_CONTENT`` characters."""
         return self.short(json.dumps(value, ensure_ascii=False, separators=(",", ":")), LONGEST_CONTENT)
 
 
-def _masked(match: re.Match[str]) -> str:
-    group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
-    start, end = (index - match.start() for index in match.span(group))
-    return f"{match[0][:start]}[masked]{match[0][end:]}"
+def _mask(value: str) -> str:
+    del value
+    return MASK

@@ -56,8 +56,8 @@ _TOKEN_OR_NUMBER: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]|-?[0-9
 """Matches like ``_TOKEN``, and also a number."""
 
 STEMS: Final = (
-    "token", "secret", "pass", "pwd", "key", "auth", "jwt", "cookie", "credential", "sig", "sess", "sid",
-    "code", "assertion", "dpop", "pin", "otp", "\\u",
+    "token", "secret", "pass", "pwd", "pw", "key", "auth", "jwt", "cookie", "credential", "sig", "sess",
+    "sid", "code", "assertion", "dpop", "pin", "otp", "\\u",
 )  # fmt: skip
 """Every name of a secret contains one of these. JSON that contains none of them is not searched for names."""
 

@@ -17,13 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.base.secret_names import names_secret
-from mcpproxy.base.secret_values import PATTERNS
+from mcpproxy.base.secret_names import names_option
+from mcpproxy.base.secret_values import mask_secrets
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.masked_values import MARK
-
-_SHORT_NAMES: Final = frozenset({"key", "pass", "auth", "bearer", "pat", "creds"})
-"""Names of options with secret values. JSON members and headers with these names need not be secret."""
 
 _ASSIGNMENT: Final = pattern(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _HEADER: Final = pattern(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
@@ -67,28 +64,13 @@ def arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]
         is_value = argument.startswith("-") and "=" not in argument and _is_secret(argument, masking)
 
 
-def names_option(name: str) -> bool:
-    """Whether an option or a variable with this name has a secret value."""
-    return name.lower() in _SHORT_NAMES or (names_secret(name) and not name.lower().startswith("no-"))
-
-
 def secret_texts(masker: Masker) -> Callable[[str], str]:
-    """Return a function that masks the secrets of known formats in a text."""
+    """Return a function that masks the secrets of known forms in a text."""
 
-    def replace(match: re.Match[str]) -> str:
-        # The secret is the group that has matched; in a pattern without groups, the whole match.
-        group = next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0)
-        if MARK in match[0]:
-            return match[0]
-        start, end = (index - match.start() for index in match.span(group))
-        return match[0][:start] + masker.value(match[group]) + match[0][end:]
+    def mask(value: str) -> str:
+        return value if MARK in value else masker.value(value)
 
-    def text(argument: str) -> str:
-        for secret in PATTERNS:
-            argument = secret.sub(replace, argument)
-        return argument
-
-    return text
+    return lambda argument: mask_secrets(argument, mask)
 
 
 def _is_secret(option: str, masking: ArgumentMasking) -> bool:

@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tests.attacks import credentials, damage, folders, hostile_text, planted, upstreams, wrapped
+from tests.attacks import (
+    credentials,
+    damage,
+    folders,
+    hostile_text,
+    planted,
+    texts_with_secrets,
+    upstreams,
+    wrapped,
+)
 from tests.attacks.stage import Attack
 
 CHAPTERS: Final[Mapping[str, list[Attack]]] = {
@@ -14,4 +23,5 @@ CHAPTERS: Final[Mapping[str, list[Attack]]] = {
     "text": hostile_text.TABLE,
     "planted": planted.TABLE,
     "upstreams": upstreams.TABLE,
+    "texts with secrets": texts_with_secrets.TABLE,
 }

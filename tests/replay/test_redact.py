@@ -67,6 +67,8 @@ SECRETS = {
     "a setting": "API_KEY=abcdef123456",
     "a setting in JSON": '{"client_secret": "abcdef"}',
     "behind a colon": "the password: correct7horse",
+    "behind another name": "https://h/x?sig=abcdef123456",
+    "JSON in a sentence": 'failed: {"a": [{"Value": "abc123", "name": "X-Api-Key"}]} (try again)',
 }
 
 
@@ -88,6 +90,15 @@ INNOCENT = {
     "a path": "/home/me/keys.txt",
     "a URL": "https://example.com/a:b@c",
     "a hash": "d41d8cd98f00b204e9800998ecf8427e",
+    "what stands for a value": "set API_KEY=${API_KEY}, password: <password>, --token TOKEN",
+    "a header in a document": "send Authorization: Bearer <token>, or Authorization: required",
+    "counts": "max_tokens=4096, tokens: 120034, progressToken=12345678",
+    "a GPIO pin": "pin: 13, the PIN is on the board",
+    "a user and a group": "docker run -u 1000:1000; curl -u 1000:1000 http://h/",
+    "names and values": '[{"name": "LANG", "value": "C.UTF-8"}, {"name": "token"}, {"value": "x1234567"}]',
+    "markup": "<name>password</name><td>12345678</td>",
+    "the word PIN": "Pin 1234 pages to the board",
+    "JSON that is none": '{"note": [{"a": "b"',
 }
 
 
@@ -96,7 +107,23 @@ def test_the_preset_leaves_other_texts_alone(text: str) -> None:
     assert masked(call(note=text), RedactionScope(secrets=True)) == call(note=text)
 
 
-@pytest.mark.parametrize("name", ["apiKey", "API-KEY", "client_secret", "dbPassword", "accessToken", "token"])
+def test_of_some_names_only_values_of_one_form_are_secrets() -> None:
+    message = call(
+        pin=13,
+        otp="482915",
+        tokens=["Hello", "a long word with spaces 1", "9f8e7d6c5b4a39281"],
+        n={"pin": {}},
+    )
+    arguments = str(masked(message, RedactionScope(secrets=True)))
+    assert "482915" not in arguments
+    assert "9f8e7d6c5b4a39281" not in arguments
+    assert "'pin': 13" in arguments
+    assert "'Hello', 'a long word with spaces 1'" in arguments
+
+
+@pytest.mark.parametrize(
+    "name", ["apiKey", "API-KEY", "client_secret", "dbPassword", "accessToken", "token", "pw"]
+)
 def test_the_preset_knows_secrets_by_their_names(name: str) -> None:
     arguments = masked(call(**{name: "x"}), RedactionScope(secrets=True))
     assert "masked(len=1" in str(arguments)

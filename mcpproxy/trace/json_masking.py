@@ -1,10 +1,17 @@
-"""The values of a JSON text are masked; all its other bytes are unchanged."""
+"""The values of a JSON text are masked; all its other bytes are unchanged.
+
+``secrets_masked`` masks what looks like a secret in any text. `JsonMasking` lets choose what is masked.
+"""
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 from typing import Final
 
+from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, credential_kind, is_credential
+from mcpproxy.base.secret_values import mask_secrets
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.masked_values import is_masked
@@ -15,8 +22,40 @@ _SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "de
 """Members of a JSON Schema that map the name of a value to the schema of that value."""
 
 
-_MAX_NESTED_JSON: Final = 3
+_MAX_NESTED_JSON: Final = 4
 """How many levels of JSON inside JSON strings are searched."""
+
+_OPENING: Final = re.compile(r"\{(?=\s*\")|\[(?=\s*[\"{\[])")
+"""Where an object or an array with names or texts in it may begin."""
+_MOST_OPENINGS: Final = 64
+"""How often a text is tried as JSON."""
+_DECODER: Final = json.JSONDecoder()
+
+NAMING_MEMBERS: Final = frozenset({"name", "key"})
+VALUE_MEMBER: Final = "value"
+"""An object may hold the name of a value in one member and the value in another one, in any case:
+environments of Kubernetes, header lists of HTTP Archives, settings."""
+
+
+def secrets_masked(text: str, mask: Callable[[str], str]) -> str:
+    """Return a text in which what looks like a secret is replaced by ``mask`` of it.
+
+    Of JSON objects and arrays in the text, members are masked by their names, too.
+    """
+    return JsonMasking((), names_credential, mask, lambda plain: mask_secrets(plain, mask)).in_text(text)
+
+
+def names_credential(name: str, value: str) -> bool:
+    """Whether a member of this name with this value is a credential (see ``is_credential``)."""
+    return is_credential(kind_of_name(name), value)
+
+
+def kind_of_name(name: str) -> str:
+    """Like ``credential_kind``; the names that peers choose come again and again."""
+    return _cached_kind(name) if len(name) <= MAX_NAME_CHARACTERS else ""
+
+
+_cached_kind: Final = lru_cache(maxsize=1024)(credential_kind)
 
 
 class JsonMasking:
@@ -24,14 +63,15 @@ class JsonMasking:
 
     The JSON is not parsed but read token by token, so that all other bytes stay as they are. ``pointers`` are
     JSON Pointers in which ``*`` stands for one step and ``**`` for any number of steps. ``has_secret_name``
-    says whether the value of a member is masked, ``mask`` returns the mask of a value, and ``text`` returns
+    says whether the value of a member is masked: it gets the name, and the text or number that is the value,
+    or an empty text for an object or an array. ``mask`` returns the mask of a value, and ``text`` returns
     plain text with the secrets in it masked.
     """
 
     def __init__(
         self,
         pointers: Sequence[str],
-        has_secret_name: Callable[[str], bool],
+        has_secret_name: Callable[[str, str], bool],
         mask: Callable[[str], str],
         text: Callable[[str], str],
     ) -> None:
@@ -47,14 +87,24 @@ class JsonMasking:
         """
         return self._masked(text, self._pointers, 0, protected)
 
+    def in_text(self, text: str, depth: int = 0) -> str:
+        """Return a text with what is JSON in it masked like JSON, and all of it like plain text.
+
+        ``depth`` says in how many JSON strings the text is nested.
+        """
+        if depth < _MAX_NESTED_JSON:
+            edits = {start: (end, self._masked(text[start:end], (), depth)) for start, end in _json_in(text)}
+            text = _edited(text, edits) if edits else text
+        return self._text(text)
+
     def _masked(
         self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
     ) -> str:
         """Like ``masked``; ``depth`` says in how many JSON strings the text is nested."""
-        parts: list[str] = []
-        copied = 0  # how many characters of ``text`` are in ``parts``
+        edits: dict[int, tuple[int, str]] = {}  # from where in the text, to where, and the text instead
         names: list[str | int] = []  # for each open container, the current member or element
         key_names: list[str] = [""]  # for each open container, the nearest member name around its values
+        pairs: list[_Pair] = [_Pair()]  # for each open container, what its members say of one another
         masked_depth: int | None = None  # the depth of the container in which every value is masked
         is_name = False  # whether the next string is the name of a member
         for json_token in _JSON_TOKEN.finditer(text):
@@ -63,6 +113,9 @@ class JsonMasking:
                     if names:
                         names.pop()
                         key_names.pop()
+                        pair = pairs.pop()
+                        if pair.names_secret and (value := pair.value) is not None:
+                            edits[value.start()] = value.end(), self._value(value, True, depth)
                     if masked_depth is not None and len(names) <= masked_depth:
                         masked_depth = None
                     is_name = False
@@ -75,28 +128,48 @@ class JsonMasking:
                 case '"' if is_name:
                     names[-1] = key_names[-1] = unescaped(json_token[1])
                 case first_char:
+                    is_container = first_char in "{["
                     is_protected = _is_protected(names, protected)
                     is_selected = not is_protected and (
-                        masked_depth is not None or self._is_selected(key_names[-1], names, pointers)
+                        masked_depth is not None
+                        or self._is_selected(key_names[-1], json_token, names, pointers)
+                        or self._is_paired(pairs[-1], names, json_token)
                     )
-                    if first_char in "{[":
+                    if is_container:
                         if is_selected and masked_depth is None and not _is_schema(names):
                             masked_depth = len(names)
                         names.append("" if first_char == "{" else 0)
                         key_names.append("" if first_char == "{" else key_names[-1])
+                        pairs.append(_Pair())
                         is_name = first_char == "{"
                         continue
                     if is_protected:
                         continue
                     masked = self._value(json_token, is_selected, depth)
                     if masked != json_token[0]:
-                        parts += (text[copied : json_token.start()], masked)
-                        copied = json_token.end()
-        return "".join((*parts, text[copied:])) if parts else text
+                        edits[json_token.start()] = json_token.end(), masked
+        return _edited(text, edits) if edits else text
 
-    def _is_selected(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
+    def _is_paired(self, pair: "_Pair", names: list[str | int], json_token: re.Match[str]) -> bool:
+        """Whether a sibling has said that this value is a secret; remember what this one says of siblings."""
+        member = names[-1].lower() if names and isinstance(names[-1], str) else ""
+        if member in NAMING_MEMBERS and json_token[1] is not None and not pair.names_secret:
+            pair.names_secret = self._has_secret_name(unescaped(json_token[1]), "")
+        elif member == VALUE_MEMBER:
+            pair.value = json_token if json_token[0] not in ("{", "[") else None
+            return pair.names_secret
+        return False
+
+    def _is_selected(
+        self,
+        name: str,
+        json_token: re.Match[str],
+        names: list[str | int],
+        pointers: Sequence[re.Pattern[str]],
+    ) -> bool:
         """Whether a value is masked because of its member name, or because of its path ``names``."""
-        if name and self._has_secret_name(name):
+        value = json_token[0] if json_token[1] is None else json_token[1]
+        if name and self._has_secret_name(name, "" if value in ("{", "[") else value):
             return True
         if not pointers:
             return False
@@ -117,15 +190,31 @@ class JsonMasking:
         value = unescaped(json_token[1])
         if is_selected:
             return f'"{self._mask(value)}"' if value and not is_masked(value) else recorded
-        masked = value
-        if depth < _MAX_NESTED_JSON and value[:1] in ("{", "[") and _is_json(value):
-            masked = self._masked(value, (), depth + 1)
-        masked = self._text(masked)
+        masked = self.in_text(value, depth + 1)
         if masked == value:
             return recorded
         # Lone surrogates can only be written as escapes.
         as_ascii = json_token[1].isascii() or any("\ud800" <= char <= "\udfff" for char in masked)
         return json.dumps(masked, ensure_ascii=as_ascii)
+
+
+class _Pair:
+    """What the members of one object say of one another: whether one names a secret, and the value."""
+
+    __slots__ = ("names_secret", "value")
+
+    def __init__(self) -> None:
+        self.names_secret = False
+        self.value: re.Match[str] | None = None
+
+
+def _edited(text: str, edits: dict[int, tuple[int, str]]) -> str:
+    parts: list[str] = []
+    copied = 0  # how many characters of ``text`` are in ``parts``
+    for start, (end, masked) in sorted(edits.items()):
+        parts += (text[copied:start], masked)
+        copied = end
+    return "".join((*parts, text[copied:]))
 
 
 def _is_protected(names: list[str | int], protected: Sequence[str]) -> bool:
@@ -146,9 +235,13 @@ def _pointer_regex(pointer: str) -> str:
     return "".join(steps.get(step, "/" + re.escape(step)) for step in pointer.split("/")[1:])
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _json_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where JSON objects and arrays begin and end in a text: a log line or an error may quote one."""
+    end = 0
+    for opening in islice(_OPENING.finditer(text), _MOST_OPENINGS):
+        if opening.start() >= end:
+            try:
+                _, end = _DECODER.raw_decode(text, opening.start())
+            except (ValueError, RecursionError):
+                continue
+            yield opening.start(), end
