@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from mcpproxy.base import own_sockets
 from mcpproxy.fleet.closed_files import SUFFIX, ClosedFile, last_record
 from mcpproxy.fleet.file_lock import alone
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.store import Store
+from mcpproxy.intercept.control import control_path
 from mcpproxy.trace import chain, shipped_files
 from mcpproxy.trace.records import Continued
 from mcpproxy.trace.shipped_files import ShippedFiles
@@ -60,6 +62,7 @@ class Deletion:
                 os.unlink(file.path)
                 if file.path == file.first:
                     shipped_files.remove_shipped(file.first)
+                    own_sockets.remove_left(control_path(file.first))
                 return Deleted(is_gone=True)
             return self._replace_by_note(file, manifest)
         except FileNotFoundError:

@@ -6,14 +6,12 @@ connect. The socket never blocks the relay.
 
 import base64
 import json
-import os
 import select
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final, TypeAlias, cast
 
-from mcpproxy.errors import UsageError
+from mcpproxy.base import own_sockets
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.held_messages import HeldMessage, Release
 from mcpproxy.intercept.message_facts import target_of
@@ -24,15 +22,12 @@ Command: TypeAlias = dict[str, object]
 CONTROL_SUFFIX: Final = ".control"
 """What the name of the socket has behind that of the recording."""
 
-_UNFINISHED: Final = "~"
 _COMMAND_BYTES: Final = 32 << 20
 """The longest command: twice the longest message that is held."""
 _PAST: Final = {"resume": "resumed", "drop": "dropped", "edit": "edited", "error": "answered with an error"}
 _MOST_REMEMBERED: Final = 1000
 """Of how many messages it is known how somebody released them."""
 _WAYS: Final = {"resume": "pass", "drop": "drop", "edit": "edit", "error": "error"}
-_ANSWER_S: Final = 10.0
-"""How long a relay may take to answer, unless ``ask`` is told otherwise."""
 _START_BYTES: Final = 200
 """How much of each message is in a list of their beginnings."""
 
@@ -60,23 +55,11 @@ class Control:
         unregister: Callable[[int], None],
         on_command: Callable[[Command], Command],
     ) -> None:
-        self._path = path
         self._register, self._unregister, self._on_command = register, unregister, on_command
         self._clients: set[_Client] = set()
         self._released: dict[object, str] = {}
-        self._listener = socket.socket(socket.AF_UNIX)
-        mask = os.umask(0o177)
-        try:
-            # It gets its name when it listens: who connects before is refused, and takes it for a left one.
-            with _Short(path + _UNFINISHED) as name:
-                self._listener.bind(name)
-            self._listener.listen()
-            os.rename(path + _UNFINISHED, path)
-        except OSError:
-            self._listener.close()
-            raise
-        finally:
-            os.umask(mask)
+        self._socket: Final = own_sockets.Listener(path)
+        self._listener: Final = self._socket.socket
         self._listener.setblocking(False)
         register(self._listener.fileno(), self._on_listener, select.POLLIN)
 
@@ -85,9 +68,7 @@ class Control:
         for client in list(self._clients):
             self._leave(client)
         self._unregister(self._listener.fileno())
-        self._listener.close()
-        with suppress(OSError):  # somebody has removed it
-            os.unlink(self._path)
+        self._socket.close()
 
     def _on_listener(self, events: int) -> None:
         del events
@@ -200,25 +181,6 @@ class _Client:
             pass
 
 
-class _Short:
-    """A name for a socket that is short enough for the system, which allows about 100 bytes."""
-
-    def __init__(self, path: str) -> None:
-        self._folder, self._name = os.path.split(path)
-        self._fd = -1
-
-    def __enter__(self) -> str:
-        path = os.path.join(self._folder, self._name)
-        if len(os.fsencode(path)) < 100 or not os.path.isdir("/proc/self/fd"):
-            return path
-        self._fd = os.open(self._folder, os.O_RDONLY)
-        return f"/proc/self/fd/{self._fd}/{self._name}"
-
-    def __exit__(self, *raised: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-
 def answered(
     command: Command, messages: list[HeldMessage], now_ns: int, release: Callable[[Release], None]
 ) -> Command:
@@ -305,47 +267,3 @@ def _read_release(command: Command) -> Release:
     code, text = command.get("code", -32603), command.get("message", "Internal error")
     error = FaultAction("error", text=str(text), code=code if isinstance(code, int) else -32603)
     return Release(number, how, data, error)
-
-
-class NoAnswerError(UsageError):
-    """The relay of a session does not answer, although it runs."""
-
-
-class NotHeldError(UsageError):
-    """The message that a command names is not held, or not any more."""
-
-
-def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
-    """Send a command to the relay of the session that is recorded into ``trace``; return its answer.
-
-    Raises:
-        NoAnswerError: the session runs, but nobody answers within ``answer_s``.
-        NotHeldError: nothing is held by the number that the command names.
-        UsageError: the session does not run, or the command is refused.
-    """
-    path = control_path(trace)
-    answer = b""
-    try:
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(answer_s)
-            with _Short(path) as name:
-                sock.connect(name)
-            sock.sendall(json.dumps(command).encode() + b"\n")
-            while not answer.endswith(b"\n") and (data := sock.recv(1 << 16)):
-                answer += data
-        said: Command = json.loads(answer)
-    except FileNotFoundError:
-        fact = "this session holds nothing at breakpoints"
-        raise UsageError(trace, fact, "start one with --break FILTER") from None
-    except (TimeoutError, BlockingIOError):  # the second one: too many wait to be connected
-        fact = "its session does not answer"
-        raise NoAnswerError(trace, fact, "its process may be stopped; try again") from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, ConnectionRefusedError):  # its relay was killed and has left the socket
-            with suppress(OSError):
-                os.unlink(path)
-        raise UsageError(trace, "its session has ended", "name one that runs") from None
-    if "refused" in said:
-        kind = NotHeldError if "gone" in said else UsageError
-        raise kind(trace, str(said["refused"]), "mcpproxy breakpoints lists what is held")
-    return said

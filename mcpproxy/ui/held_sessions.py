@@ -16,7 +16,8 @@ import anyio
 import anyio.to_thread
 
 from mcpproxy.errors import McpProxyError, UsageError
-from mcpproxy.intercept.control import Command, NoAnswerError, NotHeldError, ask
+from mcpproxy.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
+from mcpproxy.intercept.control import Command
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame
 from mcpproxy.ui import held_text

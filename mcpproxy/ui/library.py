@@ -14,8 +14,10 @@ from typing import Final, TypeVar
 import anyio
 import anyio.to_thread
 
+from mcpproxy.base import own_sockets
 from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.control import CONTROL_SUFFIX, control_path
+from mcpproxy.relay import journal
 from mcpproxy.view import folder
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
@@ -115,11 +117,18 @@ class Library:
         return [folder.recording(path) for path in (self._path, *self._added)]
 
     def controlled(self) -> list[str]:
-        """Return the recordings beside which there is a socket, because their sessions may hold messages."""
-        if not os.path.isdir(self._path):
-            return [self._path] if os.path.exists(control_path(self._path)) else []
-        names = [name for name in os.listdir(self._path) if name.endswith(CONTROL_SUFFIX)]
-        return [os.path.join(self._path, name.removesuffix(CONTROL_SUFFIX)) for name in names]
+        """Return the recordings beside which there is a socket of this user, because their sessions may hold
+        messages."""
+        paths = [self._path]
+        if os.path.isdir(self._path):
+            names = set(os.listdir(self._path))
+            traces = (name.removesuffix(CONTROL_SUFFIX) for name in names if name.endswith(CONTROL_SUFFIX))
+            paths = [
+                os.path.join(self._path, name)
+                for name in traces
+                if not names.isdisjoint((name, journal.folder(name)))
+            ]
+        return [path for path in paths if own_sockets.is_own(control_path(path))]
 
     def add(self, path: str) -> str:
         """Add a recording that this page has made, and return its id.

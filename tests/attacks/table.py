@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.attacks import (
+    control_sockets,
     credentials,
     damage,
     folders,
@@ -20,6 +21,7 @@ CHAPTERS: Final[Mapping[str, list[Attack]]] = {
     "damage": damage.TABLE,
     "wrapped": wrapped.TABLE,
     "credentials": credentials.TABLE,
+    "sockets": control_sockets.TABLE,
     "text": hostile_text.TABLE,
     "planted": planted.TABLE,
     "upstreams": upstreams.TABLE,

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -136,6 +137,20 @@ def test_only_what_was_deleted_is_counted(
     ]
     assert kept.exists()
     assert not old.exists()
+
+
+def test_the_socket_that_a_killed_session_has_left_goes_with_its_recording(
+    mcpproxy: Mcpproxy, folder: Path
+) -> None:
+    for name in ("old", "kept"):
+        recorded(folder, name, 31)
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(folder / "old.jsonl.control"))
+    (folder / "kept.jsonl.control").write_text("a file of the user")
+    with socket.socket(socket.AF_UNIX) as another:
+        another.bind(str(folder / "service.control"))
+    assert mcpproxy("prune", "--older-than", "30d", "--yes").code == 0
+    assert sorted(os.listdir(folder)) == ["kept.jsonl.control", "service.control"]
 
 
 def not_a_trace(folder: Path) -> Path:

@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 import pytest
 
 from mcpproxy.api import check
-from mcpproxy.intercept.control import Command, ask
+from mcpproxy.intercept.asking.control_client import ask
+from mcpproxy.intercept.control import Command
 from mcpproxy.intercept.fault_lane import LaneStep
 from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.intercept.fault_rules import FaultRuleError, read_faults

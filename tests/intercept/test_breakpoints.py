@@ -17,7 +17,8 @@ import pytest
 
 from mcpproxy.api import check
 from mcpproxy.errors import UsageError
-from mcpproxy.intercept.control import Command, Control, NoAnswerError, NotHeldError, ask, control_path
+from mcpproxy.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
+from mcpproxy.intercept.control import Command, Control, control_path
 from mcpproxy.intercept.held_messages import Release
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
@@ -229,7 +230,7 @@ def test_a_relay_that_is_killed_while_a_call_is_held_leaves_what_the_client_said
     held.process.wait(DEADLINE_S)
     with pytest.raises(UsageError, match="its session has ended; name one that runs"):
         ask(held.trace, {"do": "list"})
-    assert not os.path.exists(control_path(held.trace))
+    assert os.path.exists(control_path(held.trace))  # who only asks deletes nothing
     while os.path.isdir(journal.folder(held.trace)):  # the recorder ends by itself
         recover(held.trace)
     told = list(read_trace(held.trace).events())
@@ -319,20 +320,29 @@ def test_a_session_that_is_not_recorded_says_that_nobody_can_answer(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_socket_has_its_name_when_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who finds it earlier is refused, takes it for that of a killed relay, and removes it."""
+def test_a_socket_replaces_one_that_was_left_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.control"
-
-    class Listener(socket.socket):
-        def listen(self, backlog: int = 128, /) -> None:
-            assert not path.exists()
-            super().listen(backlog)
-
-    monkeypatch.setattr(socket, "socket", Listener)
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
     made = Control(str(path), print, print, lambda command: command)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(FileExistsError):  # somebody listens there
+        Control(str(path), print, print, lambda command: command)
     made.close()
     assert not path.exists()
+    path.write_text("a file of the user")
+    with pytest.raises(FileExistsError):
+        Control(str(path), print, print, lambda command: command)
+    assert path.read_text() == "a file of the user"
+
+
+def test_a_socket_is_removed_by_its_session_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.control"
+    made = Control(str(path), print, print, lambda command: command)
+    path.unlink()
+    path.write_text("a file of the user")
+    made.close()
+    assert path.read_text() == "a file of the user"
 
 
 def test_a_path_that_is_longer_than_the_name_of_a_socket_may_be(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcpproxy.intercept.control import Command, ask, control_path
+from mcpproxy.intercept.asking.control_client import ask
+from mcpproxy.intercept.control import Command, control_path
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame, RequestHead

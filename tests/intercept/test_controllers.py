@@ -18,7 +18,8 @@ import httpx
 import pytest
 
 from mcpproxy.api import check
-from mcpproxy.intercept.control import NotHeldError, ask, control_path
+from mcpproxy.intercept.asking.control_client import NotHeldError, ask
+from mcpproxy.intercept.control import control_path
 from mcpproxy.session.frame import Frame
 from mcpproxy.trace.reader import read_trace
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
@@ -86,7 +87,7 @@ def stopped(held: Held) -> Generator[None]:
 def wait_until_it_asks(held: Held, process: "subprocess.Popen[bytes]") -> None:
     """Wait until a process waits for the relay, which is stopped and accepts no connection, and sleeps."""
     deadline = time.monotonic() + DEADLINE_S
-    name = f"{Path(held.trace).name}.control~"
+    name = f"{Path(held.trace).name}.control"
     while True:
         assert time.monotonic() < deadline
         sockets = map(str.split, Path("/proc/net/unix").read_text().splitlines())

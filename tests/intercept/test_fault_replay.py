@@ -14,7 +14,7 @@ import pytest
 
 from mcpproxy.api import check
 from mcpproxy.edit.trim import trimmed
-from mcpproxy.intercept.control import ask
+from mcpproxy.intercept.asking.control_client import ask
 from mcpproxy.opening import open_trace
 from mcpproxy.replay.diff.compare_traces import compare_recordings
 from mcpproxy.replay.recording import LoadedTrace, load

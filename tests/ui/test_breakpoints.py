@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Locator, expect
 
-from mcpproxy.intercept.control import ask
+from mcpproxy.intercept.asking.control_client import ask
 from mcpproxy.session.frame import Close, Frame
 from mcpproxy.trace.reader import read_trace
 from tests.intercept.test_breakpoints import Held, search

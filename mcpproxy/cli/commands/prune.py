@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy.base import files, paths
+from mcpproxy.base import files, own_sockets, paths
 from mcpproxy.base.files import Folder
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, age
 from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.intercept.control import control_path
 from mcpproxy.recorder import journal_reader, liveness, lock
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain, shipped_files
@@ -150,6 +151,8 @@ def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
     note = shipped_files.note_path(first)
     if names and folder.has(note):
         names.insert(1, note)
+    if names and own_sockets.is_own(control_path(os.path.join(folder.path, first))):
+        names.insert(1, control_path(first))  # a session that was killed has left it
     if not names:  # another process has just deleted the recording
         return KeptRecording(folder.path, first, "")
     changed_s = max(0.0, *(part.changed_s for part in parts))

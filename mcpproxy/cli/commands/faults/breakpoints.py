@@ -15,7 +15,8 @@ from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, terminal_style
-from mcpproxy.intercept.control import Command, ask
+from mcpproxy.intercept.asking.control_client import ask
+from mcpproxy.intercept.control import Command
 from mcpproxy.reports.text_table import table
 
 ACTIONS: Final = ("list", "show", "resume", "drop", "edit", "error")
@@ -49,7 +50,7 @@ def run(argv: list[str]) -> int:
         raw = base64.b64decode(line["base64"])
         if options.action == "show":
             for found in line["findings"]:  # not on stdout, where a program may want the message alone
-                sys.stderr.write(f"{found['rule']}: {visible(found['message'])}\n")
+                sys.stderr.write(f"{visible(found['rule'])}: {visible(found['message'])}\n")
             emit([visible_lines(_laid_out(raw))])
             return 0
         new = options.text.encode() if options.text is not None else _edited(raw)
@@ -86,10 +87,12 @@ def _rows(lines: list[dict[str, Any]]) -> list[str]:
     rows = [("NO.", "FROM", "HELD", "LEFT", *(("FOUND",) if has_findings else ()), "MESSAGE")]
     for line in lines:
         text = visible(base64.b64decode(line["start"]).decode("utf-8", "replace"))
-        left = f"{line['left_s']:.0f} s, then {line['then']}"
-        rules = ", ".join(dict.fromkeys(found["rule"] for found in line["findings"]))
+        left = f"{line['left_s']:.0f} s, then {visible(line['then'])}"
+        rules = visible(", ".join(dict.fromkeys(found["rule"] for found in line["findings"])))
         found = (rules,) if has_findings else ()
-        rows.append((str(line["number"]), line["from"], f"{line['held_s']:.1f} s", left, *found, text))
+        rows.append(
+            (str(line["number"]), visible(line["from"]), f"{line['held_s']:.1f} s", left, *found, text)
+        )
     return table(rows, terminal_style(), right={0})
 
 

@@ -1,0 +1,136 @@
+"""Sockets with a name in a folder that another user may have made.
+
+The name can be a symbolic link, somebody else's socket, or any other file. So only a socket of this user is
+connected to, and only one of this user that nobody listens at is ever removed.
+"""
+
+import errno
+import os
+import socket
+import stat
+import struct
+import sys
+from contextlib import suppress
+from typing import Final
+
+from mcpproxy.base import files
+
+_LONGEST_NAME: Final = 100
+"""The bytes of a name that every system allows."""
+_CREDENTIALS: Final = struct.Struct("3i")
+"""``struct ucred`` of Linux: the process, the user and the group that listen."""
+
+
+def is_own(path: str) -> bool:
+    """Whether ``path`` is a socket of this user, and no symbolic link."""
+    try:
+        _refuse_others(path)
+    except OSError:
+        return False
+    return True
+
+
+def connect(path: str, timeout_s: float) -> socket.socket:
+    """Return a connection to the socket ``path`` of this user.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ConnectionRefusedError: nobody listens at it any more.
+        PermissionError: it is not a socket, it is a link, or another user listens at it.
+        OSError: it cannot be connected to within ``timeout_s``.
+    """
+    _refuse_others(path)
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.settimeout(timeout_s)
+        with ShortName(path) as name:
+            sock.connect(name)
+        if sys.platform == "linux":  # the name may have got another socket since
+            data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            if _CREDENTIALS.unpack(data)[1] != os.geteuid():
+                raise PermissionError(errno.EACCES, "is of another user", path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class Listener:
+    """A new socket that listens at ``path``, to which only this user can connect.
+
+    A socket that a killed process of this user has left there is replaced.
+
+    Raises:
+        FileExistsError: there is something else.
+        OSError: it cannot be made.
+    """
+
+    def __init__(self, path: str) -> None:
+        remove_left(path)
+        self._path: Final = path
+        self.socket: Final = socket.socket(socket.AF_UNIX)
+        mask = os.umask(0o177)
+        try:
+            with ShortName(path) as name:
+                self.socket.bind(name)
+            self.socket.listen()
+            self._identity: Final = _identity(path)
+        except OSError as error:
+            self.socket.close()
+            if error.errno == errno.EADDRINUSE:
+                raise FileExistsError(errno.EEXIST, f"{os.path.basename(path)} is there already") from None
+            raise
+        finally:
+            os.umask(mask)
+
+    def close(self) -> None:
+        """Remove the socket, unless something else has got its name."""
+        self.socket.close()
+        with suppress(OSError):  # somebody has removed it
+            if _identity(self._path) == self._identity:
+                os.unlink(self._path)
+
+
+def remove_left(path: str) -> None:
+    """Remove a socket that a killed process of this user has left; anything else stays."""
+    try:
+        connect(path, 1.0).close()
+    except ConnectionRefusedError:
+        with suppress(OSError):
+            os.unlink(path)
+    except OSError:
+        pass
+
+
+class ShortName:
+    """A name for a socket that is short enough for the system."""
+
+    def __init__(self, path: str) -> None:
+        self._folder, self._name = os.path.split(path)
+        self._fd = -1
+
+    def __enter__(self) -> str:
+        path = os.path.join(self._folder, self._name)
+        if len(os.fsencode(path)) < _LONGEST_NAME or not os.path.isdir("/proc/self/fd"):
+            return path
+        self._fd = os.open(self._folder, os.O_RDONLY)
+        return f"/proc/self/fd/{self._fd}/{self._name}"
+
+    def __exit__(self, *raised: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
+
+
+def _refuse_others(path: str) -> None:
+    status = os.lstat(path)
+    if not stat.S_ISSOCK(status.st_mode):
+        is_regular = stat.S_ISREG(status.st_mode)
+        what = "a file, not a socket" if is_regular else files.kind_of(status.st_mode)
+        raise PermissionError(errno.EACCES, f"is {what}", path)
+    if not files.is_mine(status):
+        raise PermissionError(errno.EACCES, "is of another user", path)
