@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 _HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
@@ -69,11 +70,24 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
     Raises:
         OSError: the file cannot be read, is not regular, or has more than ``limit`` bytes.
     """
-    with open(open_regular(name, follows=follows), "rb") as file:
+    return _read(name, open_regular(name, follows=follows), limit)
+
+
+def _read(name: str, fd: int, limit: int) -> bytes:
+    with open(fd, "rb") as file:
         data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"is larger than {limit >> 20} MiB", name)
     return data
+
+
+def create(path: str, mode: int = 0o600) -> int:
+    """Create the file ``path``, which is no link and was not there, and return the descriptor.
+
+    Raises:
+        OSError: it cannot be created, or there is something of this name.
+    """
+    return os.open(path, os.O_RDWR | _NEW, mode)
 
 
 def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
@@ -85,7 +99,7 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
         OSError: the new file cannot be written. The old file is unchanged.
     """
     draft = f"{path}.{os.getpid()}.partial"
-    fd = os.open(draft, os.O_WRONLY | _NEW, mode)
+    fd = create(draft, mode)
     try:
         with open(fd, "wb") as file:
             file.writelines(parts)
@@ -104,16 +118,18 @@ class Folder:
         OSError: ``path`` cannot be opened, or is not a folder.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, within: "Folder | None" = None) -> None:
         self.path: Final = path
         self._fd: int | None = None
-        status = os.lstat(path)
+        above = within._fd if within else None
+        name = os.path.basename(path) if above is not None else path
+        status = os.stat(name, dir_fd=above, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which is not followed", path)
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "is not a folder", path)
         if _HAS_DIR_FD:
-            self._fd = os.open(path, os.O_RDONLY | _DIRECTORY | _NOFOLLOW)
+            self._fd = os.open(name, os.O_RDONLY | _DIRECTORY | _NOFOLLOW, dir_fd=above)
             status = os.fstat(self._fd)
         self.status: Final = status
 
@@ -149,13 +165,50 @@ class Folder:
         """
         return open_regular(self._path_of(name), flags, dir_fd=self._fd)
 
-    def create(self, name: str) -> int:
-        """Create a file that only its owner may read, and return the descriptor.
+    def read(self, name: str, limit: int) -> bytes:
+        """Return the content of a regular file of the folder.
+
+        Raises:
+            OSError: the file cannot be read, is not regular, or has more than ``limit`` bytes.
+        """
+        return _read(name, self.open(name), limit)
+
+    def inner(self, name: str, *, creates: bool = False) -> "Folder":
+        """Return a folder of this folder; with ``creates``, it is made if it is not there.
+
+        Raises:
+            OSError: there is no folder of that name, or it is a link, or it cannot be made.
+        """
+        if creates:
+            with suppress(FileExistsError):
+                os.mkdir(self._path_of(name), dir_fd=self._fd)
+        return Folder(os.path.join(self.path, name), within=self)
+
+    def create(self, name: str, mode: int = 0o600) -> int:
+        """Create a file that by default only its owner may read, and return the descriptor.
 
         Raises:
             OSError: the file cannot be created, or the name exists already.
         """
-        return os.open(self._path_of(name), os.O_RDWR | _NEW, 0o600, dir_fd=self._fd)
+        return os.open(self._path_of(name), os.O_RDWR | _NEW, mode, dir_fd=self._fd)
+
+    def put(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """Replace the file ``name`` atomically by a new one.
+
+        Raises:
+            OSError: it cannot be written. The old file is unchanged.
+        """
+        draft = f"{name}.{os.getpid()}.partial"
+        try:
+            with open(self.create(draft, mode), "wb") as file:
+                file.write(content)
+            self.replace(draft, name)
+        except FileExistsError:  # somebody else's draft
+            raise
+        except BaseException:
+            with suppress(OSError):
+                self.unlink(draft)
+            raise
 
     def replace(self, draft: str, name: str) -> None:
         """Rename the file ``draft`` to ``name``, replacing a file of that name."""

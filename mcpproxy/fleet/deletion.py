@@ -110,7 +110,7 @@ class Deletion:
     def _fault_of(self, manifest: Manifest) -> str:
         """Return why the object cannot stand for the file; empty if it has what its manifest says."""
         packed = sha256()
-        for piece in self._store.stream(manifest.key):
+        for piece in self._store.stream(manifest.key, manifest.packed_bytes):
             packed.update(piece)
         if packed.hexdigest() == manifest.packed_sha256:
             return ""

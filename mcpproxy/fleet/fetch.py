@@ -8,9 +8,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -20,6 +21,7 @@ from urllib.parse import unquote
 from mcpproxy.base import files, paths
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
+from mcpproxy.fleet.contents import CACHE_BYTES, DiskBudget, content, download
 
 if TYPE_CHECKING:
     from mcpproxy.fleet.store import Store, StoredObject
@@ -27,20 +29,12 @@ if TYPE_CHECKING:
 PLAIN: Final = ".jsonl"
 PACKED: Final = ".jsonl.zst"
 
-LARGEST_FILE_BYTES: Final = 8 << 30
-"""How large one file of a recording may be, decompressed."""
-CACHE_BYTES: Final = 16 << 30
-"""How much the cache may hold; the files that were fetched first make room."""
-
 _OURS: Final = ("manifests", "findings", "columns")
 """The folders of a shipped prefix that hold something else than recordings."""
 _PART: Final = re.compile(r"(.+)\.(\d{1,9})\.jsonl(?:\.zst)?")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=@+-]")
 _THREADS: Final = 8
 _MANY: Final = 20
-_STEP_BYTES: Final = 1024
-"""How much is decompressed at once. It becomes at most 32 MiB, however hostile it is."""
-_WINDOW_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +86,11 @@ def fetch(store: "Store", unit: Unit, folder: str, known: Mapping[str, bytes] | 
         UsageError: an object is damaged or too large, or there is no room in ``folder``.
     """
     fetched = [os.path.join(folder, _file_name(key)) for key in unit.keys]
+    budget = DiskBudget(folder)
     for key, path in zip(unit.keys, fetched, strict=True):
         with _explained(store, key, folder):
-            paths.make_private(folder)
-            with open(path, "wb", opener=_private) as file:
-                file.writelines(content(store, key, (known or {}).get(key)))
+            download(store, key, path, budget, (known or {}).get(key))
     return fetched[0]
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _file_name(key: str) -> str:
@@ -115,49 +104,6 @@ def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
     except OSError as fault:
         fact = f"cannot be fetched to {folder} ({(fault.strerror or 'unwritable').lower()})"
         raise UsageError(store.where(key), fact, "make room there, or set XDG_CACHE_HOME") from None
-
-
-def content(store: "Store", key: str, known: bytes | None = None) -> Iterator[bytes]:
-    """Yield the content of a file of a recording in pieces, decompressed. ``known`` is the object, if it is.
-
-    Raises:
-        StoreError: the object cannot be read.
-        UsageError: it is damaged, or too large.
-    """
-    pieces = store.stream(key, LARGEST_FILE_BYTES) if known is None else (known,)
-    left = LARGEST_FILE_BYTES
-    for piece in decompressed(pieces, store.where(key)) if key.endswith(".zst") else pieces:
-        left -= len(piece)
-        if left < 0:
-            raise UsageError(store.where(key), "has more than 8 GiB decompressed", "it is not read")
-        yield piece
-
-
-def decompressed(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
-    """Yield what ``pieces`` of zstd hold; ``where`` is named in errors.
-
-    Raises:
-        UsageError: they are not zstd, or end in the middle.
-    """
-    import zstandard
-
-    frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
-    has_begun = False
-    try:
-        for piece in pieces:
-            for start in range(0, len(piece), _STEP_BYTES):
-                step = piece[start : start + _STEP_BYTES]
-                while step:
-                    if frame.eof:  # another frame follows
-                        frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
-                    has_begun = True
-                    if data := frame.decompress(step):
-                        yield data
-                    step = frame.unused_data if frame.eof else b""
-    except zstandard.ZstdError:
-        has_begun = False
-    if not has_begun or not frame.eof:
-        raise UsageError(where, "is not whole zstd data", "it is damaged: see mcpproxy verify")
 
 
 def cached(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> list[str]:
@@ -192,11 +138,8 @@ def cached(url: str, *, tells: Callable[[str], object], packed_only: bool = Fals
         raise UsageError(url, f"{len(found)} recordings of {size >> 30} GiB are too many to fetch", step)
     if len(found) >= _MANY:
         tells(f"reading {len(found):,} recordings from {store.url}")
-    keeper = _Cache(store)
     with ThreadPoolExecutor(_THREADS) as pool:
-        fetched = list(pool.map(partial(keeper.fetch, known), found))
-    keeper.trim()
-    return fetched
+        return list(pool.map(partial(_Cache(store).fetch, known), found))
 
 
 def cache_folder() -> str:
@@ -211,6 +154,39 @@ def cache_folder() -> str:
     return os.path.join(base, "mcpproxy", "fetched")
 
 
+class _CacheBudget(DiskBudget):
+    """What may be in the cache. Files that were not read for the longest time make room, also while others
+    are fetched, but not those that were asked for."""
+
+    __slots__ = ("_asked", "_others")
+
+    def __init__(self, folder: str) -> None:
+        found: list[tuple[float, int, str]] = []
+        for where, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(where, name)
+                status = os.lstat(path)
+                found.append((status.st_atime, status.st_size, path))
+        self._others: Final = deque(sorted(found))
+        self._asked: Final[set[str]] = set()
+        super().__init__(folder)
+        self.left = min(self.left, CACHE_BYTES - sum(size for _, size, _ in found))
+
+    def keep(self, path: str) -> None:
+        """Keep a file until this process ends."""
+        with self._lock:
+            self._asked.add(path)
+
+    def _makes_room(self) -> bool:
+        while self.left < 0 and self._others:
+            _, size, path = self._others.popleft()
+            if path not in self._asked:
+                with suppress(FileNotFoundError):  # another process has made room, too
+                    os.unlink(path)
+                self.left += size
+        return self.left >= 0
+
+
 class _Cache:
     """The files that were fetched from one store. Their paths repeat the URL, so that people know them."""
 
@@ -219,6 +195,7 @@ class _Cache:
         where = f"{store.scheme}/{store.bucket}/{store.prefix}".replace("\\", "/")
         self._folder = os.path.join(cache_folder(), *map(_segment, filter(None, where.split("/"))))
         paths.make_private(self._folder)
+        self._budget: Final = _CacheBudget(cache_folder())
 
     def fetch(self, known: Mapping[str, "StoredObject"], unit: Unit) -> str:
         """Return the path of the first file of a recording, which is fetched unless the cache has it."""
@@ -229,6 +206,7 @@ class _Cache:
         *folders, _ = key.split("/")
         folder = os.path.join(self._folder, *map(_segment, folders))
         path = os.path.join(folder, _file_name(key))
+        self._budget.keep(path)
         # The time of the file is that of the object, so another object under this key is fetched.
         written_us = round(stored.written_s * 1e6)
         try:
@@ -238,25 +216,9 @@ class _Cache:
             pass
         with _explained(self._store, key, folder):
             paths.make_private(folder)
-            files.replace(path, content(self._store, key), 0o600)
+            files.replace(path, content(self._store, key, self._budget), 0o600)
         os.utime(path, ns=(time.time_ns(), written_us * 1000))
         return path
-
-    def trim(self) -> None:
-        """Delete the files that were not read for the longest time, beyond what the cache may hold."""
-        found: list[tuple[float, int, str]] = []
-        for where, _, names in os.walk(cache_folder()):
-            for name in names:
-                path = os.path.join(where, name)
-                status = os.lstat(path)
-                found.append((status.st_atime, status.st_size, path))
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
-            if total <= CACHE_BYTES:
-                break
-            if not path.startswith(self._folder):
-                os.unlink(path)
-                total -= size
 
 
 def _segment(name: str) -> str:

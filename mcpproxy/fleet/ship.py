@@ -16,16 +16,17 @@ from threading import Lock
 from typing import Final
 
 from mcpproxy import __version__
+from mcpproxy.base.budget import Budget
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.closed_files import ClosedFile, Signature, closed_files
+from mcpproxy.fleet.contents import LARGEST_FILE_BYTES, decompressed
 from mcpproxy.fleet.deletion import Deletion, remove_lone_notes
-from mcpproxy.fleet.fetch import decompressed
 from mcpproxy.fleet.file_lock import alone
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.manifest_chain import ManifestChain
 from mcpproxy.fleet.packing import Facts, key_of, label_of, pack, recording_id
-from mcpproxy.fleet.store import Store
+from mcpproxy.fleet.store import Store, StoreError
 from mcpproxy.view.folder import recording
 from mcpproxy.view.recording_entry import RecordingEntry
 
@@ -184,16 +185,18 @@ class Shipper:
 
         def pieces() -> Iterator[bytes]:
             nonlocal size
-            for piece in self.store.stream(key):
+            for piece in self.store.stream(key, LARGEST_FILE_BYTES):
                 packed.update(piece)
                 size += len(piece)
                 yield piece
 
         try:
-            for piece in decompressed(pieces(), key):
+            for piece in decompressed(pieces(), key, Budget(facts.bytes)):
                 plain.update(piece)
-        except McpProxyError as fault:
-            raise NotShippedError(str(fault)) from None
+        except StoreError:
+            raise
+        except McpProxyError:
+            raise self._another(key) from None
         if plain.hexdigest() != facts.sha256:
             raise self._another(key)
         facts.packed_bytes, facts.packed_sha256 = size, packed.hexdigest()

@@ -160,10 +160,10 @@ class Store:
         with self._translated(key):
             found = obstore.get(self._store, key)
             if found.meta["size"] > limit:
-                raise StoreError(self.where(key), f"has more than {limit >> 20} MiB", "it is not read")
+                raise TooLargeError(self.where(key), limit)
             return bytes(found.bytes())
 
-    def stream(self, key: str, limit: int = 1 << 50) -> Iterator[bytes]:
+    def stream(self, key: str, limit: int) -> Iterator[bytes]:
         """Yield the content of an object in pieces of a few MiB.
 
         Raises:
@@ -172,12 +172,12 @@ class Store:
         with self._translated(key):
             found = obstore.get(self._store, key)
             if found.meta["size"] > limit:
-                raise StoreError(self.where(key), f"has more than {limit >> 20} MiB", "it is not read")
+                raise TooLargeError(self.where(key), limit)
             left = limit
             for piece in found.stream(min_chunk_size=1 << 20):
                 left -= len(piece)
                 if left < 0:
-                    raise StoreError(self.where(key), f"has more than {limit >> 20} MiB", "it is not read")
+                    raise TooLargeError(self.where(key), limit)
                 yield bytes(piece)
 
     def create(self, key: str, content: bytes | IO[bytes]) -> bool:
@@ -254,6 +254,14 @@ class Store:
 
 class ObjectExistsError(StoreError):
     """An object is there already."""
+
+
+class TooLargeError(StoreError):
+    """An object has more bytes than it may have."""
+
+    def __init__(self, where: str, limit: int) -> None:
+        fact = f"has more than {limit >> 20} MiB" if limit >> 20 else f"has more than {limit} bytes"
+        super().__init__(where, fact, "it is not read")
 
 
 class NoSuchObjectError(StoreError):

@@ -12,11 +12,12 @@ from functools import partial
 from hashlib import sha256
 from typing import Final, Literal
 
+from mcpproxy.base.budget import Budget
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import manifest, packing, urls
-from mcpproxy.fleet.fetch import decompressed
+from mcpproxy.fleet.contents import decompressed
 from mcpproxy.fleet.manifest import Manifest, ManifestError
-from mcpproxy.fleet.store import Store, StoredObject, StoreError, is_missing
+from mcpproxy.fleet.store import Store, StoredObject, StoreError, TooLargeError, is_missing
 
 Kind = Literal["changed", "missing", "reordered", "doubled", "unlisted"]
 
@@ -169,17 +170,19 @@ def _check_file(store: Store, one: Manifest) -> list[Fault]:
 
     def pieces() -> Iterator[bytes]:
         nonlocal size
-        for piece in store.stream(one.key):
+        for piece in store.stream(one.key, one.packed_bytes):
             packed.update(piece)
             size += len(piece)
             yield piece
 
     try:
-        for piece in decompressed(pieces(), one.key):
+        for piece in decompressed(pieces(), one.key, Budget(one.bytes)):
             plain.update(piece)
     except StoreError as fault:
         if is_missing(fault):
             return [Fault("missing", one.key, f"is not there; {_place(one)} names it")]
+        if isinstance(fault, TooLargeError):
+            return [Fault("changed", one.key, f"is longer than in {_place(one)}")]
         raise
     except McpProxyError:
         return [Fault("changed", one.key, f"is damaged; {_place(one)} has its sha256")]

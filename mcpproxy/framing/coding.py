@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final, Protocol
 
+from mcpproxy.base.budget import Budget
+
 FREE_BYTES: Final = 64 << 20
 """The decoded size that is allowed for every body, however few bytes are received."""
 
@@ -56,7 +58,7 @@ class Decoder:
         self.why = ""
         self._coding = coding
         self._engine = engine
-        self._allowed = free  # how many more decoded bytes are allowed
+        self._budget = Budget(free, RATIO)
         self._begun = False  # bytes were fed
 
     def feed(self, data: bytes) -> bytes:
@@ -78,15 +80,14 @@ class Decoder:
 
     def _decode(self, data: bytes) -> bytes:
         self._begun = True
-        self._allowed += RATIO * len(data)
-        limit = min(self._allowed, _DECODED_SLICE_BYTES)
+        self._budget.receive(len(data))
+        limit = min(self._budget.left, _DECODED_SLICE_BYTES)
         try:
             content = self._engine.feed(data, limit + 1)
         except self._engine.errors:
             self.why = f"the content is not {self._coding}"
             return b""
-        self._allowed -= len(content)
-        if len(content) > limit:
+        if not self._budget.take(len(content)) or len(content) > limit:
             self.why = f"the {self._coding} content expands too far"
             return b""
         return content

@@ -12,6 +12,7 @@ Source: http://www.softwareishard.com/blog/har-12-spec/
 """
 
 import binascii
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from mcpproxy.base.files import open_regular
+from mcpproxy.base import files
 from mcpproxy.checks.engine.context import member
 from mcpproxy.errors import TraceError
 from mcpproxy.importers.import_source import Clock, ImportedSource, refuse, selected_session, unix_ns
@@ -129,11 +130,10 @@ def read(path: str, session: int) -> ImportedSource:
 def _entries(path: str) -> list[_Entry]:
     """Return all exchanges that have a URL and a time, in the order in which they began."""
     try:
-        if os.path.getsize(path) > MAX_BYTES:
-            refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a HAR")
-        with open(open_regular(path, follows=True), "rb") as file:
-            archive: JSON = orjson.loads(file.read().removeprefix(b"\xef\xbb\xbf"))
+        archive: JSON = orjson.loads(files.read(path, MAX_BYTES, follows=True).removeprefix(b"\xef\xbb\xbf"))
     except OSError as fault:
+        if fault.errno == errno.EFBIG:
+            refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a HAR")
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
     except orjson.JSONDecodeError as fault:
         refuse(path, fault.lineno, "not a whole HAR: the JSON stops or is damaged there")

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from mcpproxy.base.budget import Budget
 from mcpproxy.fleet import manifest
-from mcpproxy.fleet.fetch import content, units
+from mcpproxy.fleet.contents import content
+from mcpproxy.fleet.fetch import units
 from mcpproxy.fleet.store import Store
 from tests.soak.traffic import Client
 
@@ -78,7 +80,7 @@ def compare(sidecars: Mapping[Client, Path], url: str, outcome: Outcome) -> None
     for unit in units(store.list("recordings")):
         for key in unit.keys:
             outcome.files += 1
-            for line in b"".join(content(store, key)).splitlines():
+            for line in b"".join(content(store, key, Budget(1 << 40))).splitlines():
                 if found := _ID.search(line.replace(b"\\", b"")):
                     (asked if b'"from":"client"' in line else answered)[found[1].decode()] += 1
     for each, folder in sidecars.items():

@@ -4,14 +4,18 @@ Paths are relative to the place and have ``/`` between their parts. The list tha
 written after them.
 """
 
-import json
 import os
-from collections.abc import Generator, Iterator
+import re
+import stat
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast
 
-from mcpproxy.base import files
+import orjson
+
+from mcpproxy.base.files import Folder
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.columns.columns_schema import TABLES
@@ -23,6 +27,11 @@ WRITTEN: Final = "_written"
 """The folder of the lists."""
 
 _SUFFIX: Final = ".parquet"
+_LIST_BYTES: Final = 64 << 20
+_TABLE: Final = re.compile(
+    rf"(?:{'|'.join(TABLES)})/date=[\w-]+/server=[^/\\]*/part-\d+of\d+-\d{{6,}}\.parquet"
+)
+"""The path of a file of a table; nothing else is read, or deleted."""
 
 
 def open_place(named: str) -> "Place":
@@ -34,47 +43,103 @@ def open_place(named: str) -> "Place":
     return StorePlace(named) if urls.is_url(named) else FolderPlace(named)
 
 
+@dataclass(frozen=True, slots=True)
+class TableList:
+    """A list: which files are whole, and which recordings they hold."""
+
+    version: int
+    recordings: Sequence[str]
+    files: Sequence[str]
+
+
+def _decoded(where: str, content: bytes) -> TableList:
+    """Read a list of tables, which anybody may have written.
+
+    Raises:
+        UsageError: it is none. ``where`` is its place.
+    """
+    try:
+        members: object = orjson.loads(content)
+        if isinstance(members, dict):
+            given = cast("dict[str, object]", members)
+            version, recordings, tables = given["columns"], given["recordings"], given["files"]
+            if isinstance(version, int) and _are_texts(recordings) and _are_texts(tables):
+                if odd := next((path for path in tables if not _TABLE.fullmatch(path)), ""):
+                    raise UsageError(where, f"names {odd!a}, which is no table", "export them again")
+                return TableList(version, recordings, tables)
+    except (orjson.JSONDecodeError, KeyError):
+        pass
+    raise UsageError(where, "is not a list of tables of mcpproxy", "name a new folder")
+
+
+def _are_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
+
+
 class FolderPlace:
-    """A folder of this machine. Its methods raise ``OSError``."""
+    """A folder of this machine. Its methods raise ``OSError``. In it no symbolic link is followed."""
 
     def __init__(self, folder: str) -> None:
         self.where: Final = folder
 
+    def _folder(self, *below: str) -> Folder:
+        os.makedirs(self.where, exist_ok=True)
+        found = Folder(os.path.realpath(self.where))  # the user named it: it may be a link
+        for name in below:
+            found = found.inner(name, creates=True)
+        return found
+
     def has_others(self) -> bool:
         """Whether there is something, and no list of tables."""
-        lists = os.path.join(self.where, WRITTEN)
-        return os.path.isdir(self.where) and bool(os.listdir(self.where)) and not os.path.isdir(lists)
+        names = os.listdir(self.where) if os.path.isdir(self.where) else []
+        return bool(names) and WRITTEN not in names
 
-    def lists(self) -> Iterator[tuple[str, Any]]:
-        """Yield the name of each list, and its content."""
-        lists = os.path.join(self.where, WRITTEN)
-        os.makedirs(lists, exist_ok=True)
-        for name in sorted(os.listdir(lists)):
+    def lists(self) -> Iterator[tuple[str, TableList]]:
+        """Yield the name of each list, and its content.
+
+        Raises:
+            UsageError: one of them is none.
+        """
+        lists = self._folder(WRITTEN)
+        for name in lists.names():
             if name.endswith(".json"):
-                with open(os.path.join(lists, name), "rb") as file:
-                    yield name.removesuffix(".json"), json.load(file)
+                where = os.path.join(self.where, WRITTEN, name)
+                try:
+                    content = lists.read(name, _LIST_BYTES)
+                except OSError as fault:
+                    fact = f"{(fault.strerror or str(fault)).lower()}"
+                    raise UsageError(where, fact, "name a new folder") from None
+                yield name.removesuffix(".json"), _decoded(where, content)
 
     def tables(self) -> Iterator[str]:
-        """Yield the paths of the files of all tables."""
-        for table in TABLES:
-            for where, _, names in os.walk(os.path.join(self.where, table)):
-                for name in names:
-                    yield os.path.relpath(os.path.join(where, name), self.where).replace(os.sep, "/")
+        """Yield the paths of the files of all tables; what has another name or is no file is left out."""
+        top = self._folder()
+        for table in filter(top.has, TABLES):
+            dates = top.inner(table)
+            for date in dates.names():
+                if date.startswith("date="):
+                    servers = dates.inner(date)
+                    for server in servers.names():
+                        paths = (f"{table}/{date}/{server}/{name}" for name in servers.inner(server).names())
+                        yield from filter(_TABLE.fullmatch, paths)
 
     def remove(self, path: str) -> None:
         """Delete a file that no list names."""
-        os.unlink(os.path.join(self.where, *path.split("/")))
+        *below, name = path.split("/")
+        folder = self._folder(*below)
+        if stat.S_ISREG(folder.stat(name).st_mode):
+            folder.unlink(name)
 
     @contextmanager
-    def new_table(self, path: str) -> Generator[str]:
-        """Yield where on this machine to write the file ``path``."""
-        whole = os.path.join(self.where, *path.split("/"))
-        os.makedirs(os.path.dirname(whole), exist_ok=True)
-        yield whole
+    def new_table(self, path: str) -> Generator[IO[bytes]]:
+        """Yield the new file ``path``."""
+        *below, name = path.split("/")
+        with open(self._folder(*below).create(name, 0o666), "wb") as file:
+            yield file
 
     def put_list(self, name: str, content: bytes) -> None:
         """Write a list, after the files that it names."""
-        files.replace(os.path.join(self.where, WRITTEN, f"{name}.json"), [content])
+        self._folder(WRITTEN).put(f"{name}.json", content, 0o666)
 
 
 class StorePlace:
@@ -103,27 +168,27 @@ class StorePlace:
             for each in self._store.list()
         )
 
-    def lists(self) -> Iterator[tuple[str, Any]]:
+    def lists(self) -> Iterator[tuple[str, TableList]]:
         for each in sorted(self._store.list(WRITTEN), key=lambda each: each.key):
             name = each.key.rpartition("/")[2]
             if name.endswith(".json"):
-                yield name.removesuffix(".json"), json.loads(self._store.read(each.key))
+                yield (
+                    name.removesuffix(".json"),
+                    _decoded(self._store.where(each.key), self._store.read(each.key, _LIST_BYTES)),
+                )
 
     def tables(self) -> Iterator[str]:
         for table in TABLES:
-            for each in self._store.list(table):
-                yield each.key
+            yield from filter(_TABLE.fullmatch, (each.key for each in self._store.list(table)))
 
     def remove(self, path: str) -> None:
         self._store.delete(path)
 
     @contextmanager
-    def new_table(self, path: str) -> Generator[str]:
-        with TemporaryDirectory(prefix="mcpproxy-") as folder:
-            draft = os.path.join(folder, "table" + _SUFFIX)
-            yield draft
-            with open(draft, "rb") as file:
-                is_new = self._store.create(path, file)
+    def new_table(self, path: str) -> Generator[IO[bytes]]:
+        with TemporaryFile(prefix="mcpproxy-") as file:
+            yield file
+            is_new = self._store.create(path, file)
             if not is_new:
                 raise UsageError(self._store.where(path), "is there already", "run one export at a time")
 
@@ -143,17 +208,13 @@ def fetched(url: str) -> Generator[str]:
     Raises:
         StoreError: they cannot be read.
     """
+    from mcpproxy.fleet.contents import DiskBudget, download
     from mcpproxy.fleet.store import Store
 
     store, place = Store(url), StorePlace(url)
-    listed = {path for _, content in place.lists() for path in content["files"]}
+    listed = {path for _, content in place.lists() for path in content.files}
     with TemporaryDirectory(prefix="mcpproxy-") as folder:
+        budget = DiskBudget(folder)
         for path in sorted(listed):
-            target = os.path.join(folder, *path.split("/"))
-            if not os.path.realpath(target).startswith(os.path.realpath(folder) + os.sep):
-                raise UsageError(url, f"a list names {path!a}, which is no table", "export them again")
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                for piece in store.stream(path):
-                    file.write(piece)
+            download(store, path, os.path.join(folder, *path.split("/")), budget)
         yield folder

@@ -107,10 +107,10 @@ class ColumnsWriter:
             raise UsageError(self._folder, "holds other files", "name a new folder")
         stems: set[str] = set()
         for stem, listed in self._place.lists():
-            if listed["columns"] != VERSION:
-                fact = f"has tables of version {listed['columns']}, and this mcpproxy writes {VERSION}"
+            if listed.version != VERSION:
+                fact = f"has tables of version {listed.version}, and this mcpproxy writes {VERSION}"
                 raise UsageError(self._folder, fact, "name a new folder")
-            self.written.update(listed["recordings"])
+            self.written.update(listed.recordings)
             stems.add(stem)
         for path in list(self._place.tables()):
             name = path.rpartition("/")[2]

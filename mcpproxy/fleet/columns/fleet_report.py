@@ -33,13 +33,13 @@ def connect(folder: str) -> duckdb.DuckDBPyConnection:
     Raises:
         UsageError: there are none.
     """
-    if not any((Path(folder) / "recordings").rglob("*.parquet")):
+    if not _has_tables(Path(folder) / "recordings"):
         raise UsageError(folder, "holds no tables", "make them with mcpproxy export parquet")
     connection = duckdb.connect(":memory:")
     connection.execute("SET TimeZone = 'UTC'")
     statements = (QUERIES / "tables.sql").read_text(encoding="utf-8").split(";")
     for name, statement in zip(TABLES, statements, strict=False):
-        if any((Path(folder) / name).rglob("*.parquet")):
+        if _has_tables(Path(folder) / name):
             root = str(Path(folder).absolute()).replace("'", "''")
             connection.execute(statement.replace(f"'{name}/", f"'{root}/{name}/"))
         else:  # nothing was found, for example
@@ -48,6 +48,19 @@ def connect(folder: str) -> duckdb.DuckDBPyConnection:
             )
             connection.register(name, schema.empty_table())
     return connection
+
+
+def _has_tables(folder: Path) -> bool:
+    """Whether there are files of a table.
+
+    Raises:
+        UsageError: one of them is a pipe or a device, which the database would wait for.
+    """
+    found = list(folder.rglob("*.parquet"))
+    for path in found:
+        if path.exists() and not path.is_file():
+            raise UsageError(str(path), "is not a file", "write them again with mcpproxy export parquet")
+    return bool(found)
 
 
 def answer(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
