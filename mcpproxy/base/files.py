@@ -10,7 +10,8 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +23,8 @@ _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
 _DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
 _NEW: Final = os.O_CREAT | os.O_EXCL | _BINARY | _NOFOLLOW
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+RULES_BYTES: Final = 16 << 20
+"""The longest file of rules, or of pins, that is read."""
 _IN_USE: Final = "In use by another program, or permission denied"
 
 
@@ -192,6 +195,22 @@ class Folder:
         """
         return os.open(self._path_of(name), os.O_RDWR | _NEW, mode, dir_fd=self._fd)
 
+    def put_new(self, name: str, content: bytes, mode: int = 0o600) -> None:
+        """Write a file that by default only its owner may read; it appears under its name when it is whole.
+
+        Raises:
+            FileExistsError: there is something of that name. It is unchanged.
+            OSError: it cannot be written.
+        """
+        draft = f"{name}.{os.getpid()}.{threading.get_ident()}.partial"
+        try:
+            with open(self.create(draft, mode), "wb") as file:
+                file.write(content)
+            os.link(self._path_of(draft), self._path_of(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        finally:
+            with suppress(OSError):
+                self.unlink(draft)
+
     def put(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Replace the file ``name`` atomically by a new one.
 
@@ -224,6 +243,33 @@ class Folder:
 
     def _path_of(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self.path, name)
+
+
+def walk(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the regular files below ``folder``: their paths below it, with ``/`` between their parts, and
+    their status. No symbolic link is followed, and what vanishes meanwhile is left out.
+
+    Raises:
+        OSError: ``folder`` or a folder below cannot be read.
+    """
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            opened = Folder(os.path.join(folder, below) if below else folder)
+        except FileNotFoundError:
+            if not below:
+                raise
+            continue
+        for name in opened.names():
+            try:
+                status = opened.stat(name)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(f"{below}{name}/")
+            elif stat.S_ISREG(status.st_mode):
+                yield f"{below}{name}", status
 
 
 def is_mine(status: os.stat_result) -> bool:

@@ -127,7 +127,7 @@ def write_new(path: str, pieces: Iterable[bytes]) -> None:
         UsageError: there is a file at ``path``, or none can be written there.
     """
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with open(files.create(path), "wb") as file:
             try:
                 file.writelines(pieces)
             except BaseException:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from mcpproxy.base.files import open_regular
 from mcpproxy.base.own_process import own_command
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.errors import McpProxyError
@@ -83,7 +84,7 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
 def _is_ours(path: str) -> bool:
     """Whether ``path`` is a trace of mcpproxy, not a recording of another program."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             return file.read(len(_HEADER)) == _HEADER
     except OSError:
         return False

@@ -162,11 +162,8 @@ class _CacheBudget(DiskBudget):
 
     def __init__(self, folder: str) -> None:
         found: list[tuple[float, int, str]] = []
-        for where, _, names in os.walk(folder):
-            for name in names:
-                path = os.path.join(where, name)
-                status = os.lstat(path)
-                found.append((status.st_atime, status.st_size, path))
+        for path, status in files.walk(os.path.realpath(folder)):
+            found.append((status.st_atime, status.st_size, os.path.join(folder, *path.split("/"))))
         self._others: Final = deque(sorted(found))
         self._asked: Final[set[str]] = set()
         super().__init__(folder)

@@ -15,6 +15,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+    from mcpproxy.base.files import open_regular
+
     @contextmanager
     def alone(path: str) -> Generator[bool]:
         """Hold a lock of the file; give false if another process holds it.
@@ -22,7 +24,7 @@ else:
         Raises:
             OSError: the file cannot be opened.
         """
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = open_regular(path)
         try:
             is_alone = True
             try:

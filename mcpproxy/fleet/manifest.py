@@ -8,7 +8,7 @@ and so on.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, cast
 
@@ -17,6 +17,8 @@ import orjson
 from mcpproxy.errors import McpProxyError
 
 FOLDER: Final = "manifests"
+FILES: Final = "recordings"
+"""The folder of the files that manifests are about."""
 VERSION: Final = 1
 """The version of the format. Members are only added; a reader ignores those that it does not know."""
 
@@ -81,9 +83,6 @@ class Manifest:
         return stem if self.part == 1 else stem.rpartition(".")[0]
 
 
-_NAMES: Final = {each.name for each in fields(Manifest)}
-
-
 def key_of(chain: str, number: int) -> str:
     """Return the key of a manifest."""
     return f"{FOLDER}/{chain}/{number:012}.json"
@@ -116,12 +115,63 @@ def decode(data: bytes) -> Manifest:
     if hashlib.sha256(body).hexdigest().encode() != digest[1]:
         raise ManifestError("was changed: its digest is not that of its content")
     try:
-        members = cast("dict[str, Any]", orjson.loads(data))
-        if members["version"] > VERSION:
-            raise ManifestError(f"has the later format {members['version']}; please update mcpproxy")
-        return Manifest(**{name: value for name, value in members.items() if name in _NAMES})
-    except (orjson.JSONDecodeError, TypeError, KeyError):
+        loaded: object = orjson.loads(data)
+    except orjson.JSONDecodeError:
         raise ManifestError("is not a manifest") from None
+    members = cast("dict[str, object]", loaded) if isinstance(loaded, dict) else {}
+    version = _counted("version", members.get("version"))
+    if version > VERSION:
+        raise ManifestError(f"has the later format {version}; please update mcpproxy")
+    taken = {name: _CHECKS[kind](name, members.get(name)) for name, kind in _KINDS.items()}
+    return Manifest(**cast("dict[str, Any]", taken), version=version, digest=digest[1].decode())
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ManifestError(f"is not a manifest: {name} is not a string")
+    return value
+
+
+def _counted(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
+        raise ManifestError(f"is not a manifest: {name} is not a number from 0 to 2^63")
+    return value
+
+
+def _counts(name: str, value: object) -> Mapping[str, int]:
+    if not isinstance(value, dict):
+        raise ManifestError(f"is not a manifest: {name} is not an object of numbers")
+    given = cast("dict[str, object]", value)
+    return {key: _counted(f"{name}.{key}", number) for key, number in given.items()}
+
+
+def _counts_or_none(name: str, value: object) -> Mapping[str, int] | None:
+    return None if value is None else _counts(name, value)
+
+
+def _key(name: str, value: object) -> str:
+    """Return the key of an object: it is in the folder of the files, and has no part that leads out of it."""
+    key = _text(name, value)
+    first, *parts = key.split("/")
+    if first != FILES or not parts or any(part in ("", ".", "..") for part in parts) or not key.isprintable():
+        raise ManifestError(f"is not a manifest: {name} is not a key below {FILES}/")
+    return key
+
+
+_MOST: Final = 1 << 63
+_CHECKS: Final[Mapping[object, Callable[[str, object], object]]] = {
+    "key": _key,
+    str: _text,
+    int: _counted,
+    Mapping[str, int]: _counts,
+    Mapping[str, int] | None: _counts_or_none,
+}
+_KINDS: Final[Mapping[str, object]] = {
+    each.name: "key" if each.name == "key" else each.type
+    for each in fields(Manifest)
+    if each.name not in ("version", "digest")
+}
+"""How each member is checked: by its type, and the key as a key."""
 
 
 def link_of(data: bytes) -> str:

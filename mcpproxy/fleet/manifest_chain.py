@@ -6,11 +6,13 @@ are safe: a number is taken by whoever creates its object first.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import Final
 
 from mcpproxy.fleet import manifest
+from mcpproxy.fleet.contents import LARGEST_FILE_BYTES
 from mcpproxy.fleet.manifest import Manifest, ManifestError
-from mcpproxy.fleet.store import NoSuchObjectError, Store
+from mcpproxy.fleet.store import NoSuchObjectError, Store, TooLargeError
 
 _READERS: Final = 16
 _CLOCK_S: Final = 900.0
@@ -68,7 +70,7 @@ class ManifestChain:
             StoreError: it cannot be written, or the last one cannot be read.
         """
         if not self._last_link and self.length:
-            self._last_link = manifest.link_of(self._read(self.length))
+            self._last_link = self._link(self.length)
         while True:
             number = self.length + 1
             added = described(number, self._last_link)
@@ -77,11 +79,10 @@ class ManifestChain:
             data = manifest.encode(added)
             if not self._store.create(manifest.key_of(self.name, number), data):
                 # Another writer was first, or an answer to us was lost.
-                stored = self._read(number)
-                if stored != data:
+                self._last_link = self._link(number)
+                if self._last_link != manifest.link_of(data):
                     self._written_s[number] = 0.0
-                    self._last_link = manifest.link_of(stored)
-                    self._take(stored)
+                    self._take(self._read_if_there(number))
                     continue
             self._written_s[number] = 0.0
             self._last_link = manifest.link_of(data)
@@ -94,8 +95,15 @@ class ManifestChain:
     def _read_if_there(self, number: int) -> bytes:
         try:
             return self._read(number)
-        except NoSuchObjectError:
+        except (NoSuchObjectError, TooLargeError):
             return b""  # verify says so
+
+    def _link(self, number: int) -> str:
+        """Return what the next manifest says of this one, whatever it is and however long."""
+        digest = sha256()
+        for piece in self._store.stream(manifest.key_of(self.name, number), LARGEST_FILE_BYTES):
+            digest.update(piece)
+        return digest.hexdigest()
 
     def _take(self, data: bytes) -> None:
         try:

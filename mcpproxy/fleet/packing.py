@@ -16,6 +16,7 @@ from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.closed_files import ClosedFile
+from mcpproxy.fleet.manifest import FILES
 from mcpproxy.fleet.store import SINGLE_PUT_BYTES
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.decode import decode
@@ -23,7 +24,6 @@ from mcpproxy.trace.encode import encode_header
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import CloseRecord, Continued, Header
 
-FOLDER: Final = "recordings"
 _LEVEL: Final = 6
 _FINDING: Final = b'"finding"'
 _CONTINUED: Final = b'{"type":"continued"'
@@ -72,7 +72,7 @@ def key_of(file: ClosedFile, label: str) -> str:
     date = file.header.started_at[:10]
     return "/".join(
         (
-            FOLDER,
+            FILES,
             f"date={date if _DATE.fullmatch(date) else 'unknown'}",
             f"server={urls.escaped(label[:_LABEL_CHARACTERS]) or 'unknown'}",
             recording_id(file),

@@ -7,16 +7,19 @@ All state is in the store, so shipping goes on after any kill, also on a disk th
 
 import os
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Lock
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from mcpproxy import __version__
 from mcpproxy.base.budget import Budget
+from mcpproxy.base.files import Folder, is_mine
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.closed_files import ClosedFile, Signature, closed_files
@@ -33,7 +36,13 @@ from mcpproxy.view.recording_entry import RecordingEntry
 _WORKERS: Final = 2
 """How many files are shipped at once; each may take 32 MiB of memory."""
 _KEY_NAME: Final = ".ship-key"
+_KEY_BYTES: Final = 32
+_OTHERS: Final = stat.S_IRWXO
+"""What a group may do is not looked at: volumes of containers are given to one."""
 _CHAIN_CHARACTERS: Final = 40
+
+
+_How: TypeAlias = Literal["known", "adopted", "shipped"]
 
 
 class NotShippedError(McpProxyError):
@@ -45,6 +54,9 @@ class Shipped:
     """What one pass over the folder has done."""
 
     files: list[Manifest] = field(default_factory=list[Manifest])
+    """The manifests that were added."""
+    adopted: set[str] = field(default_factory=set[str])
+    """The keys of those of them whose objects were there before."""
     deleted: int = 0
     running: int = 0
     """How many recordings are still being made."""
@@ -80,7 +92,7 @@ class Shipper:
         self.store: Final = Store(url, creates=True)
         self._only: Final = only
         self._deletion: Final = None if delete_after_s is None else Deletion(self.store, delete_after_s)
-        self._mask_key: Final = _mask_key(self.folder) if masks else None
+        self._mask_key: Final = _mask_key(os.path.realpath(self.folder)) if masks else None
         self._chain: Final = ManifestChain(self.store, chain or chain_of(self.folder))
         self._lock: Final = Lock()
         self._settled: Final[set[tuple[str, Signature]]] = set()
@@ -102,7 +114,7 @@ class Shipper:
         done = Shipped(running=found.running, strangers=found.strangers, faults=found.faults)
         with ThreadPoolExecutor(_WORKERS) as pool:
             stored: list[tuple[ClosedFile, Manifest]] = []
-            waiting: list[tuple[ClosedFile, Future[tuple[Manifest, bool]]]] = []
+            waiting: list[tuple[ClosedFile, Future[tuple[Manifest, _How]]]] = []
             for file in found.closed:
                 if known := self._stored.get((file.name, file.signature)):
                     stored.append((file, known))
@@ -111,7 +123,7 @@ class Shipper:
             try:
                 for file, future in waiting:
                     try:
-                        manifest, is_new = future.result()
+                        manifest, how = future.result()
                     except NotShippedError as fault:
                         done.faults[file.name] = str(fault)
                         continue
@@ -119,8 +131,10 @@ class Shipper:
                         done.faults[file.name] = (fault.strerror or str(fault)).lower()
                         continue
                     stored.append((file, manifest))
-                    if is_new:
+                    if how != "known":
                         done.files.append(manifest)
+                    if how == "adopted":
+                        done.adopted.add(manifest.key)
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -131,8 +145,8 @@ class Shipper:
             remove_lone_notes(self.folder)
         return done
 
-    def _ship(self, file: ClosedFile) -> tuple[Manifest, bool]:
-        """Ship one file. Return its manifest, and whether it is new.
+    def _ship(self, file: ClosedFile) -> "tuple[Manifest, _How]":
+        """Ship one file. Return its manifest, and whether it was known, or what became of the object.
 
         Raises:
             NotShippedError: the file was changed, another process ships it, or the store has another.
@@ -147,7 +161,7 @@ class Shipper:
                 if known is not None:
                     if known.bytes != file.signature[2] and self._mask_key is None:
                         raise self._another(key)
-                    return known, False
+                    return known, "known"
             try:
                 packed = pack(file, self._mask_key)
             except McpProxyError as fault:
@@ -156,8 +170,10 @@ class Shipper:
                 if file.is_changed:
                     raise NotShippedError("was changed while it was read; it is tried again")
                 content.seek(0)
+                how: _How = "shipped"
                 if stored is not None or not self.store.create(key, content):
                     self._adopt(key, packed.facts)
+                    how = "adopted"
             entry = recording(file.first)
             with self._lock:
                 added = self._chain.add(
@@ -172,7 +188,7 @@ class Shipper:
                         previous,
                     )
                 )
-            return added, True
+            return added, how
 
     def _adopt(self, key: str, facts: Facts) -> None:
         """Check that the object that is there has the content of the file, and take its packed form over.
@@ -283,21 +299,22 @@ def _mask_key(folder: str) -> bytes:
     """
     path = os.path.join(folder, _KEY_NAME)
     try:
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            with open(path, "rb") as file:
-                key = file.read()
-            if len(key) == 32:
+        opened = Folder(folder)
+        while True:
+            with suppress(FileExistsError):
+                opened.put_new(_KEY_NAME, os.urandom(_KEY_BYTES))
+            status = opened.stat(_KEY_NAME)
+            if not is_mine(status) or (status.st_mode & _OTHERS and os.name == "posix"):
+                raise NotShippedError(
+                    f"{path}: another user may have made or read this key of the masks; see where it comes "
+                    f"from and delete it"
+                )
+            key = opened.read(_KEY_NAME, _KEY_BYTES)
+            if len(key) == _KEY_BYTES:
                 return key
-            os.unlink(path)  # a kill or a full disk has cut it: nothing was masked with it
-            return _mask_key(folder)
-        key = os.urandom(32)
-        with open(fd, "wb") as file:
-            file.write(key)
+            opened.unlink(_KEY_NAME)  # a kill or a full disk has cut it: nothing was masked with it
     except OSError as fault:
         reason = (fault.strerror or str(fault)).lower()
         raise NotShippedError(
-            f"{path}: the key of the masks cannot be kept ({reason}); make room there"
+            f"{path}: the key of the masks cannot be kept ({reason}); see to it, or make room there"
         ) from None
-    return key

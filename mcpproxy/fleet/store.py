@@ -18,6 +18,8 @@ import obstore
 from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store
 
+from mcpproxy.base import files
+from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 
@@ -35,6 +37,8 @@ _TRIES: Final = 3
 _CREDENTIALS: Final = "check the credentials in the environment, and what they allow"
 _DENIED: Final = {"401", "403"}
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
+_NO_KEY: Final = re.compile(r"#\d+$|[\x00-\x1f\x7f\ud800-\udfff]")
+"""What is in no key of the library: what it adds to a file that it is writing, and what is no text."""
 _STATUS: Final = re.compile(r"\b(?:status|response error)[:\" ]+([45]\d\d)\b|\b([45]\d\d) [A-Z][a-z]+")
 _CAUSES: Final = (
     ("Connection refused", "connection refused"),
@@ -78,7 +82,7 @@ class StoreError(McpProxyError):
     """An object store that cannot be used, or an object in it. The text says where, what and what to do."""
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
-        super().__init__(f"{where}: {fact}; {next_step}")
+        super().__init__(visible(f"{where}: {fact}; {next_step}"))
         self.fact = fact
 
 
@@ -129,6 +133,9 @@ class Store:
         Raises:
             StoreError: the folder cannot be listed.
         """
+        if self.scheme == "file":
+            yield from self._list_folder(prefix, after)
+            return
         with self._translated(prefix):
             # Its stub names types of pyarrow, which is not needed here.
             listed: Iterable[Sequence[ObjectMeta]] = obstore.list(  # pyright: ignore[reportUnknownMemberType]
@@ -137,6 +144,17 @@ class Store:
             for objects in listed:
                 for each in objects:
                     yield StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
+
+    def _list_folder(self, prefix: str, after: str) -> Iterator[StoredObject]:
+        """List a folder of this machine. The library would fail at a link, or a name that is no key."""
+        top = os.path.join(os.path.realpath(self.prefix), *filter(None, prefix.split("/")))
+        if os.path.islink(top) or not os.path.isdir(top):
+            return
+        with self._translated(prefix):
+            for path, status in files.walk(top):
+                key = f"{prefix}/{path}" if prefix else path
+                if key > after and not _NO_KEY.search(key):
+                    yield StoredObject(key, status.st_size, status.st_mtime_ns // 1000 / 1e6)
 
     def head(self, key: str) -> StoredObject | None:
         """Return what is known of an object; ``None`` if there is none.
@@ -247,6 +265,8 @@ class Store:
             if fact.startswith("access denied"):
                 raise StoreError(where, fact, _CREDENTIALS) from None
             raise StoreUnreachableError(where, fact, "check the address and try again") from None
+        except ValueError:
+            raise StoreError(where, "is not the key of an object", "it is not read") from None
         except OSError as fault:
             fact = (fault.strerror or _cause(str(fault))).lower()
             raise StoreUnreachableError(where, fact, "see to it and try again") from None

@@ -14,10 +14,10 @@ from typing import Final, Literal
 
 from mcpproxy.base.budget import Budget
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet import manifest, packing, urls
+from mcpproxy.fleet import manifest, urls
 from mcpproxy.fleet.contents import decompressed
 from mcpproxy.fleet.manifest import Manifest, ManifestError
-from mcpproxy.fleet.store import Store, StoredObject, StoreError, TooLargeError, is_missing
+from mcpproxy.fleet.store import Store, StoredObject, StoreError, TooLargeError, is_missing, is_temporary
 
 Kind = Literal["changed", "missing", "reordered", "doubled", "unlisted"]
 
@@ -56,7 +56,7 @@ def verify(store: Store, *, now_s: float, grace_s: float = 0, expected: Collecti
         StoreError: the store cannot be read.
     """
     # The files are listed first, so a file that is shipped meanwhile is not missed in the manifests.
-    files = {each.key: each for each in store.list(packing.FOLDER)}
+    files = {each.key: each for each in store.list(manifest.FILES)}
     chains: dict[str, dict[int, StoredObject]] = {}
     found = Verified()
     for each in store.list(manifest.FOLDER):
@@ -143,10 +143,11 @@ def _read_chain(
         elif is_next and one.previous != expected:
             text = f"does not follow manifest {number - 1}, which was changed or replaced"
             found.faults.append(Fault("changed", key, text))
-        if one.key in shipped:
-            found.faults.append(Fault("doubled", key, f"names {one.key}, as another manifest does"))
-        else:
+        before_one = shipped.get(one.key)
+        if before_one is None:
             shipped[one.key] = one
+        elif _content(before_one) != _content(one):  # the same file may be shipped from two machines
+            found.faults.append(Fault("doubled", key, f"names {one.key}, as another manifest does"))
     found.heads[name] = before, link
 
 
@@ -158,9 +159,13 @@ def _read(store: Store, key: str) -> bytes:
     try:
         return store.read(key, manifest.LIMIT_BYTES)
     except StoreError as fault:
-        if is_missing(fault):  # it was deleted since it was listed
-            return b""
-        raise
+        if is_temporary(fault):
+            raise
+        return b""  # it was deleted since it was listed, or is no manifest by its size
+
+
+def _content(one: Manifest) -> tuple[int, str, int, str]:
+    return one.bytes, one.sha256, one.packed_bytes, one.packed_sha256
 
 
 def _check_file(store: Store, one: Manifest) -> list[Fault]:
@@ -183,7 +188,9 @@ def _check_file(store: Store, one: Manifest) -> list[Fault]:
             return [Fault("missing", one.key, f"is not there; {_place(one)} names it")]
         if isinstance(fault, TooLargeError):
             return [Fault("changed", one.key, f"is longer than in {_place(one)}")]
-        raise
+        if is_temporary(fault):
+            raise
+        return [Fault("changed", one.key, f"cannot be read ({fault.fact}); {_place(one)} names it")]
     except McpProxyError:
         return [Fault("changed", one.key, f"is damaged; {_place(one)} has its sha256")]
     if packed.hexdigest() != one.packed_sha256 or plain.hexdigest() != one.sha256:

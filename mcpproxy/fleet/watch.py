@@ -71,8 +71,10 @@ def watch(
 
 def summary(done: Shipped, shipper: Shipper) -> str:
     """Return in a line what a pass has done."""
-    packed = sum(one.packed_bytes for one in done.files)
-    parts = [f"{count(len(done.files), 'file')} shipped to {shipper.store.url} ({size(packed)})"]
+    shipped = [one.packed_bytes for one in done.files if one.key not in done.adopted]
+    parts = [f"{count(len(shipped), 'file')} shipped to {shipper.store.url} ({size(sum(shipped))})"]
+    if done.adopted:
+        parts.append(f"{count(len(done.adopted), 'file')} there already")
     if done.deleted:
         parts.append(f"{count(done.deleted, 'file')} deleted here")
     return ", ".join(parts)

@@ -126,6 +126,6 @@ def _copy(fd: int, target: str, limit: int) -> int:
         size = os.fstat(source.fileno()).st_size
         if size > limit:
             raise OSError(errno.EFBIG, "is too large to be completed in a temporary folder")
-        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copied_file:
+        with open(files.create(target), "wb") as copied_file:
             shutil.copyfileobj(source, copied_file)
             return copied_file.tell()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import tomli
 
+from mcpproxy.base import files
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.protocol.rules import Catalogue, RuleError
@@ -54,7 +55,7 @@ def _tables(folder: Path) -> Mapping[str, object]:
     tables: dict[str, object] = {}
     for file in sorted(folder.glob("*.toml")):
         try:
-            tables |= tomli.loads(file.read_text(encoding="utf-8"))
+            tables |= tomli.loads(files.read(str(file), files.RULES_BYTES, follows=True).decode())
         except (tomli.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise CustomRuleError(str(file), f"not readable as TOML: {error}", "mend the table") from None
     return tables

@@ -186,8 +186,7 @@ def _digest(folders: Iterable[str]) -> str:
     file_hash = hashlib.sha256()
     for folder in folders:
         for name in sorted(name for name in os.listdir(folder) if name.endswith((".toml", ".py"))):
-            with open(os.path.join(folder, name), "rb") as file:
-                content = file.read()
+            content = files.read(os.path.join(folder, name), files.RULES_BYTES, follows=True)
             file_hash.update(
                 b"%d %d\n" % (len(os.fsencode(name)), len(content)) + os.fsencode(name) + content
             )
@@ -209,15 +208,8 @@ def _key(may_make_key: bool) -> bytes:
             return key if len(key) == _KEY_BYTES else b""
         try:
             paths.make_private(os.path.dirname(path))
-            draft = f"{path}.{os.getpid()}"
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(fd, "wb") as file:
-                file.write(os.urandom(_KEY_BYTES))
-            try:
-                os.link(draft, path)  # fails if another process has made a key meanwhile, which is then read
-            finally:
-                os.unlink(draft)
-        except FileExistsError:
+            files.Folder(os.path.realpath(os.path.dirname(path))).put_new(_KEY_FILE, os.urandom(_KEY_BYTES))
+        except FileExistsError:  # another process has made a key meanwhile, which is then read
             pass
         except OSError:
             return b""

@@ -200,12 +200,12 @@ def test_a_manifest_that_was_changed_does_not_count(mcpproxy: Mcpproxy, shipped:
 
 def test_the_last_file_of_a_recording_counts_for_all() -> None:
     one = Manifest(
-        "c", 1, "", "k1", "a.jsonl", "r", 1, "", "weather", "weather 1", "bot 1", "2025-11-25", "http",
-        "2026-11-22T23:59:59Z", 0, 1, "continued", {"client": 5, "server": 5}, {"error": 1}, {"RPC-005": 1},
-        1, "", 1, "", "none", "", "", "",
+        "c", 1, "", "recordings/1", "a.jsonl", "r", 1, "", "weather", "weather 1", "bot 1", "2025-11-25",
+        "http", "2026-11-22T23:59:59Z", 0, 1, "continued", {"client": 5, "server": 5}, {"error": 1},
+        {"RPC-005": 1}, 1, "", 1, "", "none", "", "", "",
     )  # fmt: skip
     last = replace(
-        one, key="k2", name="a.2.jsonl", part=2, ending="cut", frames={"client": 8, "server": 7},
+        one, key="recordings/k2", name="a.2.jsonl", part=2, ending="cut", frames={"client": 8, "server": 7},
         findings={"error": 3}, rules={"RPC-005": 2}, first_ns=2_000_000_000,
     )  # fmt: skip
     store = MemoryManifests([last, one])

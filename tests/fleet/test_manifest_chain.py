@@ -16,7 +16,7 @@ def describes(key: str) -> Callable[[int, str], Manifest]:
             chain="desk",
             number=number,
             previous=previous,
-            key=key,
+            key=f"recordings/{key}",
             name=key,
             recording=key,
             part=1,
@@ -49,7 +49,7 @@ def describes(key: str) -> Callable[[int, str], Manifest]:
 def test_a_file_that_another_writer_adds_late_is_not_added_again(tmp_path: Path) -> None:
     store = Store(f"file://{tmp_path}", creates=True)
     killed, next_one = ManifestChain(store, "desk"), ManifestChain(store, "desk")
-    assert next_one.find("oslo", 0) is None
+    assert next_one.find("recordings/oslo", 0) is None
     killed.add(describes("oslo"))  # its write arrives after the kill
     assert next_one.add(describes("lima")).number == 2
     assert next_one.add(describes("oslo")).number == 1

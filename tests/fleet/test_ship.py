@@ -1,6 +1,7 @@
 """Shipping to a folder, which is a store like any other: what is shipped, when, and what is said."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from mcpproxy.fleet.fetch import fetch, units
 from mcpproxy.fleet.file_lock import alone
 from mcpproxy.fleet.ship import Shipper
 from mcpproxy.fleet.store import Store
+from mcpproxy.fleet.verify import verify
 from mcpproxy.recorder.recovery import recover
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
@@ -297,3 +299,17 @@ def test_a_first_file_stays_while_another_cannot_be_shipped(folder: Path, url: s
     assert sorted(path.name for path in folder.iterdir()) == ["s.2.jsonl", "s.jsonl"]
     assert Shipper(str(folder), url, delete_after_s=0).ship().faults == {}
     assert list(folder.iterdir()) == []
+
+
+def test_a_file_shipped_by_two_names_of_a_machine_is_no_fault_and_another_content_is(
+    folder: Path, url: str
+) -> None:
+    recordings.write(folder / "t.jsonl", recordings.CLEAN)
+    first, second = (Shipper(str(folder), url, chain=name).ship() for name in ("old", "new"))
+    assert (first.adopted, second.adopted) == (set(), {second.files[0].key})
+    store = Store(url)
+    found = verify(store, now_s=0.0)
+    assert (found.faults, found.files, list(found.heads)) == ([], 1, ["new", "old"])
+    other = replace(second.files[0], chain="other", sha256="0" * 64)
+    store.create(manifest.key_of("other", 1), manifest.encode(other))
+    assert [each.kind for each in verify(store, now_s=0.0).faults] == ["doubled"]

@@ -15,7 +15,7 @@ from typing import Final
 from mcpproxy.fleet import manifest
 from mcpproxy.fleet.columns.query_answer import QueryAnswer
 from mcpproxy.fleet.manifest import Manifest, ManifestError
-from mcpproxy.fleet.store import NoSuchObjectError, Store
+from mcpproxy.fleet.store import NoSuchObjectError, Store, TooLargeError
 
 _READERS: Final = 16
 _BATCH: Final = 1024
@@ -72,6 +72,8 @@ def report(store: Store) -> ManifestReport:
             return store.read(key, manifest.LIMIT_BYTES)
         except NoSuchObjectError:
             return None  # it was deleted since it was listed
+        except TooLargeError:
+            return b""  # no manifest
 
     with ThreadPoolExecutor(_READERS) as pool:
         while batch := list(islice(listed, _BATCH)):
@@ -116,8 +118,11 @@ class _Fleet:
                 warnings=counts.get("warning", 0),
             )
         # A manifest has no times of findings: those of a file count in the week in which it begins.
-        day = (started + timedelta(microseconds=one.first_ns / 1000)).date()
-        week = day - timedelta(days=day.weekday())
+        try:
+            day = (started + timedelta(microseconds=one.first_ns / 1000)).date()
+        except OverflowError:
+            day = started.date()
+        week = date.fromordinal(max(1, day.toordinal() - day.weekday()))
         for rule, number in one.rules.items():
             before, recordings = self._findings.get((week, server, rule), (0, set[str]()))
             recordings.add(recording)

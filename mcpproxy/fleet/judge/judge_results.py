@@ -4,9 +4,10 @@
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mcpproxy.base.files import Folder
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
 
@@ -26,14 +27,16 @@ def open_results(out: str, key: str = "") -> "Results":
     """
     if urls.is_url(out):
         return StoreResults(out, key)
-    return FolderResults(os.path.join(out, key) if key else out)
+    return FolderResults(out, key)
 
 
 class FolderResults:
     """Results in a folder of this machine."""
 
-    def __init__(self, folder: str) -> None:
-        self.where: Final = folder
+    def __init__(self, out: str, key: str = "") -> None:
+        self._out: Final = out
+        self._key: Final = (key,) if key else ()
+        self.where: Final = os.path.join(out, *self._key)
 
     def names(self) -> Iterator[str]:
         """Yield the names of the recordings that have a result."""
@@ -52,18 +55,11 @@ class FolderResults:
         Raises:
             UsageError: it cannot be written.
         """
-        path = self._path(name)
-        draft = f"{path}.{os.getpid()}.partial"
+        *below, last = self._parts(name)
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(draft, "wb") as file:
-                file.write(record)
-            try:
-                os.link(draft, path)
-            except FileExistsError:
-                return False
-            finally:
-                os.unlink(draft)
+            self._folder(below, creates=True).put_new(last, record, 0o666)
+        except FileExistsError:
+            return False
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(self.where, f"no result can be written: {reason}", "correct that") from None
@@ -75,11 +71,21 @@ class FolderResults:
         Raises:
             OSError: it cannot be read.
         """
-        with open(self._path(name), "rb") as file:
+        *below, last = self._parts(name)
+        with open(self._folder(below).open(last), "rb") as file:
             return file.read()
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.where, *(name + _SUFFIX).split("/"))
+    def _folder(self, below: Sequence[str], *, creates: bool = False) -> Folder:
+        """Open a folder below; no link is followed but one to the folder that the user named."""
+        if creates:
+            os.makedirs(self._out, exist_ok=True)
+        found = Folder(os.path.realpath(self._out))
+        for name in (*self._key, *below):
+            found = found.inner(name, creates=creates)
+        return found
+
+    def _parts(self, name: str) -> list[str]:
+        return (name + _SUFFIX).split("/")
 
 
 class StoreResults:

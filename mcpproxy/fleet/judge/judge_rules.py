@@ -7,17 +7,14 @@ different keys, so that they never mix.
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Final
 
 from mcpproxy import __version__
-from mcpproxy.base.files import read
+from mcpproxy.base.files import RULES_BYTES, read
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.errors import UsageError
 from mcpproxy.ruleset import catalogue, ruleset
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
-
-_LARGEST_FILE: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class JudgeRules:
         digest.update(json.dumps(options, sort_keys=True).encode())
         for path in self._files():
             try:
-                content = read(path, _LARGEST_FILE, follows=True)
+                content = read(path, RULES_BYTES, follows=True)
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
                 raise UsageError(path, reason, "the rules are named by the content of all files") from None

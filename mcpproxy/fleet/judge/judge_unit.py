@@ -13,6 +13,7 @@ from typing import Final, Literal
 import orjson
 
 from mcpproxy import judging
+from mcpproxy.base.files import open_regular
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.opening import open_trace
 from mcpproxy.reports import json as json_report
@@ -125,7 +126,7 @@ def _digest(trace: Trace) -> str:
 
 def _pieces(paths: list[str]) -> Iterator[bytes]:
     for path in paths:
-        with open(path, "rb") as file:
+        with open(open_regular(path, follows=True), "rb") as file:
             while piece := file.read(_PIECE_BYTES):
                 yield piece
 
