@@ -23,6 +23,7 @@
     ├── NotSentError                a call cannot be sent again
     ├── StoreError                  an object store, or an object in it, cannot be used
     │   ├── ObjectExistsError       an object is there already
+    │   ├── TooLargeError           an object has more bytes than it may have
     │   ├── NoSuchObjectError       an object is not there
     │   ├── NoSuchBucketError       the bucket is not there
     │   └── StoreUnreachableError   the store gives no answer, or has failed
