@@ -88,16 +88,16 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
 """Which operations a file has, and whose file each can be."""
 
 DECOMPRESSORS: Final[Mapping[str, str]] = {
-    "fleet/contents.py": "zstandard store.stream",
+    "fleet/object_contents.py": "zstandard store.stream",
     "fleet/deletion.py": "store.stream",  # only hashed
     "fleet/manifest_chain.py": "store.stream",  # only hashed
     "fleet/packing.py": "zstandard",  # only compresses
-    "fleet/ship.py": "store.stream",  # decompressed by fleet.contents
+    "fleet/ship.py": "store.stream",  # decompressed by fleet.object_contents
     "fleet/store.py": "obstore.get obstore",
-    "fleet/verify.py": "store.stream",  # decompressed by fleet.contents
+    "fleet/verify.py": "store.stream",  # decompressed by fleet.object_contents
     "framing/coding.py": "zlib.decompressobj",
 }
-"""Which files decompress or fetch; each counts what comes against a ``Budget``, or keeps nothing of it."""
+"""Which files decompress or fetch; each counts what comes against a ``ByteBudget``, or keeps none of it."""
 
 _OF_OS: Final = frozenset(
     {
@@ -185,7 +185,7 @@ def test_what_is_decompressed_or_fetched_counts_against_a_budget() -> None:
 
 
 def test_the_two_places_that_decompress_have_a_budget() -> None:
-    for name in ("fleet/contents.py", "framing/coding.py"):
+    for name in ("fleet/object_contents.py", "framing/coding.py"):
         text = (PACKAGE / name).read_text(encoding="utf-8")
-        assert "from mcpproxy.base.budget import Budget" in text
+        assert "from mcpproxy.base.byte_budget import ByteBudget" in text
         assert ".take(" in text

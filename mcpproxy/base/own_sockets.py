@@ -55,7 +55,7 @@ def connect(path: str, timeout_s: float) -> socket.socket:
     return sock
 
 
-class Listener:
+class OwnListener:
     """A new socket that listens at ``path``, to which only this user can connect.
 
     A socket that a killed process of this user has left there is replaced.

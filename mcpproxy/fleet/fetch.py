@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from mcpproxy.base import files, paths
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.contents import CACHE_BYTES, DiskBudget, content, download
+from mcpproxy.fleet.object_contents import CACHE_BYTES, DiskBudget, content, download
 
 if TYPE_CHECKING:
     from mcpproxy.fleet.store import Store, StoredObject

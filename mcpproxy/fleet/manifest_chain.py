@@ -10,8 +10,8 @@ from hashlib import sha256
 from typing import Final
 
 from mcpproxy.fleet import manifest
-from mcpproxy.fleet.contents import LARGEST_FILE_BYTES
 from mcpproxy.fleet.manifest import Manifest, ManifestError
+from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES
 from mcpproxy.fleet.store import NoSuchObjectError, Store, TooLargeError
 
 _READERS: Final = 16

@@ -18,16 +18,16 @@ from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy import __version__
-from mcpproxy.base.budget import Budget
+from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.base.files import Folder, is_mine
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.closed_files import ClosedFile, Signature, closed_files
-from mcpproxy.fleet.contents import LARGEST_FILE_BYTES, decompressed
 from mcpproxy.fleet.deletion import Deletion, remove_lone_notes
 from mcpproxy.fleet.file_lock import alone
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.manifest_chain import ManifestChain
+from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompressed
 from mcpproxy.fleet.packing import Facts, key_of, label_of, pack, recording_id
 from mcpproxy.fleet.store import Store, StoreError
 from mcpproxy.view.folder import recording
@@ -207,7 +207,7 @@ class Shipper:
                 yield piece
 
         try:
-            for piece in decompressed(pieces(), key, Budget(facts.bytes)):
+            for piece in decompressed(pieces(), key, ByteBudget(facts.bytes)):
                 plain.update(piece)
         except StoreError:
             raise

@@ -12,11 +12,11 @@ from functools import partial
 from hashlib import sha256
 from typing import Final, Literal
 
-from mcpproxy.base.budget import Budget
+from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import manifest, urls
-from mcpproxy.fleet.contents import decompressed
 from mcpproxy.fleet.manifest import Manifest, ManifestError
+from mcpproxy.fleet.object_contents import decompressed
 from mcpproxy.fleet.store import Store, StoredObject, StoreError, TooLargeError, is_missing, is_temporary
 
 Kind = Literal["changed", "missing", "reordered", "doubled", "unlisted"]
@@ -181,7 +181,7 @@ def _check_file(store: Store, one: Manifest) -> list[Fault]:
             yield piece
 
     try:
-        for piece in decompressed(pieces(), one.key, Budget(one.bytes)):
+        for piece in decompressed(pieces(), one.key, ByteBudget(one.bytes)):
             plain.update(piece)
     except StoreError as fault:
         if is_missing(fault):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final, Protocol
 
-from mcpproxy.base.budget import Budget
+from mcpproxy.base.byte_budget import ByteBudget
 
 FREE_BYTES: Final = 64 << 20
 """The decoded size that is allowed for every body, however few bytes are received."""
@@ -58,7 +58,7 @@ class Decoder:
         self.why = ""
         self._coding = coding
         self._engine = engine
-        self._budget = Budget(free, RATIO)
+        self._budget = ByteBudget(free, RATIO)
         self._begun = False  # bytes were fed
 
     def feed(self, data: bytes) -> bytes:

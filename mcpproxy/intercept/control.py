@@ -58,7 +58,7 @@ class Control:
         self._register, self._unregister, self._on_command = register, unregister, on_command
         self._clients: set[_Client] = set()
         self._released: dict[object, str] = {}
-        self._socket: Final = own_sockets.Listener(path)
+        self._socket: Final = own_sockets.OwnListener(path)
         self._listener: Final = self._socket.socket
         self._listener.setblocking(False)
         register(self._listener.fileno(), self._on_listener, select.POLLIN)

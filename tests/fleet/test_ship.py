@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.base.budget import Budget
+from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.fleet import manifest
 from mcpproxy.fleet.fetch import fetch, units
 from mcpproxy.fleet.file_lock import alone
@@ -273,10 +273,12 @@ def test_a_file_that_is_still_being_made_waits(mcpproxy: Mcpproxy, folder: Path,
 def test_a_bomb_is_unpacked_in_small_steps(folder: Path, url: str) -> None:
     import zstandard
 
-    from mcpproxy.fleet.contents import LARGEST_FILE_BYTES, decompressed
+    from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompressed
 
     bomb = zstandard.ZstdCompressor(level=19).compress(bytes(200 << 20))
-    assert max(len(piece) for piece in decompressed([bomb], "bomb", Budget(LARGEST_FILE_BYTES))) <= 64 << 20
+    assert (
+        max(len(piece) for piece in decompressed([bomb], "bomb", ByteBudget(LARGEST_FILE_BYTES))) <= 64 << 20
+    )
 
 
 def test_a_file_that_a_recording_gets_while_it_is_completed_is_shipped_first(folder: Path, url: str) -> None:

@@ -208,7 +208,7 @@ def fetched(url: str) -> Generator[str]:
     Raises:
         StoreError: they cannot be read.
     """
-    from mcpproxy.fleet.contents import DiskBudget, download
+    from mcpproxy.fleet.object_contents import DiskBudget, download
     from mcpproxy.fleet.store import Store
 
     store, place = Store(url), StorePlace(url)

@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcpproxy.base.files import Folder
@@ -78,7 +79,8 @@ class FolderResults:
     def _folder(self, below: Sequence[str], *, creates: bool = False) -> Folder:
         """Open a folder below; no link is followed but one to the folder that the user named."""
         if creates:
-            os.makedirs(self._out, exist_ok=True)
+            with suppress(FileExistsError):  # what else is there, the next line says
+                os.makedirs(self._out)
         found = Folder(os.path.realpath(self._out))
         for name in (*self._key, *below):
             found = found.inner(name, creates=creates)

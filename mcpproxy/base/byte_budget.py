@@ -1,11 +1,11 @@
 """A budget of bytes: what somebody else's data may become when it is decompressed or fetched.
 
 A few kilobytes can become gigabytes, and many small files one full disk. So every decompressor and every
-download of mcpproxy counts what comes out against a ``Budget``, while it comes out.
+download of mcpproxy counts what comes out against a ``ByteBudget``, while it comes out.
 """
 
 
-class Budget:
+class ByteBudget:
     """``left`` is how many bytes may still come out; each byte that goes in allows ``ratio`` more."""
 
     __slots__ = ("left", "ratio")

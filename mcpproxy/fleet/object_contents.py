@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
-from mcpproxy.base.budget import Budget
+from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.base.files import create
 from mcpproxy.errors import UsageError
 
@@ -24,7 +24,7 @@ _STEP_BYTES: Final = 1024
 _WINDOW_BYTES: Final = 128 << 20
 
 
-class DiskBudget(Budget):
+class DiskBudget(ByteBudget):
     """What may be fetched into ``folder``, by all threads together."""
 
     __slots__ = ("_lock",)
@@ -43,7 +43,7 @@ class DiskBudget(Budget):
         return False
 
 
-def content(store: "Store", key: str, budget: Budget, known: bytes | None = None) -> Iterator[bytes]:
+def content(store: "Store", key: str, budget: ByteBudget, known: bytes | None = None) -> Iterator[bytes]:
     """Yield the content of an object in pieces, decompressed. ``known`` is the object, if it is.
 
     Raises:
@@ -51,7 +51,7 @@ def content(store: "Store", key: str, budget: Budget, known: bytes | None = None
         UsageError: it is damaged, or too large, or the budget is used up.
     """
     where = store.where(key)
-    own = Budget(LARGEST_FILE_BYTES)
+    own = ByteBudget(LARGEST_FILE_BYTES)
     pieces = store.stream(key, LARGEST_FILE_BYTES) if known is None else (known,)
     for piece in decompressed(pieces, where, own) if key.endswith(".zst") else pieces:
         if not budget.take(len(piece)):
@@ -59,7 +59,7 @@ def content(store: "Store", key: str, budget: Budget, known: bytes | None = None
         yield piece
 
 
-def decompressed(pieces: Iterable[bytes], where: str, budget: Budget) -> Iterator[bytes]:
+def decompressed(pieces: Iterable[bytes], where: str, budget: ByteBudget) -> Iterator[bytes]:
     """Yield what ``pieces`` of zstd hold; ``where`` is named in errors.
 
     Raises:
@@ -88,7 +88,7 @@ def decompressed(pieces: Iterable[bytes], where: str, budget: Budget) -> Iterato
         raise UsageError(where, "is not whole zstd data", "it is damaged: see mcpproxy verify")
 
 
-def download(store: "Store", key: str, path: str, budget: Budget, known: bytes | None = None) -> None:
+def download(store: "Store", key: str, path: str, budget: ByteBudget, known: bytes | None = None) -> None:
     """Fetch an object into the new file ``path``, decompressed.
 
     Raises:
