@@ -13,7 +13,7 @@ The modules of this package:
     guard               decides which requests and targets are allowed
     dial                opens the upstream connection (resolve: the server and its addresses, tls: TLS)
     reply               makes the proxy's own answers
-    answer_reader       finds out which answers are whole, and whether a server agreed to an upgrade
+    connection_fields   knows which header fields go no further, and whether a server agreed to an upgrade
     rewrite             rewrites addresses in answers that would lead the client past the proxy
     connection_records  writes the journal records of one connection
     stderr_log          writes lines to stderr

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.relay.http.hop_by_hop import options_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,6 +111,11 @@ def check_beginning(raw: bytes) -> None:
         raise Refusal(400, "this is TLS, and plain HTTP is spoken here; use http:// or give --cert and --key")
     if _BARE_LINE_END.search(raw) or _CONTROL.search(raw):
         raise Refusal(400, _why_unreadable(raw))
+
+
+def options_of(value: bytes) -> list[bytes]:
+    """Return the options in a ``Connection`` field, in lower case."""
+    return [option.strip(b" \t").lower() for option in value.split(b",")]
 
 
 def split_authority(text: bytes) -> tuple[str, int | None]:

@@ -18,8 +18,8 @@ import re
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter
+from mcpproxy.relay.http.connection_fields import without_hops
 from mcpproxy.relay.http.guard import is_loopback
-from mcpproxy.relay.http.hop_by_hop import without_hops
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
 
 TYPE_CHECKING = False

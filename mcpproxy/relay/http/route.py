@@ -7,7 +7,7 @@ these parts are changed:
 - ``Host``, which must name upstream;
 - the path of the endpoint, if upstream's endpoint has another path;
 - a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2);
-- fields for one connection only, or for a proxy: they are removed (see ``hop_by_hop``).
+- fields for one connection only, or for a proxy: they are removed (see ``connection_fields``).
 
 Everything else stays as it is: order, case, duplicates, white space.
 """
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from mcpproxy.relay.http.connection_fields import HopByHop
 from mcpproxy.relay.http.guard import Guard, Targets
-from mcpproxy.relay.http.hop_by_hop import HopByHop
 from mcpproxy.relay.http.request_head import ParsedHead, Refusal, parse, split_authority
 from mcpproxy.relay.http.resolve import Upstream
 

@@ -26,16 +26,15 @@ answer."""
 from __future__ import annotations
 
 from mcpproxy.relay import journal as journals
+from mcpproxy.relay.http.connection_fields import UpgradeResponse, may_have_hops
 from mcpproxy.relay.http.connection_records import Records
 from mcpproxy.relay.http.dial import Dial, no_tls
-from mcpproxy.relay.http.hop_by_hop import may_have_hops
 from mcpproxy.relay.http.pair import CHUNK_BYTES, Pair
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
 from mcpproxy.relay.http.request_reader import RequestReader
 from mcpproxy.relay.http.rewrite import Rewriter
 from mcpproxy.relay.http.socket import TunnelSocket
-from mcpproxy.relay.http.upgrade import UpgradeResponse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Which header fields are for one connection only, and go no further: one rule for requests and answers.
+"""What ``Connection`` and ``Upgrade`` in a head mean: which header fields go no further, and whether a server
+has agreed to an upgrade.
+
+Fields for one connection only go no further, in requests and in answers.
 
 A field that ``Connection`` names is removed, and so is its name there. What stays:
 
@@ -9,15 +12,23 @@ A field that ``Connection`` names is removed, and so is its name there. What sta
 
 Fields between a client and its proxy (``Proxy-Authenticate``, ``Proxy-Connection``) go in any case.
 
-Source: RFC 9110, sections 7.6.1 and 11.7.
+Source: RFC 9110, sections 7.6.1, 7.8, 11.7 and 15.2.2.
 """
 
 from __future__ import annotations
+
+import re
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.relay.http.request_head import LIMIT_BYTES, options_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Final
+
+_STATUS_LINE: Final = pattern(rb"HTTP/1\.[01] ([0-9]{3})")
+_HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 _FORWARDED_OPTIONS: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade", b"http2-settings", b""))
 """Connection options that are forwarded."""
@@ -75,11 +86,6 @@ class HopByHop:
         return "; ".join(parts)
 
 
-def options_of(value: bytes) -> list[bytes]:
-    """Return the options in a ``Connection`` field, in lower case."""
-    return [option.strip(b" \t").lower() for option in value.split(b",")]
-
-
 def without_hops(head: bytes) -> tuple[bytes, str]:
     """Return the head of an answer without the fields that go no further, and what was removed.
 
@@ -114,3 +120,24 @@ def may_have_hops(head: bytes) -> bool:
             return True
         at = lower.find(b"\nconnection:", at + 1)
     return False
+
+
+class UpgradeResponse:
+    """Reads a copy of the answer to a request with ``Upgrade``: interim heads (1xx), and the final head."""
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen = b""
+
+    def feed(self, data: bytes) -> int | None:
+        """Take the next bytes of the server. Return the final status, 0 if the answer is not HTTP, ``None``
+        if the head is not complete yet."""
+        self._seen += data
+        while end := _HEAD_END.search(self._seen):
+            line = _STATUS_LINE.match(self._seen)
+            status = int(line[1]) if line else 0
+            if status == 101 or not 100 <= status < 200:
+                return status
+            self._seen = self._seen[end.end() :]  # 100 Continue, 103 Early Hints
+        return 0 if len(self._seen) > LIMIT_BYTES else None
