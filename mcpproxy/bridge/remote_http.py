@@ -5,15 +5,16 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import h11
 
+from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_reason
 from mcpproxy.bridge.http_connection import CutShortError, HttpConnection
 from mcpproxy.bridge.leg import Leg
 from mcpproxy.errors import McpProxyError
-from mcpproxy.framing.sse import SseBlock, SseFramer
+from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
 from mcpproxy.validate.transports.reachability import CONNECT_S, system_reason, tls_context
 
 LONGEST_BODY: Final = 64 << 20
@@ -29,9 +30,6 @@ that crosses that end is lost."""
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
-_UNQUOTED: Final = "!\"#$%&'()*+,/:;<=>?@[\\]^`{|}"
-"""What may stand in the target of a request besides letters, digits and ``_.-~``; redirects may name more."""
-
 Headers = Sequence[tuple[str, str]]
 
 
@@ -41,6 +39,10 @@ class RemoteError(McpProxyError):
 
 class UnreachableError(RemoteError):
     """There is no connection to the server."""
+
+
+class TooLongError(RemoteError):
+    """The server sends an event or a body that is longer than any that is passed on."""
 
 
 class HttpResponse:
@@ -68,17 +70,23 @@ class HttpResponse:
             async for chunk in self._connection.body():
                 body += chunk
                 if len(body) > LONGEST_BODY:
-                    raise RemoteError(f"sent a body of more than {LONGEST_BODY >> 20} MiB")
+                    raise TooLongError(f"sent a body of more than {LONGEST_BODY >> 20} MiB")
         return bytes(body)
 
     async def events(self) -> AsyncIterator[SseBlock]:
-        """Yield the complete events of a stream."""
+        """Yield the events of a stream.
+
+        Raises:
+            RemoteError: it is cut short.
+            TooLongError: an event is too long, and perhaps has no end.
+        """
         framer = SseFramer()
         with _mapped_errors():
             async for chunk in self._connection.body():
                 for block in framer.feed(chunk, 0):
-                    if block.complete:
-                        yield block
+                    if not block.complete:
+                        raise TooLongError(f"sent an event of more than {LIMIT_BYTES >> 20} MiB")
+                    yield block
 
 
 class RemoteServer:
@@ -95,16 +103,16 @@ class RemoteServer:
         self._idle: Final[list[HttpConnection]] = []
         self._last_number = 0
 
-    def resolve(self, reference: str) -> str:
-        """Return the URL that ``reference`` names.
+    def resolve(self, reference: bytes) -> str:
+        """Return the URL that the server names.
 
         Raises:
-            RemoteError: it is at another origin, to which no credentials may be sent.
+            RemoteError: nothing may be sent there.
         """
-        url = urljoin(self.url, reference)
-        if urlsplit(url)[:2] != urlsplit(self.url)[:2]:
-            raise RemoteError(f"names {urlsplit(url)[1] or 'no host'}, another origin than its own")
-        return url
+        try:
+            return resolved(self.url, reference)
+        except ForeignUrlError as fault:
+            raise RemoteError(str(fault)) from None
 
     @asynccontextmanager
     async def exchange(
@@ -143,7 +151,7 @@ class RemoteServer:
                 if response.status not in _REDIRECTS or not response.header("location"):
                     yield response
                     return
-                moved = self.resolve(response.header("location"))
+                moved = self.resolve(response.header("location").encode("latin-1"))
                 await response.body()
             if not url:
                 self.url = moved
@@ -225,7 +233,7 @@ def _target_and_fields(url: str, fields: list[tuple[bytes, bytes]]) -> tuple[str
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = parts.netloc.removesuffix(f":{_DEFAULT_PORTS[parts.scheme]}")
-    return quote(target, safe=_UNQUOTED, encoding="latin-1"), [(b"Host", host.encode("latin-1")), *fields]
+    return target, [(b"Host", host.encode("latin-1")), *fields]
 
 
 @contextmanager

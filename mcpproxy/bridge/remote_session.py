@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.bridge.leg import Say
 from mcpproxy.bridge.message_bytes import Key, answers_in, as_line, own_error, requests_in, singles
 from mcpproxy.bridge.pipes import LineWriter
-from mcpproxy.bridge.remote_http import HttpResponse, RemoteError, RemoteServer
+from mcpproxy.bridge.remote_http import HttpResponse, RemoteError, RemoteServer, TooLongError
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.protocol.jsonrpc import (
     ErrorResponse,
@@ -258,12 +258,20 @@ class RemoteBridge:
 
     async def _pass_events(self, response: HttpResponse, cursor: Cursor) -> None:
         """Pass on the events of a stream to its end. A stream that is cut may be resumed, like one that was
-        closed."""
-        with suppress(RemoteError):
+        closed.
+
+        Raises:
+            TooLongError: an event is too long. It would be when the stream is resumed, too.
+        """
+        try:
             async for block in response.events():
                 cursor.pass_over(block)
                 if block.data and block.event in (None, "message"):
                     await self._pass_on(block.data, parse(block.data))
+        except TooLongError:
+            raise
+        except RemoteError:
+            return
 
     async def _pass_on(self, raw: bytes, message: Message) -> None:
         """Write a message of the server to the client."""
@@ -292,13 +300,17 @@ class RemoteBridge:
             await asyncio.sleep(cursor.retry_s)
             failures += 1
             events = cursor.events
-            with suppress(RemoteError):
+            try:
                 async with self._server.exchange("GET", [*self._headers_of(), *cursor.headers]) as response:
                     if response.status == 404:
                         return self._lose("has ended the session (HTTP 404)")
                     if not response.is_stream:
                         return f"ended the stream, and answered HTTP {response.status} when it was resumed"
                     await self._pass_events(response, cursor)
+            except TooLongError as fault:
+                return str(fault)
+            except RemoteError:
+                pass  # the next attempt counts
             if not self._is_open(post):
                 return ""
             if cursor.events > events:
@@ -311,11 +323,16 @@ class RemoteBridge:
         delay_s = 0.0
         while True:
             events = cursor.events
-            with suppress(RemoteError):
+            try:
                 async with self._server.exchange("GET", [*self._headers_of(), *cursor.headers]) as response:
                     if not response.is_stream:
                         return  # the server has no such stream (405), or the next POST says what is wrong
                     await self._pass_events(response, cursor)
+            except TooLongError as fault:
+                self._say(f"the server {fault}; its stream for other messages is not read any more")
+                return
+            except RemoteError:
+                pass  # it is opened again
             delay_s = cursor.retry_s if cursor.events > events else min(2 * delay_s, _LONGEST_RETRY_S)
             delay_s = max(delay_s, cursor.retry_s)
             await asyncio.sleep(delay_s)
@@ -342,7 +359,7 @@ class RemoteBridge:
                     return
                 async for block in response.events():
                     if block.event == "endpoint" and block.data and not self._endpoint:
-                        self._endpoint = self._server.resolve(block.data.decode("utf-8", "replace"))
+                        self._endpoint = self._server.resolve(block.data)
                         self._has_endpoint.set()
                     elif block.data and self._endpoint and block.event in (None, "message"):
                         await self._pass_on(block.data, parse(block.data))

@@ -299,6 +299,8 @@ class HttpPeer:
 
     def _lost(self, why: str, step: FuzzStep, index: int) -> Symptom | None:
         """Return the fault that an exchange was cut short or that nothing listens; ``None`` if it may be."""
+        if why.startswith("the server sent"):  # more than is read of an answer
+            return None
         self.is_gone = "cannot be reached" in why
         if not (self.is_gone or step.is_lawful):
             return None

@@ -20,6 +20,9 @@ Severity = Literal["error", "warning", "info"]
 CLIENT: Final = "client"
 SERVER: Final = "server"
 
+FRAME_BYTES: Final = 1 << 10
+"""About how much memory a frame with its message takes besides its bytes, for limits on what is kept."""
+
 
 def other(sender: Sender) -> Sender:
     """Return the peer that receives what ``sender`` sends."""

@@ -19,6 +19,10 @@ class GoneError(ValidateError):
     """The server exited or closed the connection before it answered."""
 
 
+class ForeignEndpointError(ValidateError):
+    """With HTTP+SSE, the server names an endpoint to which no message, and no credential, may be sent."""
+
+
 class TimedOutError(ValidateError):
     """There was no response within the time limit.
 

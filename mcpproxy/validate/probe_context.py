@@ -106,9 +106,19 @@ class ProbeContext:
 
     @property
     def client(self) -> Client:
-        """The client of the shared session."""
-        assert self._client is not None
+        """The client of the shared session.
+
+        Raises:
+            Skipped: there is none: an earlier check ended it, or it could not be started.
+        """
+        if self._client is None:
+            raise Skipped("there is no session")
         return self._client
+
+    @property
+    def exhausted(self) -> str:
+        """Why the server is asked nothing more, as a clause about it; empty while it is asked."""
+        return self._http.exhausted if self._http is not None else ""
 
     @property
     def has_session(self) -> bool:
@@ -196,6 +206,14 @@ class ProbeContext:
         client = await self.start(name)
         await client.connect()
         return client
+
+    async def started(self) -> Client:
+        """Return the client of the shared session, which is started if an earlier check has ended it.
+
+        Raises:
+            CouldNotStartError: the server cannot be started or reached.
+        """
+        return self._client or await self.start()
 
     async def start(self, name: str = "session") -> Client:
         """Close the shared session, and start a new one without sending anything yet.

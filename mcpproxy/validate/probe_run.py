@@ -63,7 +63,10 @@ async def run_probe(
         raise
     except ValidateError as failure:
         is_silent = isinstance(failure, TimedOutError) and not _may_take_long(failure)
-        conclusion = _failure(probe, failure)
+        if context.exhausted:  # a limit of ours, which no revision has
+            conclusion = Conclusion("skipped", f"the server {context.exhausted}")
+        else:
+            conclusion = _failure(probe, failure)
         if isinstance(failure, TimedOutError):
             await context.drop_session()
     except TimeoutError:

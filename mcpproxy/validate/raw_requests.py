@@ -25,9 +25,6 @@ Headers = Sequence[tuple[str, str]]
 
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-"""Host names of this machine in URLs."""
-
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:

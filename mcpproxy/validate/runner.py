@@ -202,6 +202,8 @@ class Run:
             if silent_probes >= _MAX_SILENT_PROBES:
                 reason = reason or "the server does not answer any more"
             reason = reason or context.open_failure
+            if context.exhausted:
+                reason = reason or f"the server {context.exhausted}"
 
     def _new_context(self, revision: str, *, is_exact: bool = False) -> ProbeContext:
         context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)

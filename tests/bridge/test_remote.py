@@ -258,7 +258,7 @@ def test_a_redirect_within_the_server_is_followed(server: Server, tmp_path: Path
         asked = server.asked()
         assert asked.target == "/mcp/"
         asked.answer(307, Location="http://127.0.0.2:1/mcp")
-        assert "names 127.0.0.2:1, another origin than its own" in error(host.hear())
+        assert "names http://127.0.0.2:1, another origin than its own" in error(host.hear())
         assert host.close() == 0
 
 

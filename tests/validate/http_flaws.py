@@ -482,3 +482,26 @@ def confused_subscriptions(site: Site) -> None:
         return replace(said, events=[one.replace(key + spelled[0], key + spelled[1]) for one in said.events])
 
     _subscribing(site, change)
+
+
+# What it names, and how much it sends
+
+
+@flaw
+def endpoint_on_another_host(site: Site) -> None:
+    site.endpoint = lambda key: f"event: endpoint\ndata: http://127.0.0.2:{site.port}/messages\n\n"
+
+
+@flaw
+def endless_event(site: Site) -> None:
+    site.initialize = lambda message: Said(200, events=["data: " + "x" * (17 << 20)])
+
+
+@flaw
+def endless_comment(site: Site) -> None:
+    site.initialize = lambda message: Said(200, events=[":" + "x" * (17 << 20)], lasts=asyncio.Queue())
+
+
+@flaw
+def endless_body(site: Site) -> None:
+    site.initialize = lambda message: Said(200, b" " * (17 << 20), {"Content-Type": "application/json"})

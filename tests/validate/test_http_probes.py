@@ -63,7 +63,11 @@ CASES = (
     fails("get-stream", "stateful", "get-html", "text/html", "HTTP-016"),
     fails("get-stream", "stateful", "get-404", "refused with 404", "HTTP-016"),
     fails("resume-stream", "stateful", "replay-of-all", "belongs to another stream", "SSE-003"),
-    warns("sse-endpoint", "older", "endpoint-elsewhere", "another origin (http://localhost"),
+    warns("sse-endpoint", "older", "endpoint-elsewhere", "names http://localhost"),
+    fails("handshake", "older", "endpoint-on-another-host", "the endpoint event names http://127.0.0.2:"),
+    fails("handshake", "stateful", "endless-event", "it sent an event of about 16 MiB or more, too large"),
+    fails("handshake", "stateful", "endless-comment", "it sent an event of about 16 MiB or more, too large"),
+    fails("handshake", "stateful", "endless-body", "it sent a body of about 16 MiB or more, too large"),
     fails("foreign-origin", "stateful", "any-origin", "any website could do the same", "HTTP-019"),
     fails("foreign-origin", "stateless", "any-origin", "any website could do the same", "HTTP-019"),
     fails("foreign-origin", "older", "any-origin", "any website could do the same", "HTTP-019"),
@@ -245,7 +249,8 @@ def test_a_stream_of_http_sse_that_begins_with_something_else(tmp_path: Path) ->
 
 def test_no_probe_is_without_its_flaw() -> None:
     broken = {case.probe for case in CASES if case.status in ("failed", "warning")} | {"first-request"}
-    assert {probe.name for probe in PROBES} == broken - {"huge-message"}  # which is not of HTTP alone
+    not_of_http_alone = {"huge-message", "handshake"}
+    assert {probe.name for probe in PROBES} == broken - not_of_http_alone
     used = {case.flaw for case in CASES}
     assert set(FLAWS) - used == set(), http_flaws.__name__
 

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from mcpproxy.replay.client.player import Player, Send
-from mcpproxy.session.frame import Headers, SseEvent
+from mcpproxy.session.frame import FRAME_BYTES, Headers, SseEvent
 
 TIMEOUT_S: Final = 30.0
 """The default time limit for one response."""
+
+MOST_BYTES: Final = 256 << 20
+"""How much more memory than the recorded server's the messages of a server may take. All are kept, to be
+compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ _DRAIN_S: Final = 2.0
 
 async def _run(player: Player, link: Link, timeout_ns: int) -> None:
     """Send and receive until the player is done."""
+    received, most_bytes = 0, MOST_BYTES + player.recorded_bytes
     sends = player.begin(time.monotonic_ns())
     progress, deadline_ns = -1, 0
     while True:
@@ -113,6 +118,11 @@ async def _run(player: Player, link: Link, timeout_ns: int) -> None:
             progress, deadline_ns = player.progress, now_ns + player.patience_ns(timeout_ns)
         link_event = await _next_event(link, deadline_ns - now_ns)
         now_ns = time.monotonic_ns()
+        if isinstance(link_event, ServerFrame):
+            received += len(link_event.raw) + FRAME_BYTES
+        if received > most_bytes:
+            player.stop(f"the server sent messages that take more than {most_bytes >> 20} MiB")
+            return
         sends = [] if link_event is None else _take(player, link_event, now_ns)
         if player.progress == progress and now_ns >= deadline_ns and not player.is_done:
             sends += player.give_up(now_ns)

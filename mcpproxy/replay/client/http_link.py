@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import suppress
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
+from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_fault, tls_reason
 from mcpproxy.errors import McpProxyError
-from mcpproxy.framing.sse import SseBlock, SseFramer
+from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
@@ -28,7 +29,6 @@ _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
 _MAX_UNREAD: Final = 1000
 """How many events may wait in the queue. If the queue is full, no more is read from the server."""
-_MAX_BODY_BYTES: Final = 64 << 20
 _MAX_RESUMPTIONS: Final = 10
 _RETRY_S: Final = 1.0
 _LONGEST_RETRY_S: Final = 5.0
@@ -154,10 +154,11 @@ class HttpLink:
     async def receive_body(self, exchange: int, raw: bytes, event: SseEvent | None = None) -> None:
         """Process a response body or an event."""
         if event is not None and event.name == "endpoint":
-            address = urljoin(self._url, raw.decode("utf-8", "replace"))
-            if urlsplit(address)[:2] == urlsplit(self._url)[:2]:
-                self._post_url = address
+            try:
+                self._post_url = resolved(self._url, raw)
                 self._has_post_url.set()
+            except ForeignUrlError as fault:
+                await self.events.put(ServerGone(f"the server {fault}"))
             return
         if version := negotiated_version(raw):
             self._headers.version = version
@@ -211,21 +212,36 @@ class _Stream:
                 settled.set()
             if is_stream:
                 await self._events(response.aiter_bytes())
-            elif response_body := await _read_body(response.aiter_bytes()):
-                await self._receive_body(response_body)
+            else:
+                await self._body(response.aiter_bytes())
 
     async def _events(self, chunks: AsyncIterator[bytes]) -> None:
         framer = SseFramer()
         async for chunk in chunks:
             for block in framer.feed(chunk, 0):
+                if not block.complete:
+                    why = f"the server sent an event of more than {LIMIT_BYTES >> 20} MiB"
+                    await self._link.events.put(ServerGone(why))
+                    return
                 await self._event(block)
+
+    async def _body(self, chunks: AsyncIterator[bytes]) -> None:
+        body = bytearray()
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > LIMIT_BYTES:
+                why = f"the server sent a body of more than {LIMIT_BYTES >> 20} MiB"
+                await self._link.events.put(ServerGone(why))
+                return
+        if body:
+            await self._receive_body(bytes(body))
 
     async def _event(self, block: SseBlock) -> None:
         if block.id is not None:
             self.last_id = block.id
         if block.retry is not None:
             self.retry_s = min(block.retry / 1000, _LONGEST_RETRY_S)
-        if block.data and block.complete:
+        if block.data:
             await self._receive_body(block.data, SseEvent(b"", b"", block.id, block.event, block.retry))
 
     async def _receive_body(self, raw: bytes, event: SseEvent | None = None) -> None:
@@ -245,16 +261,6 @@ async def _refusal(url: str) -> str:
     """Return why the server refuses our TLS; empty if it does not."""
     parts = urlsplit(url)
     return await refusal(parts.hostname or "", parts.port or 443) if parts.scheme == "https" else ""
-
-
-async def _read_body(chunks: AsyncIterator[bytes]) -> bytes:
-    """Read a body, up to ``_MAX_BODY_BYTES``."""
-    body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > _MAX_BODY_BYTES:
-            break
-    return bytes(body)
 
 
 async def _wait_first(waiting: Coroutine[None, None, object], task: "asyncio.Task[None]") -> None:

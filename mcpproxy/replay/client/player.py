@@ -36,7 +36,7 @@ from mcpproxy.replay.diff.values import equal
 from mcpproxy.replay.message_paths import CURSOR, ID, REQUEST_ID
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, singles
 from mcpproxy.replay.server.matching import Matcher
-from mcpproxy.session.frame import CLIENT, SERVER, Headers, SseEvent
+from mcpproxy.session.frame import CLIENT, FRAME_BYTES, SERVER, Headers, SseEvent
 
 _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS
@@ -111,6 +111,11 @@ class Player:
     def live(self) -> RecordedSession:
         """The messages of both sides so far."""
         return self._transcript.session
+
+    @property
+    def recorded_bytes(self) -> int:
+        """About how many bytes of memory the messages of the recorded server take."""
+        return sum(len(entry.raw) + FRAME_BYTES for entry in self._session.messages if entry.sender == SERVER)
 
     @property
     def is_done(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.checks.engine.context import as_object
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -20,7 +21,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.raw_requests import LOOPBACK, post, streamable
+from mcpproxy.validate.raw_requests import post, streamable
 
 if TYPE_CHECKING:
     from mcpproxy.validate.transports.exchange import ClientExchange
@@ -33,9 +34,11 @@ async def _oauth_metadata(context: ProbeContext) -> Conclusion:
     refusal = await _refused_first_message(context)
     challenge = refusal.header("www-authenticate") or ""
     metadata_url = next((match[1] or match[2] for match in _METADATA_PARAMETER.finditer(challenge)), "")
-    if metadata_url and not _is_of_server(context, metadata_url):
+    try:
+        urls = [resolved(context.target.url, metadata_url, loopback_is_one=True)] if metadata_url else None
+    except ForeignUrlError:
         return passed("a 401 names metadata on another host, which is not fetched", refusal.evidence)
-    for url in [metadata_url] if metadata_url else _well_known(context.target.url):
+    for url in urls or _well_known(context.target.url):
         exchange = await post(
             context, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
         )
@@ -95,14 +98,6 @@ async def _send_first_message(context: ProbeContext, *headers: tuple[str, str]) 
         ending = [("Mcp-Session-Id", id), *headers]
         await post(context, b"", ending, method="DELETE", is_anonymous=True)
     return exchange
-
-
-def _is_of_server(context: ProbeContext, url: str) -> bool:
-    """Whether a URL has the origin of the server under test; all names of this machine count as equal."""
-    target, other = urlsplit(context.target.url), urlsplit(url)
-    if target.hostname in LOOPBACK and other.hostname in LOOPBACK:
-        return (target.scheme, target.port) == (other.scheme, other.port)
-    return (target.scheme, target.netloc) == (other.scheme, other.netloc)
 
 
 def _well_known(url: str) -> Iterator[str]:

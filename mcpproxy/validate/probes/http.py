@@ -10,8 +10,9 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 """
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
+from mcpproxy.base.named_url import LOOPBACK, ForeignUrlError, resolved
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATEFUL, since, span
 from mcpproxy.protocol.wording import shown
@@ -21,7 +22,6 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import (
-    LOOPBACK,
     harmless_request,
     post,
     responses_in,
@@ -172,12 +172,11 @@ async def _sse_endpoint(context: ProbeContext) -> Conclusion:
     wire = context.http_wire
     if wire.stream is None:
         raise Skipped("the server speaks Streamable HTTP")
-    url = urljoin(context.target.url, wire.stream.endpoint)
-    target, other = urlsplit(context.target.url), urlsplit(url)
-    if (target.scheme, target.netloc) != (other.scheme, other.netloc):
+    try:
+        resolved(context.target.url, wire.stream.endpoint)
+    except ForeignUrlError as fault:  # another name of this machine: see ``HttpWire.fall_back``
         text = (
-            f"messages are to go to another origin ({other.scheme}://{other.netloc}); no revision forbids "
-            "it, but clients refuse to send them there"
+            f"the endpoint event {fault}; no revision forbids it, but clients refuse to send messages there"
         )
         return warned(text, wire.stream.evidence)
     return passed("messages go to the same origin", wire.stream.evidence)

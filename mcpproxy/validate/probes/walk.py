@@ -13,6 +13,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.errors import (
     CouldNotStartError,
+    ForeignEndpointError,
     HttpStatusError,
     MalformedAnswerError,
     RefusedError,
@@ -45,7 +46,7 @@ async def _connect(context: ProbeContext) -> Conclusion:
 
 
 async def _handshake(context: ProbeContext) -> Conclusion:
-    client = context.client
+    client = await context.started()
     requested = client.revision
     try:
         answer = await client.connect()
@@ -54,7 +55,7 @@ async def _handshake(context: ProbeContext) -> Conclusion:
         refusals = (UnsupportedVersionError, RefusedError, HttpStatusError)
         # A timeout does not count here: the server may only be slow.
         was_seen = context.was_seen or (client.received and client.wire.recording.server_frames)
-        no_sign_of_server = not (was_seen or isinstance(failure, TimedOutError))
+        no_sign_of_server = not (was_seen or isinstance(failure, TimedOutError | ForeignEndpointError))
         context.is_revision_refused = no_sign_of_server or isinstance(failure, refusals)
         context.open_failure = f"there is no session: {failure}"
         if no_sign_of_server and not context.is_optional:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from mcpproxy.base.named_url import LONGEST_URL
 from mcpproxy.framing.sse import SseFramer
 from mcpproxy.session.frame import Frame
 
@@ -46,8 +47,12 @@ class ClientExchange:
     retry_s: float = _RETRY_S
     failure: str = ""
     is_cut: bool = False
-    endpoint: str = ""
-    """With HTTP+SSE, the URL for our messages, which the server sends in an ``endpoint`` event."""
+    received: int = 0
+    """How many bytes of the body have come, in the content coding in which they came."""
+    excess: str = ""
+    """Why no more of the response is read, as a clause; empty while it is."""
+    endpoint: bytes = b""
+    """With HTTP+SSE, what the server names in its ``endpoint`` event: the URL for our messages."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the head of the response arrives or the exchange fails."""
     progressed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,7 +63,7 @@ class ClientExchange:
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
     _early_frames: list[Frame] = field(default_factory=list[Frame])
-    _framer: SseFramer = field(default_factory=SseFramer)
+    _framer: SseFramer = field(default_factory=lambda: SseFramer(4 * LONGEST_URL))
 
     def header(self, name: str) -> str | None:
         """Return the value of the first header of that name."""
@@ -105,7 +110,7 @@ class ClientExchange:
             return
         for block in self._framer.feed(chunk, 0):
             if block.event == "endpoint" and block.data and block.complete:
-                self.endpoint = block.data.decode("utf-8", "replace").strip()
+                self.endpoint = block.data
                 self.progressed.set()
 
     async def wait_until(self, is_enough: Callable[[], bool]) -> None:

@@ -18,10 +18,12 @@ from urllib.parse import urlsplit
 
 import httpcore
 
+from mcpproxy.base.named_url import ForeignUrlError, resolved
+from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal
-from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import CLIENT, FRAME_BYTES, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.session_recording import SessionRecording
@@ -30,6 +32,12 @@ from mcpproxy.validate.transports.reachability import CONNECT_S, tls_context
 
 _LONGEST_RETRY_S: Final = 3.0
 """The longest wait before a stream is resumed, even if the server asks for a longer one."""
+
+_EXCHANGE_BYTES: Final = 64 << 20
+"""How much of one response is read, with what its events take as messages. A longer one fails."""
+
+_RUN_BYTES: Final = 256 << 20
+"""The same for all responses. After them every exchange fails at once."""
 
 _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exchange", default=None)
 
@@ -49,6 +57,9 @@ class HttpEndpoint:
         self.mirrors: Final[dict[str, Mirrors]] = {}
         self.is_http_sse = False
         """Whether a session found out that the server supports only HTTP+SSE."""
+        self.exhausted = ""
+        """Why nothing more is asked of the server, as a clause; empty while it is."""
+        self._received = 0
         self._exchanges: Final[dict[int, ClientExchange]] = {}
         options = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(options).encode())
@@ -160,7 +171,10 @@ class HttpEndpoint:
         url: str = "",
         is_anonymous: bool = False,
     ) -> None:
-        """Run an exchange to its end. An error is reported in its ``failure``."""
+        """Run an exchange to its end. An error is reported in its ``failure``.
+
+        ``url`` is what the server named, by default the endpoint; nothing is sent to another origin.
+        """
         _current_exchange.set(exchange)
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
@@ -168,8 +182,11 @@ class HttpEndpoint:
         ]
         timeouts = {"timeout": {"connect": CONNECT_S}}
         try:
+            if self.exhausted:
+                raise _ExcessError(self.exhausted)
+            target = resolved(self.url, url) if url else self.url
             sent = self._pool.stream(
-                method, url or self.url, headers=fields, content=body or None, extensions=timeouts
+                method, target, headers=fields, content=body or None, extensions=timeouts
             )
             async with sent as response:
                 exchange.begin(
@@ -178,6 +195,9 @@ class HttpEndpoint:
                 )
                 async for chunk in response.aiter_stream():
                     exchange.find_endpoint(chunk)
+                    self._count(exchange, len(chunk))
+        except (ForeignUrlError, _ExcessError) as fault:
+            exchange.failure = str(fault)
         except httpcore.ConnectError as fault:
             exchange.failure = f"cannot be reached ({fault})"
         except httpcore.ConnectTimeout:
@@ -190,6 +210,22 @@ class HttpEndpoint:
             exchange.started.set()
             exchange.ended.set()
             exchange.progressed.set()
+
+    def _count(self, exchange: ClientExchange, size: int) -> None:
+        """Count bytes of a response.
+
+        Raises:
+            _ExcessError: there are too many.
+        """
+        exchange.received += size
+        self._received += size
+        if exchange.received > _EXCHANGE_BYTES:
+            why = f"sent a response of more than {_EXCHANGE_BYTES >> 20} MiB, or as many events"
+            exchange.excess = exchange.excess or why
+        if self._received > _RUN_BYTES:
+            exchange.excess = self.exhausted = f"sent more than {_RUN_BYTES >> 20} MiB in all"
+        if exchange.excess:
+            raise _ExcessError(exchange.excess)
 
     async def close(self) -> None:
         """Close all connections and the recording."""
@@ -239,8 +275,16 @@ class HttpEndpoint:
         if frame.sender == CLIENT:
             exchange.seq, exchange.is_request_recorded = frame.seq, True
             return
+        exchange.received += FRAME_BYTES
+        self._received += FRAME_BYTES
+        if frame.continues and not exchange.excess:
+            what = "an event" if exchange.is_stream else "a body"
+            mib = -(-exchange.received // (1 << 20))
+            exchange.excess = f"sent {what} of about {mib} MiB or more, too large to read"
         exchange.frames.append(frame)
         exchange.progressed.set()
+        if exchange.excess and not frame.continues:  # what is left of it when no more is read
+            return
         if frame.event is not None:
             if frame.event.id is not None:
                 exchange.last_id = frame.event.id
@@ -250,6 +294,10 @@ class HttpEndpoint:
                 return
         if frame.raw or frame.event is None:  # an event without data contains no message
             exchange.on_frame(frame)
+
+
+class _ExcessError(McpProxyError):
+    """No more of a response is read. The text is a clause about the server."""
 
 
 class _RecordingBackend(httpcore.AsyncNetworkBackend):

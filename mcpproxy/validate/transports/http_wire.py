@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
-from urllib.parse import urljoin
 
+from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.renamed import OldName
 from mcpproxy.protocol.jsonrpc import (
     Batch,
@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.replay.client.message_headers import MessageHeaders
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
-from mcpproxy.validate.errors import GoneError, TimedOutError
+from mcpproxy.validate.errors import ForeignEndpointError, GoneError, TimedOutError
 from mcpproxy.validate.transports.exchange import ClientExchange, Headers
 from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
 from mcpproxy.validate.transports.reachability import CONNECT_S
@@ -51,6 +51,8 @@ class HttpWire:
         self.last: ClientExchange | None = None
         """The exchange of the last message that was sent."""
         self.stream: ClientExchange | None = None
+        self._post_url = ""
+        """Where messages are sent with HTTP+SSE; empty with Streamable HTTP."""
         self._stream_task: asyncio.Task[None] | None = None
         self._posts: Final[dict[ClientExchange, asyncio.Task[None]]] = {}
 
@@ -64,18 +66,28 @@ class HttpWire:
 
         Raises:
             GoneError: the server uses HTTP+SSE, and does not open another stream.
+            ForeignEndpointError: the stream names an endpoint to which nothing may be sent.
         """
         if self.server.is_http_sse and not await self.fall_back(CONNECT_S):
             raise GoneError("the server did not begin another stream with an endpoint event")
 
     async def fall_back(self, timeout_s: float) -> bool:
-        """Switch to HTTP+SSE if a GET opens a stream of that transport; return whether it does."""
+        """Switch to HTTP+SSE if a GET opens a stream of that transport; return whether it does.
+
+        Raises:
+            ForeignEndpointError: the stream names an endpoint to which nothing may be sent.
+        """
         stream = ClientExchange(self)
         self._stream_task = self.server.create_task(self._read_stream(stream))
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await stream.wait_until(lambda: bool(stream.endpoint))
         if stream.endpoint:
+            try:
+                self._post_url = resolved(self.server.url, stream.endpoint, loopback_is_one=True)
+            except ForeignUrlError as fault:
+                await self._end_stream()
+                raise ForeignEndpointError(f"the endpoint event {fault}", stream.evidence) from None
             self.stream = stream
             self.server.is_http_sse = True
             return True
@@ -153,15 +165,15 @@ class HttpWire:
             self.on_event(ServerLost(f"it {stream.failure or 'ended the stream of the session'}"))
 
     async def _end_stream(self) -> None:
-        self.stream, task, self._stream_task = None, self._stream_task, None
+        self.stream, self._post_url = None, ""
+        task, self._stream_task = self._stream_task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
         """Run a POST to its end. If its stream ends before the responses, resume the stream."""
-        url = urljoin(self.server.url, self.stream.endpoint) if self.stream else ""
-        await self.server.run(exchange, "POST", headers, raw, url=url)
+        await self.server.run(exchange, "POST", headers, raw, url=self._post_url)
         if exchange.failure and not exchange.number:  # not even the request was sent
             self.on_event(ServerLost(f"it {exchange.failure}"))
             return
@@ -177,7 +189,8 @@ class HttpWire:
             await self.server.run(resumed, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
             unanswered -= _count_answers(resumed.frames)
             latest = resumed
-        self.on_event(RequestEnded(exchange.seq, exchange.status, exchange.failure))
+        why = f"it {exchange.failure}" if exchange.failure else ""
+        self.on_event(RequestEnded(exchange.seq, exchange.status, why))
 
 
 def _ignore(event: WireEvent) -> None:

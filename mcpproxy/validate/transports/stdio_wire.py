@@ -20,14 +20,14 @@ from mcpproxy.base.subprocess_pipes import stdin_closed
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.recorder.http.body_frames import in_pieces
 from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
+from mcpproxy.session.frame import CLIENT, FRAME_BYTES, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
 from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, ServerLost, WireEvent
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 256 << 20
-"""A server that sends more than this in one session is killed."""
+"""A server is killed if what it sends in one session takes more than this, kept as messages."""
 
 _LINE_BYTES: Final = 16 << 20
 """The longest line that is parsed. A line whose parsed form needs more than ``BUDGET_BYTES`` of memory is not
@@ -240,15 +240,17 @@ class StdioWire:
         total = 0
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             at_ns = self.recording.now_ns()
-            for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
+            lines = framer.feed(chunk, at_ns)
+            total += len(chunk) + FRAME_BYTES * len(lines)
+            for raw, when_ns, terminated, continues in lines:
                 if why := _too_large(raw, continues):
                     self._lost_because = self._lost_because or why
                     self._record_in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
                 else:
                     self._record_frame(SERVER, raw, when_ns, terminated, continues)
-            total += len(chunk)
             if total > _MAX_BYTES:
-                self._lost_because = self._lost_because or f"it sent more than {_MAX_BYTES >> 20} MiB"
+                why = f"it sent more than {_MAX_BYTES >> 20} MiB, or as many messages"
+                self._lost_because = self._lost_because or why
             if self._lost_because:
                 _kill_all(process)
                 break
