@@ -11,7 +11,18 @@ import time
 from typing import Any, Final
 
 from mcpproxy.bridge.copied_server import is_own
-from mcpproxy.bridge.http_messages import BodyTooLongError, HttpRequest, HttpResponder, Receive, Send, refusal
+from mcpproxy.bridge.http_messages import (
+    STALLED_S,
+    BodyRoom,
+    BodyTooLongError,
+    HttpRequest,
+    HttpResponder,
+    NoRoomError,
+    Receive,
+    Send,
+    StalledError,
+    refusal,
+)
 from mcpproxy.bridge.message_bytes import Key, as_line, requests_in
 from mcpproxy.bridge.resumable_streams import ConnectionLimit, GoneEventsError, Polling, ResumableStream
 from mcpproxy.bridge.session_table import CannotStartError, HttpSessions, TooManySessionsError
@@ -65,9 +76,10 @@ class HttpApp:
         self._token: Final = token
         self._stream_after_s: Final = 0.0 if streams else STREAM_AFTER_S
         self._polling: Final = polling
+        self._room: Final = BodyRoom()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        request = HttpRequest(scope, receive)
+        request = HttpRequest(scope, receive, self._room)
         respond = HttpResponder(send, self._cross_origin(request))
         try:
             if not await self._refuse(request, scope, respond):
@@ -79,10 +91,23 @@ class HttpApp:
             self._sessions.say(f"a fault of mcpproxy: {fault!r}; the bridge goes on, please report it")
             if not respond.has_begun:
                 await _own(respond, 500, "a fault of mcpproxy")
+        finally:
+            request.release()
 
     async def _answer(self, request: HttpRequest, respond: HttpResponder) -> None:
+        try:
+            await self._answer_read(request, respond)
+        except BodyTooLongError:
+            await _own(respond, 413, "the body is too long")
+        except NoRoomError:
+            why = "the requests under way leave no room for this body; try again"
+            await _own(respond, 503, why, fields={"retry-after": "5"})
+        except StalledError:
+            await _own(respond, 408, f"nothing more of the body came for {STALLED_S:g} s")
+
+    async def _answer_read(self, request: HttpRequest, respond: HttpResponder) -> None:
         if request.method == "POST":
-            await self._post(request, respond)
+            await self._post(request, respond, await request.body())
             return
         session = self._sessions.get(request.fields.get(_SESSION, ""))
         if request.method in ("GET", "DELETE") and session is not None:
@@ -97,12 +122,7 @@ class HttpApp:
             return
         await _own(respond, 405, "only POST is possible without a session", fields=_ALLOWED)
 
-    async def _post(self, request: HttpRequest, respond: HttpResponder) -> None:
-        try:
-            body = await request.body()
-        except BodyTooLongError:
-            await _own(respond, 413, "the body is too long")
-            return
+    async def _post(self, request: HttpRequest, respond: HttpResponder, body: bytes) -> None:
         message = parse(body)
         if isinstance(message, Malformed):
             code = _PARSE_ERROR if message.value is ABSENT else _INVALID_REQUEST

@@ -67,7 +67,8 @@ class ResumableStream:
 
     ``has_ids`` says whether its events have ids; without them, an event is kept only until it is sent.
     ``on_pace`` is called when ``is_behind`` changes, and ``on_drop`` when an event is dropped that no
-    connection has taken, which happens only without a client.
+    connection has taken, which happens only without a client. ``on_size`` is called with the change when
+    ``size`` changes, and with 0 when the client leaves.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class ResumableStream:
         number: int,
         on_pace: "Callable[[ResumableStream], None]",
         on_drop: Callable[[], None],
+        on_size: "Callable[[ResumableStream, int], None]",
         *,
         has_ids: bool,
     ) -> None:
@@ -86,12 +88,14 @@ class ResumableStream:
         """Whether there is a client, and it does not keep up."""
         self._on_pace: Final = on_pace
         self._on_drop: Final = on_drop
+        self._on_size: Final = on_size
         self._unsent_bytes = 0
         self._awaited_until = 0.0  # in the time of the event loop
         self._events: Final[deque[bytes]] = deque()
         self._first = 1  # the number of the first event that is kept
         self._next = 1  # the number of the next event to send
-        self._bytes = 0
+        self.size = 0
+        """How many bytes of events are kept."""
         self._readers = 0
         self._changed = asyncio.Event()
 
@@ -111,6 +115,11 @@ class ResumableStream:
         return self.is_connected or asyncio.get_running_loop().time() < self._awaited_until
 
     @property
+    def awaited_bytes(self) -> int:
+        """How many bytes of events a client has yet to take."""
+        return self._unsent_bytes if self.has_client else 0
+
+    @property
     def is_done(self) -> bool:
         """Whether all events were given to a connection, and no more will come."""
         return self.is_over and not self.has_unsent
@@ -119,7 +128,7 @@ class ResumableStream:
         """Count as a stream with a client for this time, although none is connected."""
         loop = asyncio.get_running_loop()
         self._awaited_until = loop.time() + seconds
-        loop.call_at(self._awaited_until, self._check_pace)
+        loop.call_at(self._awaited_until, self._on_client_gone)
 
     def put(self, line: bytes) -> None:
         """Add a message."""
@@ -134,8 +143,8 @@ class ResumableStream:
         id = b"id: %d-%d\n" % (self.number, number) if self.has_ids else b""
         event = form % (id, line)
         self._events.append(event)
-        self._bytes += len(event)
         self._unsent_bytes += len(event)
+        self._resize(len(event))
         self._drop_old()
         self._check_pace()
         self._notify()
@@ -147,16 +156,41 @@ class ResumableStream:
         """
         while self._events:
             is_sent = self._first < self._next
-            is_beyond = self._bytes > KEPT_BYTES and len(self._events) > 1
+            is_beyond = self.size > KEPT_BYTES and len(self._events) > 1
             if not (is_sent and not self.has_ids) and not (is_beyond and (is_sent or not self.has_client)):
                 return
-            size = len(self._events.popleft())
-            self._bytes -= size
-            self._first += 1
-            if not is_sent:
-                self._unsent_bytes -= size
-                self._next = self._first
-                self._on_drop()
+            self._drop_first()
+
+    def shed(self, excess: int, *, unsent: bool, keeps_last: bool) -> None:
+        """Drop the oldest events until ``excess`` bytes are gone or no more may go.
+
+        With ``unsent`` also those that no connection has taken, if there is no client; with ``keeps_last``
+        not the last one.
+        """
+        enough = self.size - excess
+        may_drop_unsent = unsent and not self.has_client
+        while self.size > enough and len(self._events) > keeps_last:
+            if self._first >= self._next and not may_drop_unsent:
+                return
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        size = len(self._events.popleft())
+        is_sent = self._first < self._next
+        self._first += 1
+        if not is_sent:
+            self._unsent_bytes -= size
+            self._next = self._first
+            self._on_drop()
+        self._resize(-size)
+
+    def _resize(self, change: int) -> None:
+        self.size += change
+        self._on_size(self, change)
+
+    def _on_client_gone(self) -> None:
+        self._check_pace()
+        self._on_size(self, 0)
 
     def _check_pace(self) -> None:
         most = _BEHIND_BYTES // 2 if self.is_behind else _BEHIND_BYTES
@@ -220,7 +254,7 @@ class ResumableStream:
         finally:
             if reader == self._readers:
                 self.is_connected = False
-                self._check_pace()
+                self._on_client_gone()
 
     def _notify(self) -> None:
         """Wake the waiting readers; the next wait needs an event that is not set."""

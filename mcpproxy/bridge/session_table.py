@@ -19,6 +19,9 @@ _SWEEP_S: Final = 5.0
 _STATELESS_IDLE_S: Final = 60.0
 """How long a process for stateless requests is kept without any."""
 
+TOTAL_BYTES: Final = 256 << 20
+"""How many bytes of events all sessions keep for clients that have left."""
+
 MakeProcess = Callable[[Callable[[bytes], None], Callable[[int], None]], ServerProcess]
 
 
@@ -45,6 +48,7 @@ class HttpSessions:
         self._by_id: Final[dict[str, StdioSession]] = {}
         self._stateless: Final[list[StdioSession]] = []
         self._running: Final[set[StdioSession]] = set()
+        self._kept_bytes = 0
         self.mirrors: Final[dict[str, Mirrors]] = {}
         """Tool -> the arguments that a stateless call of it repeats in headers."""
         self._headers: Final = MessageHeaders(self.mirrors)
@@ -117,12 +121,24 @@ class HttpSessions:
         if len(self._running) >= self._limit:
             raise TooManySessionsError(f"there are {self._limit} sessions already; see --max-sessions")
         try:
-            session = StdioSession(id, self._make_process, self.say, self._on_gone)
+            session = StdioSession(id, self._make_process, self.say, self._on_gone, self._on_kept)
         except OSError as fault:
             self.say(f"the server cannot be started: {fault}")
             raise CannotStartError(f"the server cannot be started: {fault.strerror or fault}") from None
         self._running.add(session)
         return session
+
+    def _on_kept(self, session: StdioSession, change: int) -> None:
+        """Have the sessions that keep the most drop events, so that a quiet one is not the first to lose."""
+        del session
+        self._kept_bytes += change
+        if change <= 0 or self._kept_bytes <= TOTAL_BYTES:
+            return
+        enough = TOTAL_BYTES - TOTAL_BYTES // 16  # so that the next event does not sort them again
+        for largest in sorted(self._running, key=lambda one: one.kept_bytes, reverse=True):
+            if self._kept_bytes <= enough:
+                return
+            largest.shed(min(largest.kept_bytes, self._kept_bytes - enough))
 
     def _on_gone(self, session: StdioSession) -> None:
         self._running.discard(session)

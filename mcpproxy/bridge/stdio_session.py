@@ -35,6 +35,9 @@ _MOST_STREAMS: Final = 32
 _MOST_UNREAD: Final = 1024
 """How many of them may be over, with events that the client has not fetched. Their clients may have gone."""
 
+SESSION_BYTES: Final = 16 << 20
+"""How many bytes of events all streams of a session keep, but for the newest event."""
+
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 
@@ -99,7 +102,8 @@ class StdioSession:
     """A process of the server, and the client's requests that it works on.
 
     ``make_process`` starts the process with the functions for its lines and for its exit. Without an ``id``
-    the session belongs to stateless requests, whose streams have no ids.
+    the session belongs to stateless requests, whose streams have no ids. ``on_kept`` is called with the
+    change when ``kept_bytes`` changes.
 
     Raises:
         OSError: the process cannot be started.
@@ -111,19 +115,24 @@ class StdioSession:
         make_process: "Callable[[Callable[[bytes], None], Callable[[int], None]], ServerProcess]",
         say: Say,
         on_gone: "Callable[[StdioSession], None]",
+        on_kept: "Callable[[StdioSession, int], None]",
     ) -> None:
         self.id: Final = id
         self.revision = ""
         self.is_gone = False
         self.last_used = time.monotonic()
         self._behind: Final[set[int]] = set()  # the numbers of streams whose clients do not keep up
+        self.kept_bytes = 0
+        """How many bytes of events its streams keep for clients that come back."""
+        self._is_full = False  # clients have yet to take all that may be kept
+        self._on_kept: Final = on_kept
+        self._streams: Final[OrderedDict[int, ResumableStream]] = OrderedDict()
         self.get_stream: Final = self._make_stream(0)
         self._say: Final = say
         self._on_gone: Final = on_gone
         self._answers: Final[dict[Key, PostAnswer]] = {}
         self._tokens: Final[dict[Key, PostAnswer]] = {}
         self._given_up: Final[set[Key]] = set()
-        self._streams: Final[OrderedDict[int, ResumableStream]] = OrderedDict()
         self._last_stream = 0
         self._initialize: Key | None = None
         self._said: set[str] = set()
@@ -170,6 +179,8 @@ class StdioSession:
         """Keep a stream with ids for a client that comes back."""
         if stream.has_ids:
             self._streams[stream.number] = stream
+            self._count(stream.size)
+            self._fit(stream)
             while len(self._streams) > _MOST_STREAMS:
                 over = [one for one in self._streams.values() if one.is_over]
                 dispensable = next((one for one in over if one.is_done), None)
@@ -178,6 +189,7 @@ class StdioSession:
                         return  # all have open requests, or answers that the client has yet to fetch
                     dispensable = over[0]
                 del self._streams[dispensable.number]
+                self._count(-dispensable.size)
 
     def resumed(self, last_event_id: str) -> ResumableStream:
         """Return the stream of an event, ready to go on after that event.
@@ -207,7 +219,7 @@ class StdioSession:
         self.process.stop()
 
     def _make_stream(self, number: int) -> ResumableStream:
-        return ResumableStream(number, self._on_pace, self._on_drop, has_ids=bool(self.id))
+        return ResumableStream(number, self._on_pace, self._on_drop, self._on_size, has_ids=bool(self.id))
 
     def _on_pace(self, stream: ResumableStream) -> None:
         """Read on from the server only while all clients keep up, as if a pipe were between them."""
@@ -215,7 +227,44 @@ class StdioSession:
             self._behind.add(stream.number)
         else:
             self._behind.discard(stream.number)
-        self.process.hold(is_held=bool(self._behind))
+        self._hold()
+
+    def _hold(self) -> None:
+        self.process.hold(is_held=bool(self._behind) or self._is_full)
+
+    def _on_size(self, stream: ResumableStream, change: int) -> None:
+        if stream is self._streams.get(stream.number) or (stream.has_ids and not stream.number):
+            self._count(change)
+            if change >= 0 or self._is_full:
+                self._fit(stream)
+
+    def _count(self, change: int) -> None:
+        self.kept_bytes += change
+        if not self.is_gone:
+            self._on_kept(self, change)
+
+    def _fit(self, growing: ResumableStream) -> None:
+        """Drop events beyond the limit. Read no further while clients have yet to take what is left."""
+        self.shed(self.kept_bytes - SESSION_BYTES, growing)
+        is_full = self.kept_bytes > SESSION_BYTES and self._awaited_bytes() > SESSION_BYTES
+        if is_full != self._is_full:
+            self._is_full = is_full
+            self._hold()
+
+    def shed(self, excess: int, growing: ResumableStream | None = None) -> None:
+        """Drop so many bytes of events: first those that were sent, then those whose client has left.
+
+        The oldest streams are the first, and the newest event of ``growing`` stays.
+        """
+        enough = self.kept_bytes - excess
+        for unsent in (False, True):
+            for stream in (*self._streams.values(), self.get_stream):
+                if (left := self.kept_bytes - enough) <= 0:
+                    return
+                stream.shed(left, unsent=unsent, keeps_last=stream is growing)
+
+    def _awaited_bytes(self) -> int:
+        return sum(stream.awaited_bytes for stream in (*self._streams.values(), self.get_stream))
 
     def _on_drop(self) -> None:
         self._say_once("the client does not read one of its streams; old messages of it are dropped")
@@ -297,6 +346,7 @@ class StdioSession:
     # The end
 
     def _on_exit(self, code: int) -> None:
+        self._on_kept(self, -self.kept_bytes)
         self.is_gone = True
         how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
         for answer in {id(answer): answer for answer in self._answers.values()}.values():
