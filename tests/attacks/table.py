@@ -7,8 +7,10 @@ from tests.attacks import (
     control_sockets,
     credentials,
     damage,
+    floods,
     folders,
     hostile_text,
+    named_by_peers,
     planted,
     stores,
     texts_with_secrets,
@@ -28,4 +30,6 @@ CHAPTERS: Final[Mapping[str, list[Attack]]] = {
     "planted": planted.TABLE,
     "upstreams": upstreams.TABLE,
     "texts with secrets": texts_with_secrets.TABLE,
+    "named": named_by_peers.TABLE,
+    "floods": floods.TABLE,
 }

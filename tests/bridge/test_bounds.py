@@ -1,0 +1,120 @@
+"""What clients without a token may make ``bridge --stdio`` keep, and what an upstream may make it read."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+import pytest
+
+from mcpproxy.bridge import session_table
+from mcpproxy.bridge.http_messages import BODIES_BYTES, LONGEST_BODY
+from mcpproxy.bridge.server_process import ServerProcess
+from mcpproxy.bridge.session_table import HttpSessions
+from mcpproxy.bridge.stdio_session import SESSION_BYTES, StdioSession
+from tests.bridge.ends import DEADLINE_S, Bridge, Reply, call, result
+
+MIB: Final = 1 << 20
+
+
+@pytest.fixture
+def bridge(tmp_path: Path) -> Iterator[Bridge]:
+    with Bridge(tmp_path, "--event-streams") as bridge:
+        yield bridge
+
+
+def unfinished(bridge: Bridge, length: int) -> socket.socket:
+    """The connection of a request that says how long its body is, and sends none of it."""
+    url = urlsplit(bridge.url)
+    assert url.hostname is not None
+    connection = socket.create_connection((url.hostname, url.port or 0), DEADLINE_S)
+    head = f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Length: {length}\r\n\r\n"
+    connection.sendall(head.encode())
+    return connection
+
+
+def refused(reply: Reply, status: int) -> str:
+    assert reply.status == status
+    text: str = json.loads(reply.body())["error"]["message"]
+    return text
+
+
+def test_bodies_that_do_not_come_leave_room_for_small_ones(bridge: Bridge) -> None:
+    session = bridge.begin()
+    with ExitStack() as connections:
+        for _ in range(BODIES_BYTES // LONGEST_BODY + 2):
+            one = connections.enter_context(unfinished(bridge, LONGEST_BODY))
+            assert bridge.ask(call(1, result(1)), session).event()[
+                "id"
+            ]  # the bridge has read the head by now
+        answer = one.recv(MIB)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 5\r\n" in answer
+        large = call(2, result(2), padding="x" * MIB)
+        assert "leave no room for this body; try again" in refused(bridge.ask(large, session), 503)
+        assert result(3) in bridge.ask(call(3, result(3)), session).body()
+    for _ in range(DEADLINE_S):  # each try is a round trip; the connections end meanwhile
+        reply = bridge.ask(large, session)
+        if reply.status == 200:
+            break
+        reply.body()
+    assert result(2) in reply.body()
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_comes(bridge: Bridge) -> None:
+    with unfinished(bridge, LONGEST_BODY + 1) as connection:
+        assert connection.recv(MIB).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_session_keeps_the_newest_answers_of_clients_that_have_left(bridge: Bridge) -> None:
+    session = bridge.begin()
+    large = '{"jsonrpc":"2.0","id":%d,"result":{"large":"' + "x" * MIB + '"}}'
+    count = SESSION_BYTES // MIB + 4
+    ids: list[str] = []
+    for number in range(1, count + 1):
+        reply = bridge.ask(call(number), session)
+        ids.append(reply.event()["id"].decode())
+        reply.drop()
+    answers = [large % number for number in range(1, count + 1)]
+    last = bridge.ask(call("all", *answers, result("all")), session)
+    assert [event["data"] for event in last.events()][-1] == result("all")
+
+    first = bridge.ask(method="GET", session=session, Last_Event_ID=ids[0])
+    assert "are not kept" in refused(first, 400)
+    newest = bridge.ask(method="GET", session=session, Last_Event_ID=ids[-1])
+    assert [event["data"].decode() for event in newest.events()] == answers[-1:]
+
+
+class _NoProcess:
+    """In the place of a process: nothing is read from it."""
+
+    def hold(self, *, is_held: bool) -> None:
+        del is_held
+
+
+async def _kept(sessions: HttpSessions, megabytes: int) -> StdioSession:
+    session = sessions.begin()
+    for _ in range(megabytes):
+        session.get_stream.put(b"x" * MIB)
+    return session
+
+
+async def _total() -> tuple[int, int]:
+    def make(*_: object) -> ServerProcess:
+        return cast("ServerProcess", _NoProcess())
+
+    sessions = HttpSessions(make, lambda text: None, 64, 60.0)
+    quiet = await _kept(sessions, 1)
+    greedy = [await _kept(sessions, 4) for _ in range(8)]
+    return quiet.kept_bytes, sum(one.kept_bytes for one in greedy)
+
+
+def test_all_sessions_share_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_table, "TOTAL_BYTES", 16 * MIB)
+    quiet, greedy = asyncio.run(_total())
+    assert quiet > MIB
+    assert quiet + greedy <= 16 * MIB
