@@ -11,18 +11,7 @@ import time
 from typing import Any, Final
 
 from mcpproxy.bridge.copied_server import is_own
-from mcpproxy.bridge.http_messages import (
-    STALLED_S,
-    BodyRoom,
-    BodyTooLongError,
-    HttpRequest,
-    HttpResponder,
-    NoRoomError,
-    Receive,
-    Send,
-    StalledError,
-    refusal,
-)
+from mcpproxy.bridge.http_messages import HttpRequest, HttpResponder, Receive, Send, refusal
 from mcpproxy.bridge.message_bytes import Key, as_line, requests_in
 from mcpproxy.bridge.resumable_streams import ConnectionLimit, GoneEventsError, Polling, ResumableStream
 from mcpproxy.bridge.session_table import CannotStartError, HttpSessions, TooManySessionsError
@@ -33,6 +22,7 @@ from mcpproxy.protocol.revisions import REVISIONS, STATELESS, since
 from mcpproxy.relay.http.guard import Guard
 from mcpproxy.relay.http.request_head import ParsedHead, Refusal
 from mcpproxy.replay.client.message_headers import stateless_version
+from mcpproxy.replay.server.request_body import BodyRefusedError, BodyRoom
 
 STREAM_AFTER_S: Final = 1.0
 """How long an answer may take before its response becomes a stream."""
@@ -97,13 +87,9 @@ class HttpApp:
     async def _answer(self, request: HttpRequest, respond: HttpResponder) -> None:
         try:
             await self._answer_read(request, respond)
-        except BodyTooLongError:
-            await _own(respond, 413, "the body is too long")
-        except NoRoomError:
-            why = "the requests under way leave no room for this body; try again"
-            await _own(respond, 503, why, fields={"retry-after": "5"})
-        except StalledError:
-            await _own(respond, 408, f"nothing more of the body came for {STALLED_S:g} s")
+        except BodyRefusedError as refused:
+            fields = {"retry-after": "5"} if refused.status == 503 else None
+            await _own(respond, refused.status, str(refused), fields=fields)
 
     async def _answer_read(self, request: HttpRequest, respond: HttpResponder) -> None:
         if request.method == "POST":

@@ -1,60 +1,14 @@
 """Requests and responses of the bridge's HTTP server, on the interface of ASGI."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from mcpproxy.bridge.message_bytes import ERROR_CODE
-from mcpproxy.errors import McpProxyError
+from mcpproxy.replay.server.request_body import BodyRoom, Receive, RequestBody
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Fields = Mapping[str, str]
-
-LONGEST_BODY: Final = 64 << 20
-
-BODIES_BYTES: Final = 256 << 20
-"""How many bytes the bodies of all requests that are under way may have."""
-
-SMALL_BODY: Final = 64 << 10
-"""A body up to this length is taken however many others there are."""
-
-STALLED_S: Final = 30.0
-"""How long a body may bring nothing before its request is refused."""
-
-
-class BodyTooLongError(McpProxyError):
-    """The body of a request is longer than ``LONGEST_BODY``."""
-
-
-class NoRoomError(McpProxyError):
-    """The bodies under way have no room for another one."""
-
-
-class StalledError(McpProxyError):
-    """Nothing more of a body has come."""
-
-
-class BodyRoom:
-    """The memory that the bodies of all requests share."""
-
-    def __init__(self) -> None:
-        self._left = BODIES_BYTES
-
-    def take(self, size: int) -> None:
-        """Take so many bytes.
-
-        Raises:
-            NoRoomError: there are not as many.
-        """
-        if size > self._left:
-            raise NoRoomError
-        self._left -= size
-
-    def give_back(self, size: int) -> None:
-        """Give back bytes that were taken."""
-        self._left += size
 
 
 class HttpRequest:
@@ -62,51 +16,26 @@ class HttpRequest:
 
     def __init__(self, scope: dict[str, Any], receive: Receive, room: BodyRoom) -> None:
         self._receive: Final = receive
-        self._room: Final = room
-        self._taken = 0
         self.method: Final[str] = scope["method"]
         self.path: Final[str] = scope["path"]
         self.fields: Final[dict[str, str]] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         self.names: Final[list[str]] = [name.decode("latin-1") for name, _ in scope["headers"]]
+        self._body: Final = RequestBody(room, receive, self.fields.get("content-length", ""))
 
     async def body(self) -> bytes:
         """Return the whole body.
 
         Raises:
-            BodyTooLongError: it is too long.
-            NoRoomError: there are too many others. A body that says how long it is finds out before it comes.
-            StalledError: it does not come to its end.
+            BodyRefusedError: it is not read to its end.
             ConnectionError: the client has gone.
         """
-        length = self.fields.get("content-length", "")
-        self._take_room(int(length) if length.isdecimal() and len(length) < 20 else 0)
-        body = bytearray()
-        while True:
-            try:
-                async with asyncio.timeout(STALLED_S):
-                    event = await self._receive()
-            except TimeoutError:
-                raise StalledError from None
-            if event["type"] == "http.disconnect":
-                raise ConnectionError
-            body += event.get("body", b"")
-            self._take_room(len(body))
-            if not event.get("more_body", False):
-                return bytes(body)
-
-    def _take_room(self, size: int) -> None:
-        if size > LONGEST_BODY:
-            raise BodyTooLongError
-        if size > max(self._taken, SMALL_BODY):
-            self._room.take(size - self._taken)
-            self._taken = size
+        return await self._body.read()
 
     def release(self) -> None:
         """Give back the room of the body: the request is over."""
-        self._room.give_back(self._taken)
-        self._taken = 0
+        self._body.release()
 
     async def gone(self) -> None:
         """Wait until the client has gone. Call this after ``body``."""

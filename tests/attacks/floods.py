@@ -19,6 +19,8 @@ MEMORY: Final = 1 << 30
 """What a command may have of memory here."""
 DISK: Final = 300 * MIB
 """How long a file of it may be."""
+ENDS_S: Final = 5 * DEADLINE_S
+"""A command that judges hundreds of thousands of messages takes a while on a busy machine."""
 SENT: Final = 160 * MIB
 """How much an endless answer has at most, so that no disk is filled by a command that keeps it."""
 
@@ -73,7 +75,7 @@ def _limited(stage: Stage, *arguments: str, stdin: bytes = b"") -> Done:
     limits = (sys.executable, "-S", "-c", LIMITED, str(MEMORY), str(DISK))
     process = stage.start(*arguments, before=limits)
     try:
-        out, err = process.communicate(stdin, DEADLINE_S)
+        out, err = process.communicate(stdin, ENDS_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate(timeout=DEADLINE_S)
@@ -165,7 +167,8 @@ def endless_output_of_a_server(stage: Stage) -> str:
     for code in (LINE, LINES):
         command = ("--", sys.executable, "-S", "-c", code)
         trace = str(stage.folder / "t.jsonl")
-        done = _limited(stage, "validate", "--timeout", "4", "--trace", trace, *command)
+        session = ("--revision", "2025-11-25", "--trace", trace)
+        done = _limited(stage, "validate", "--timeout", "4", *session, *command)
         _hold_verdict(done, "validate")
         done = _limited(stage, "pin", "--timeout", "4", "--output", str(stage.folder / "p.json"), *command)
         _hold_verdict(done, "pin")
@@ -218,14 +221,15 @@ class Bridged:
             f"Content-Length: {length}\r\n\r\n"
         ).encode()
 
-    def request(self, method: str, number: int, session: str = "", **params: object) -> bytes:
+    def request(self, method: str, number: int, session: str = "") -> bytes:
+        params = {} if session else INITIALIZE
         body = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
         return self.head(len(body), session) + body
 
     def begin(self) -> str:
         """Begin a session; its id."""
         with self.connect() as connection:
-            connection.sendall(self.request("initialize", 0, **INITIALIZE))
+            connection.sendall(self.request("initialize", 0))
             answer = _until(connection, lambda got: b'"serverInfo"' in got).decode("latin-1")
         return answer.lower().partition("mcp-session-id: ")[2].partition("\r\n")[0]
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcpproxy.bridge import session_table
-from mcpproxy.bridge.http_messages import BODIES_BYTES, LONGEST_BODY
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.session_table import HttpSessions
 from mcpproxy.bridge.stdio_session import SESSION_BYTES, StdioSession
+from mcpproxy.replay.server.request_body import BODIES_BYTES, LONGEST_BODY
 from tests.bridge.ends import DEADLINE_S, Bridge, Reply, call, result
 
 MIB: Final = 1 << 20
@@ -45,23 +46,20 @@ def refused(reply: Reply, status: int) -> str:
 
 def test_bodies_that_do_not_come_leave_room_for_small_ones(bridge: Bridge) -> None:
     session = bridge.begin()
+    large = call(2, result(2), padding="x" * MIB)
     with ExitStack() as connections:
-        for _ in range(BODIES_BYTES // LONGEST_BODY + 2):
-            one = connections.enter_context(unfinished(bridge, LONGEST_BODY))
-            assert bridge.ask(call(1, result(1)), session).event()[
-                "id"
-            ]  # the bridge has read the head by now
+        for _ in range(BODIES_BYTES // LONGEST_BODY):
+            connections.enter_context(unfinished(bridge, LONGEST_BODY))
+            assert bridge.ask(call(1, result(1)), session).event()["id"]  # by now the head has been read
+        one = connections.enter_context(unfinished(bridge, LONGEST_BODY))
         answer = one.recv(MIB)
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 5\r\n" in answer
-        large = call(2, result(2), padding="x" * MIB)
         assert "leave no room for this body; try again" in refused(bridge.ask(large, session), 503)
         assert result(3) in bridge.ask(call(3, result(3)), session).body()
-    for _ in range(DEADLINE_S):  # each try is a round trip; the connections end meanwhile
-        reply = bridge.ask(large, session)
-        if reply.status == 200:
-            break
-        reply.body()
+    end = time.monotonic() + DEADLINE_S
+    while (reply := bridge.ask(large, session)).status == 503 and time.monotonic() < end:
+        reply.body()  # the ends of the connections are on their way
     assert result(2) in reply.body()
 
 

@@ -22,7 +22,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mcpproxy.framing.lines import LIMIT_BYTES
 from mcpproxy.protocol import jsonrpc
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.listener import listen
@@ -42,6 +41,7 @@ from mcpproxy.replay.server.event_stream import EventStream
 from mcpproxy.replay.server.http_session import LiveHttpSession
 from mcpproxy.replay.server.live_messages import ReplayOptions
 from mcpproxy.replay.server.replay_source import NonMcpAnswer, ReplaySource
+from mcpproxy.replay.server.request_body import BodyRefusedError, BodyRoom, RequestBody
 from mcpproxy.session.masked_values import is_masked
 
 _HTTP_METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
@@ -81,6 +81,7 @@ class HttpReplayServer:
         self._session_without_id: LiveHttpSession | None = None
         self._sessions_begun = 0
         self._used_exchanges: Final[set[int]] = set()
+        self._room: Final = BodyRoom()
         sessions = [replay_source.unnamed, *replay_source.sessions]
         exchanges = [exchange for session in sessions for exchange in session.exchanges.values()]
         self._is_http_sse: Final = uses_http_sse(replay_source)
@@ -132,7 +133,16 @@ class HttpReplayServer:
         if request.url.path not in self._paths:
             return Response(status_code=404)
         if request.method == "POST":
-            return await self._post(request)
+            length = request.headers.get("content-length", "")
+            body = RequestBody(self._room, request.receive, length)
+            try:
+                return await self._post(request, await body.read())
+            except BodyRefusedError as refused:
+                return _refused(refused.status, str(refused))
+            except ConnectionError:  # the client has gone
+                return Response(status_code=400)
+            finally:
+                body.release()
         if request.method == "GET":
             return self._get(request)
         session = self._by_id.get(request.headers.get(SESSION_ID, ""))
@@ -144,8 +154,7 @@ class HttpReplayServer:
         status = exchange.status if exchange and exchange.status else default
         return Response(status_code=status, headers=headers_of(exchange))
 
-    async def _post(self, request: Request) -> Response:
-        body = await request.body()
+    async def _post(self, request: Request, body: bytes) -> Response:
         received_at = asyncio.get_running_loop().time()
         session = self._session_of(request, body)
         if session is None:
@@ -260,14 +269,11 @@ class HttpReplayServer:
         return same_requests[exchange.number] if exchange else None
 
     def _refusal(self, request: Request) -> Response | None:
-        """Return the refusal of a request from a foreign site, or with a body that is too long."""
+        """Return the refusal of a request from a foreign site."""
         if self._is_local:
             name = foreign_site(request.headers.get("origin", ""), request.headers.get("host", ""))
             if name is not None:
                 return Response(f"{name} is a foreign site\n", 403)
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > LIMIT_BYTES:
-            return Response(status_code=413)
         return None
 
 
