@@ -1,8 +1,8 @@
 """The relay alone, as a process: ``python drive.py KIND TRACE RECORDER GRACE COMMAND [ARG...]``.
 
-``KIND`` is ``threads``, or ``stdio``, or that with one way of hearing signals: ``handlers`` or ``waiting``;
-or ``macos``, with what Linux can play of that; or ``greeting``, where we have something to say ourselves; or
-``exhausted``, where there are no descriptors left once the server has started.
+``KIND`` is ``threads``, or ``stdio``; or ``macos``, with what Linux can play of that; or ``greeting``, where
+we have something to say ourselves; or ``exhausted``, where there are no descriptors left once the server has
+started; or ``spawned``, where a later Python has changed how it starts programs.
 ``RECORDER`` names one of the fakes below, or ``none``.
 """
 
@@ -90,12 +90,12 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         from tests.relay import macos
 
         macos.pretend()
-    from mcpproxy.relay.stdio import session_start, signals
+    from mcpproxy.relay.stdio import session_start
 
-    if kind == "handlers":  # as where no thread can learn who sent a signal
-        setattr(signals, "_HAS_SENDER", False)  # noqa: B010 - private, and Final for everybody else
-    elif kind == "waiting":  # as where there is a terminal
-        setattr(signals, "_has_terminal", lambda: True)  # noqa: B010 - private
+    if kind == "spawned":
+        import _posixsubprocess
+
+        setattr(_posixsubprocess, "fork_exec", lambda: 0)  # noqa: B010 - its type says what it takes
     elif kind == "exhausted":
         from mcpproxy.relay.stdio.relay import Relay
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _ABSENT: Final = (
-    (sys.modules["_signal"], ("sigwaitinfo", "pidfd_send_signal", "SIGPWR", "SIGRTMIN", "SIGRTMAX")),
+    (sys.modules["_signal"], ("pidfd_send_signal", "SIGPWR", "SIGSTKFLT", "SIGRTMIN", "SIGRTMAX")),
     (fcntl, ("F_GETPIPE_SZ", "F_SETPIPE_SZ")),
     (os, ("pidfd_open", "sched_setscheduler", "SCHED_BATCH")),
     (select, ("epoll",)),

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 
 
 def put(fd: int, data: bytes) -> None:
@@ -72,6 +73,58 @@ def counting() -> None:
     put(1, b"ready\n")
     sys.stdin.buffer.readline()
     put(1, b"in all %d\n" % len(count))
+
+
+def _receive() -> Callable[[], bytes]:
+    """From now on, receive all signals that can be received. Return a function that tells which have come
+    since it was last called."""
+    told, tell = os.pipe()
+    os.set_blocking(told, False)
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, lambda number, frame: None)
+
+    def come() -> bytes:
+        try:
+            return os.read(told, 1 << 16)
+        except BlockingIOError:
+            return b""
+
+    return come
+
+
+def tally() -> None:
+    """Tells, for each line, which signals have come since the last: to itself, and to a child of its own."""
+    ask_r, ask_w = os.pipe()
+    told_r, told_w = os.pipe()
+    if os.fork() == 0:
+        os.close(ask_w)
+        come = _receive()
+        put(told_w, b"ready\n")
+        while os.read(ask_r, 1):
+            put(told_w, come().hex().encode() + b"\n")
+        os._exit(0)
+    come = _receive()
+    with open(told_r, "rb") as child:
+        child.readline()
+        put(1, b"ready\n")
+        while sys.stdin.buffer.readline():
+            put(ask_w, b"?")
+            put(1, b"<%s|%s>\n" % (come().hex().encode(), child.readline().strip()))
+
+
+def notes(path: str) -> None:
+    """Notes in a file each signal that comes, until it is killed."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, lambda number, frame: None)
+    put(1, b"ready\n")
+    with open(path, "ab", buffering=0) as file:
+        while True:
+            file.write(os.read(told, 1))
 
 
 def deaf() -> None:

@@ -33,7 +33,7 @@ WITH_IGNORED = (
 )
 
 
-@pytest.mark.parametrize("kind", ["waiting", "handlers"])
+@pytest.mark.parametrize("kind", LOOPS)
 @pytest.mark.parametrize("name", PASSED)
 def test_a_signal_to_our_process_alone_reaches_the_server(name: str, kind: str, tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
@@ -45,7 +45,7 @@ def test_a_signal_to_our_process_alone_reaches_the_server(name: str, kind: str, 
     assert stream(read_journal(trace), journal.SIGNAL) == name.replace("RTMIN", "RTMIN+0").encode()
 
 
-@pytest.mark.parametrize("kind", ["waiting", "handlers"])
+@pytest.mark.parametrize("kind", LOOPS)
 @pytest.mark.parametrize("name", ["SIGQUIT", "SIGUSR1", "SIGALRM"])
 def test_a_signal_ends_a_server_that_does_not_handle_it(name: str, kind: str) -> None:
     with Host(behind(kind, peer("waiting"))) as host:
@@ -55,7 +55,7 @@ def test_a_signal_ends_a_server_that_does_not_handle_it(name: str, kind: str) ->
 
 
 @pytest.mark.parametrize("script", [WITH_BLOCKED, WITH_IGNORED], ids=["blocked", "ignored"])
-@pytest.mark.parametrize("kind", ["waiting", "handlers"])
+@pytest.mark.parametrize("kind", LOOPS)
 def test_what_the_host_blocks_or_ignores_is_so_for_the_server_alone(kind: str, script: str) -> None:
     def seen(command: list[str]) -> list[int]:
         with Host([sys.executable, "-c", script, *command]) as host:
@@ -80,7 +80,7 @@ def until_state(pid: int, wanted: str) -> None:
     raise AssertionError(f"{pid} is in state {state(pid)}, not {wanted}")
 
 
-@pytest.mark.parametrize("kind", ["waiting", "handlers"])
+@pytest.mark.parametrize("kind", LOOPS)
 def test_we_stop_when_the_server_does_and_go_on_together(kind: str) -> None:
     """Both signals are sent to our process alone, as no shell would do."""
     # A group of its own: a suite that was started in the background may be in an orphaned one, whose

@@ -129,20 +129,27 @@ class Relay(PosixServerLife):
 
     def serve(self) -> int:
         self.open_crash_buffer()
-        self.signals.start()
+        self._turn(0)  # what the host has sent already does not wait until the witness is forked
+        witness = self.signals.start()
+        if witness is not None:
+            self._register(witness, lambda _: self._on_signals(self.signals), select.POLLIN)
         while self.exit_code is None:
             if self.deadline is None:
                 self._turn(None)
             else:
                 self._turn(self.deadline - time.monotonic())
                 self._end_when_due()
+        self.signals.end_witness()
         self._drain()
         return self.exit_code
 
     def _turn(self, timeout_s: float | None) -> None:
         """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""
         handlers = self.handlers
-        for fd, events in self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000):
+        ready = self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000)
+        if self.signals.have_come:  # before the bytes that came after them, also if poll has not seen them
+            self._on_signals(self.signals)
+        for fd, events in ready:
             if fd in handlers:  # an earlier handler of this round may have closed the descriptor
                 handlers[fd](events)
 

@@ -140,8 +140,8 @@ class PosixServerLife(ServerLife):
                 self._forward(number, is_received)
 
     def _poll_server(self, how: int) -> bool:
-        """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped (``how`` is
-        WUNTRACED) or continued (WCONTINUED); always false if ``how`` is 0."""
+        """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped, if ``how`` is
+        WUNTRACED and not 0."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
@@ -169,8 +169,7 @@ class PosixServerLife(ServerLife):
             self.signalled = True
         if number == signal.SIGTERM:
             self.terminated = True
-        # A shell continues a whole job, so the server may be running again already and need no SIGCONT.
-        if not is_received and not (number == signal.SIGCONT and self._poll_server(os.WCONTINUED)):
+        if not is_received:
             self._kill(number)
         if number == signal.SIGTSTP:
             self.stops_until = time.monotonic() + STOP_S

@@ -1,20 +1,13 @@
 """The signals of a wrapped session: which are forwarded to the server, and how the relay receives them.
 
-Every signal that could be meant for the server is forwarded. Two kinds are not: signals that report a fault
-of the relay's own process, and the job control signals that a terminal sends to a process that reads or
-writes in the background.
-
-*The sender* matters. A signal of a terminal (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
-foreground process group, so the server has received it already. A signal that a process sends to the relay
-alone has not reached the server. A signal handler does not learn the sender. Therefore, if there is a
-terminal, the signals stay blocked, and a thread waits for them and writes number and sender of each into a
-pipe.
-Without a terminal there are handlers, because a second thread makes every system call of the first a little
-slower. On systems where a thread does not learn the sender either, a signal that a terminal can send is
-assumed to come from the terminal while the relay is in the terminal's foreground group.
+Every signal that could be meant for the server is forwarded, unless the server has received it already with
+the rest of the process group: the witness (``witness.py``) knows that. Two kinds are never forwarded: signals
+that report a fault of the relay's own process, and the job control signals that a terminal sends to a process
+that reads or writes in the background.
 
 *Blocked signals.* A host may start the relay with signals blocked. The server is started with the same
-signals blocked, but the relay receives SIGCHLD in any case.
+signals blocked, but the relay receives its signals in any case. They stay blocked until the last fork, so
+that no child takes one for the relay.
 """
 
 from __future__ import annotations
@@ -25,8 +18,10 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Final
+
+    from mcpproxy.relay.stdio.witness import Witness
 else:
     import _signal as signal  # the module signal only adds enums, for 4 ms of start-up
 
@@ -41,31 +36,26 @@ ENDING: Final = _existing("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 _NAMES: Final = (
     *("SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR", "SIGURG"),
-    *("SIGWINCH", "SIGTSTP", "SIGCONT", "SIGINFO"),
+    *("SIGWINCH", "SIGTSTP", "SIGCONT", "SIGINFO", "SIGSTKFLT", "SIGABRT"),
 )
 
 FORWARDED: Final = {**ENDING, **_existing(*_NAMES)}
 """The signals that are forwarded to the server, with their names. Real-time signals are forwarded too, but
 are not listed here."""
 
-LEAVING: Final = (*ENDING, *_existing("SIGQUIT"))
+LEAVING: Final = (*ENDING, *_existing("SIGQUIT", "SIGABRT"))
 """The signals that a host sends when it wants the server to exit."""
 
 IGNORED: Final = tuple(_existing("SIGPIPE", "SIGXFSZ"))
 """The signals that Python ignores. The server must start with the default action for them."""
 
-_GROUP_SIGNALS: Final = tuple(_existing("SIGINT", "SIGQUIT", "SIGTSTP", "SIGWINCH"))
-"""The signals that a terminal sends to its whole foreground group."""
-
-_SI_KERNEL: Final = 0x80  # the code of a signal that no process sent
-
-_HAS_SENDER: Final = hasattr(signal, "sigwaitinfo")
-
 
 class Signals:
-    """Receives signals, from the call of ``start`` on. ``fd`` is readable when signals have come.
+    """Receives signals. ``fd`` is readable when some have come.
 
     Attributes:
+        numbers: the signals that are received. One that was ignored when the host started us stays ignored.
+        have_come: whether some have come since ``read`` was called.
         blocked: the signals that were blocked when the host started us.
         is_child_ignored: whether the host started us with SIGCHLD ignored; the server must ignore it too.
     """
@@ -74,54 +64,69 @@ class Signals:
         self.fd, self._write_fd = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write_fd, False)
+        self._witness: Witness | None = None
         self.is_child_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
         if self.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # A signal that was ignored when the host started us stays ignored.
         numbers = [number for number in _forwarded() if signal.getsignal(number) != signal.SIG_IGN]
-        self._numbers = {signal.SIGCHLD, *numbers}
-        self._knows_sender = False
-        self.blocked: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
+        self.numbers = {signal.SIGCHLD, *numbers}
+        self.blocked: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self.numbers)
+        self.have_come = False
+        catch(self.numbers, self._write_fd, self._note)
 
-    def start(self) -> None:
-        """Begin to receive signals. Call it after the last fork, because a fork does not copy the thread."""
-        if _HAS_SENDER and _has_terminal():
-            try:
-                _thread.start_new_thread(self._receive, ())
-                self._knows_sender = True
-                return
-            except RuntimeError:  # no more threads for this user
-                pass
-        catch(self._numbers, self._write_fd)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
+    def start(self) -> int | None:
+        """Begin to receive signals, after the last fork, and fork the witness.
 
-    def read(self) -> Iterator[tuple[int, bool]]:
-        """Yield the signals that have come: the number, and whether the server has received it already."""
-        data = os.read(self.fd, 64)
-        if self._knows_sender:
-            for number, from_kernel in zip(data[::2], data[1::2], strict=True):
-                yield number, bool(from_kernel) and number in _GROUP_SIGNALS
-        else:
-            for number in data:
-                yield number, number in _GROUP_SIGNALS and _is_in_foreground()
+        Returns:
+            Another descriptor that is readable when ``read`` has something to do; ``None`` without a witness.
+        """
+        # Imported late: the server's start does not wait for it.
+        from mcpproxy.relay.stdio.witness import Witness
 
-    def _receive(self) -> None:
-        while True:
-            info = signal.sigwaitinfo(self._numbers)
-            try:
-                os.write(self._write_fd, bytes((info.si_signo, info.si_code == _SI_KERNEL)))
-            except BlockingIOError:  # the pipe is full: thousands of signals wait in it
-                pass
+        try:
+            self._witness = Witness(self.numbers)
+        except OSError:  # no more files
+            pass
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self.numbers)
+        return None if self._witness is None else self._witness.fd
+
+    def read(self) -> list[tuple[int, bool]]:
+        """Return the signals that have come: the number, and whether the server has received it already."""
+        self.have_come = False
+        own = self._received()
+        if self._witness is None:
+            return [(number, False) for number in own]
+        return self._witness.compare(own, self._received)
+
+    def end_witness(self) -> None:
+        """Leave no other process in the group. From now on every signal counts as one to the relay alone."""
+        if self._witness is not None:
+            self._witness.end()
+
+    def _note(self, number: int, frame: object) -> None:
+        self.have_come = True
+
+    def _received(self) -> bytes:
+        try:
+            return os.read(self.fd, 1 << 16)
+        except BlockingIOError:
+            return b""
 
 
-def catch(numbers: Iterable[int], wakeup_fd: int) -> None:
+def _do_nothing(number: int, frame: object) -> None:
+    """The handler of signals of which only the number is needed, which is in the pipe already."""
+
+
+def catch(
+    numbers: Iterable[int], wakeup_fd: int, handler: Callable[[int, object], None] = _do_nothing
+) -> None:
     """Have the number of each of these signals written to the descriptor ``wakeup_fd`` when it comes.
 
     A signal that was ignored when the host started us stays ignored."""
     signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
     for number in numbers:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _do_nothing)
+            signal.signal(number, handler)
 
 
 def name_of(number: int) -> str:
@@ -142,29 +147,3 @@ def _forwarded() -> Iterator[int]:
     yield from FORWARDED
     if hasattr(signal, "SIGRTMIN"):
         yield from range(signal.SIGRTMIN, signal.SIGRTMAX + 1)
-
-
-def _do_nothing(number: int, frame: object) -> None:
-    """The handler of every signal. It does nothing, because the number is in the pipe already."""
-
-
-def _has_terminal() -> bool:
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY))
-    except OSError:
-        return False
-    return True
-
-
-def _is_in_foreground() -> bool:
-    """Whether this process, and so the server too, is in the foreground group of a terminal."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
