@@ -307,6 +307,7 @@ def test_help_names_every_option() -> None:
 
 START_PATH = {
     "__future__",
+    "_posixsubprocess",
     "_struct",
     "mcpproxy",
     "mcpproxy.base",
@@ -332,7 +333,8 @@ def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> No
         "def spawned(*args, **more):\n"
         "    print(*sorted(set(sys.modules) - before), flush=True)\n"
         "    os._exit(0)\n"
-        "os.posix_spawnp = spawned\n"
+        "import _posixsubprocess as starter\n"
+        "starter.fork_exec = spawned\n"
         "from mcpproxy.cli.main import main\n"
         f"main(['--trace-dir', {str(tmp_path)!r}, '--', 'true'])\n"
     )

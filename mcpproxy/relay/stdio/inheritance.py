@@ -13,6 +13,7 @@ from mcpproxy.relay.stdio.signals import IGNORED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
 
     from mcpproxy.relay.stdio.signals import Signals
 else:
@@ -123,10 +124,10 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     """
     import _posixsubprocess
 
+    start: Callable[..., int] = _posixsubprocess.fork_exec  # its stubs leave out that arguments may be None
     name = os.fsencode(command[0])
     path = next((entry[5:] for entry in entries if entry.startswith(b"PATH=")), os.defpath.encode())
     files = [name] if b"/" in name else [os.path.join(part, name) for part in path.split(b":")]
-    stdin, stdout, stderr = streams
 
     def prepare() -> None:
         """Runs in the child."""
@@ -134,18 +135,19 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked)
 
-    # Linux stands still until the program runs (vfork), and gives it the mask of this thread. Where it cannot
-    # do that, or SIGCHLD has to be ignored, the child is forked and prepares itself.
+    # Linux lets us stand still until the program runs (vfork), and gives it the mask of this thread. Where it
+    # does not, and where SIGCHLD has to be ignored, the child is forked and prepares itself.
     is_forked = signals.is_child_ignored or sys.platform != "linux"
     failure_r, failure_w = os.pipe()
+    stdin, stdout, stderr = streams
+    pipes = (stdin, -1, -1, stdout, -1, stderr, failure_r, failure_w)
+    restores_signals = True  # SIGPIPE and SIGXFSZ
+    rest = (restores_signals, False, -1, None, None, None, -1, prepare if is_forked else None)
+    may_vfork = () if sys.version_info >= (3, 14) else (True,)
     if not is_forked:
         signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked)
     try:
-        pid = _posixsubprocess.fork_exec(  # pyright: ignore[reportCallIssue, reportArgumentType] # stubs lack None
-            command, files, False, (), None, entries,
-            stdin, -1, -1, stdout, -1, stderr, failure_r, failure_w,
-            True, False, -1, None, None, None, -1, prepare if is_forked else None, True,
-        )  # fmt: skip
+        pid = start(command, files, False, (), None, entries, *pipes, *rest, *may_vfork)
     except TypeError:
         pid = os.posix_spawnp(
             command[0],

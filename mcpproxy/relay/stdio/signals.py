@@ -103,7 +103,7 @@ class Signals:
         if self._witness is not None:
             self._witness.end()
 
-    def _note(self, number: int, frame: object) -> None:
+    def _note(self, *_: object) -> None:
         self.have_come = True
 
     def _received(self) -> bytes:

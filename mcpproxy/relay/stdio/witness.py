@@ -167,8 +167,9 @@ def _finish_loops() -> None:
 
     On Linux the loop over the members holds ``tasklist_lock`` for reading, and setpgid takes it for writing,
     also if the process leads a session and the call fails. The call changes nothing: it names the group that
-    this process is in. Both Linux and macOS keep the newest member of a group first, so the witness comes
-    before the relay anyway; but ``kill -1`` of Linux begins with the oldest process."""
+    this process is in. A group of Linux has its newest member first, so the witness is seldom behind; but
+    ``kill -1`` begins with the oldest process. macOS holds no lock; there the witness follows the relay
+    directly, and the question takes longer than the step from one to the other."""
     try:
         os.setpgid(0, os.getpgrp())
     except OSError:
