@@ -78,9 +78,11 @@ class Session:
         for name, process in self.processes.items():
             self._know(name, process.pid)
         relay = self.pids["relay"]
-        for child in self._children_of(relay, 1 if case.transport == "http" else 2):
-            is_recorder = _command_line(child) == _command_line(relay)
-            self._know("recorder" if is_recorder else "server", child)
+        for child in self._children_of(relay, 1 if case.transport == "http" else 3):
+            line = _command_line(child)
+            is_witness = line.startswith(b"signal-witness ")
+            is_recorder = line == _command_line(relay)
+            self._know("witness" if is_witness else "recorder" if is_recorder else "server", child)
 
     def _know(self, name: str, pid: int) -> None:
         self.pids[name] = pid
@@ -91,7 +93,7 @@ class Session:
             assert self.processes["relay"].poll() is None, (self.folder / "stderr").read_text()
             found = Path(f"/proc/{relay}/task/{relay}/children").read_text().split()
             lines = [_command_line(int(child)) for child in found]
-            # Forked, a server still has the command line of the relay.
+            # Forked, a server and a witness still have the command line of the relay.
             if len(found) == number and lines.count(_command_line(relay)) == 1:
                 return [int(child) for child in found]
         raise AssertionError

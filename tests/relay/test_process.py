@@ -1,10 +1,8 @@
 """The wrapped command behaves as the same command unwrapped: exit code, stdout and stderr are equal."""
 
 import os
-import pty
 import select
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -335,40 +333,6 @@ def test_an_inherited_descriptor_belongs_to_the_server_alone(kind: str) -> None:
         assert host.process.poll() is None
         host.end_input()
         assert host.wait() == 0
-
-
-@pytest.mark.parametrize("kind", LOOPS)
-def test_ctrl_c_reaches_the_server_once(kind: str) -> None:
-    """The terminal sends it to the whole foreground group: the server has it before we could forward it."""
-    terminal, theirs = pty.openpty()
-    in_foreground = (
-        "import fcntl, os, sys, termios\n"
-        "os.setsid()\n"
-        "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-        "os.execv(sys.argv[1], sys.argv[1:])\n"
-    )
-    command = [sys.executable, "-c", in_foreground, *behind(kind, peer("counting"))]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=HOME) as process:
-        os.close(theirs)
-        try:
-            _expect(terminal, b"ready")
-            os.write(terminal, b"\x03")
-            _expect(terminal, b"interrupted")
-            os.write(terminal, b"how many?\n")
-            assert b"in all 1" in _expect(terminal, b"in all ")
-            assert process.wait(DEADLINE_S) == 0
-        finally:
-            process.kill()
-            os.close(terminal)
-
-
-def _expect(terminal: int, words: bytes) -> bytes:
-    """Read from the terminal until ``words`` and two bytes more have come."""
-    got = b""
-    while len(got.partition(words)[2]) < 2:
-        assert select.select([terminal], [], [], DEADLINE_S)[0], got
-        got += os.read(terminal, 4096)
-    return got
 
 
 @pytest.mark.parametrize("kind", RELAYS)

@@ -6,38 +6,37 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.relay import journal
+from mcpproxy.relay.stdio import signals
 from tests.relay.hosts import DEADLINE_S, HOME, LOOPS, Host, behind, peer, read_journal, stream
+from tests.relay.signal_counts import HOSTS, PipeHost, TerminalHost, counts
 
-PASSED = ["SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH", "SIGTSTP", "SIGCONT", "SIGRTMIN"]
+RECORDED = ["SIGQUIT", "SIGUSR1", "SIGWINCH", "SIGTSTP", "SIGCONT", "SIGRTMIN"]
 
-WITH_BLOCKED = (
-    "import os, signal, sys\n"
-    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGUSR2])\n"
+NOTHING = "import os, signal, sys\n"
+BLOCKS = NOTHING + "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGUSR2, 40])\n"
+IGNORES = NOTHING + "for number in signal.SIGCHLD, signal.SIGUSR1: signal.signal(number, signal.SIG_IGN)\n"
+IGNORES_ALL = (
+    NOTHING
+    + "for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:\n"
+    + "    signal.signal(number, signal.SIG_IGN)\n"
+)
+EXECUTE = (
     "for number in signal.SIGPIPE, signal.SIGXFSZ:  # Python's own doing\n"
     "    signal.signal(number, signal.SIG_DFL)\n"
     "os.execvp(sys.argv[1], sys.argv[1:])\n"
 )
-WITH_IGNORED = (
-    "import os, signal, sys\n"
-    "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-    "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
-    "for number in signal.SIGPIPE, signal.SIGXFSZ:\n"
-    "    signal.signal(number, signal.SIG_DFL)\n"
-    "os.execvp(sys.argv[1], sys.argv[1:])\n"
-)
 
 
-@pytest.mark.parametrize("kind", LOOPS)
-@pytest.mark.parametrize("name", PASSED)
-def test_a_signal_to_our_process_alone_reaches_the_server(name: str, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_signal_to_our_process_alone_is_recorded(name: str, tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
-    with Host(behind(kind, peer("polite", name), trace)) as host:
+    with Host(behind("stdio", peer("polite", name), trace)) as host:
         assert host.read(6) == b"ready\n"
         host.signal(getattr(signal, name))
         assert host.rest() == b"bye\n"
@@ -54,18 +53,154 @@ def test_a_signal_ends_a_server_that_does_not_handle_it(name: str, kind: str) ->
         assert host.wait() == 128 + getattr(signal, name)
 
 
-@pytest.mark.parametrize("script", [WITH_BLOCKED, WITH_IGNORED], ids=["blocked", "ignored"])
-@pytest.mark.parametrize("kind", LOOPS)
-def test_what_the_host_blocks_or_ignores_is_so_for_the_server_alone(kind: str, script: str) -> None:
-    def seen(command: list[str]) -> list[int]:
-        with Host([sys.executable, "-c", script, *command]) as host:
-            masks = [int(line.split()[1], 16) for line in host.rest().splitlines()]
-            assert host.wait() == 0
-        reserved = 3 << 31  # the C library's own; posix_spawn leaves them ignored
-        return [mask & ~reserved for mask in masks]
+def dispositions(before: str, command: list[str]) -> dict[str, int]:
+    """The masks of signals that a program sees which a host started that has done ``before``."""
+    with Host([sys.executable, "-c", before + EXECUTE, *command]) as host:
+        lines = [line.split() for line in host.rest().decode().splitlines()]
+        assert host.wait() == 0
+    return {name: int(mask, 16) for name, mask in lines}
 
-    command = ["grep", "-E", "Sig(Blk|Ign)", "/proc/self/status"]
-    assert seen(behind(kind, command)) == seen(command)
+
+@pytest.mark.parametrize("before", [NOTHING, BLOCKS, IGNORES, IGNORES_ALL], ids=lambda script: script[-30:])
+@pytest.mark.parametrize("kind", LOOPS)
+def test_the_server_starts_with_the_hosts_mask_and_disposition_of_every_signal(
+    kind: str, before: str
+) -> None:
+    command = ["sed", "-n", "s/^\\(Sig\\(Blk\\|Ign\\|Cgt\\)\\):/\\1/p", "/proc/self/status"]
+    plain = dispositions(before, command)
+    assert plain.keys() == {"SigBlk", "SigIgn", "SigCgt"}
+    assert dispositions(before, behind(kind, command)) == plain
+
+
+def test_a_python_that_starts_programs_in_another_way_starts_the_server_too() -> None:
+    with Host(behind("spawned", peer("polite", "SIGTERM"))) as host:
+        assert host.read(6) == b"ready\n"
+        host.signal(signal.SIGTERM)
+        assert host.wait() == 6
+
+
+def sendable(kind: str) -> list[int]:
+    """The signals that are forwarded, some of the real-time ones among them."""
+    if kind == "macos":  # which has no real-time signals
+        return sorted(set(signals.FORWARDED) - {signal.SIGPWR, signal.SIGSTKFLT})
+    return [*signals.FORWARDED, signal.SIGRTMIN, signal.SIGRTMIN + 1, signal.SIGRTMAX]
+
+
+@pytest.mark.parametrize("where", HOSTS)
+@pytest.mark.parametrize("kind", LOOPS)
+def test_every_signal_reaches_the_server_and_its_child_as_often_as_unwrapped(kind: str, where: str) -> None:
+    numbers = sendable(kind)
+    wrapped = counts(HOSTS[where](behind(kind, peer("tally"))), numbers)
+    assert wrapped == counts(HOSTS[where](peer("tally")), numbers)
+    for_child = b"" if where == "alone" else None
+    for number, (server, child) in zip(numbers, wrapped, strict=True):
+        assert (server, child) == (bytes([number]), bytes([number]) if for_child is None else for_child)
+
+
+def test_real_time_signals_to_the_group_and_to_us_are_all_counted() -> None:
+    host = PipeHost(behind("stdio", peer("tally")))
+    for number in range(300):
+        (os.killpg if number % 3 else os.kill)(host.pid, signal.SIGRTMIN)
+    server, child = host.ask()
+    host.close()
+    assert (len(server), len(child)) == (300, 200)
+
+
+@pytest.mark.parametrize("kind", ["plain", *LOOPS])
+def test_a_terminal_that_hangs_up(kind: str, tmp_path: Path) -> None:
+    """We lead its session, so the system tells nobody but us; when we go, it tells the group."""
+    noted = tmp_path / "noted"
+    noted.touch()
+    host = TerminalHost(behind(kind, peer("notes", str(noted))))
+    host.hang_up()
+    for _ in range(DEADLINE_S * 200):
+        if len(noted.read_bytes()) >= 2:
+            break
+        select.select([], [], [], 0.005)
+    host.close()
+    assert sorted(noted.read_bytes()) == [signal.SIGHUP, signal.SIGCONT]
+
+
+def descendants(pid: int) -> list[int]:
+    """All of them, each before its parent."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [one for child in map(int, children) for one in (*descendants(child), child)]
+
+
+def until_there_are(pid: int, number: int) -> list[int]:
+    """Wait until ``pid`` has so many descendants."""
+    for _ in range(DEADLINE_S * 200):
+        if len(found := descendants(pid)) == number:
+            return found
+        select.select([], [], [], 0.005)
+    raise AssertionError(f"{pid} has the descendants {found}")
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_who_signals_a_tree_one_by_one_children_first_reaches_the_server_once(kind: str) -> None:
+    host = PipeHost(behind(kind, peer("tally")))
+    for pid in (*until_there_are(host.pid, 3), host.pid):  # the server, its child, the witness; us
+        os.kill(pid, signal.SIGTERM)
+        select.select([], [], [], 0.02)  # as a program does that looks for the next one
+    assert host.ask() == (b"\x0f", b"\x0f")
+    os.kill(host.pid, signal.SIGUSR1)
+    assert host.ask() == (b"\x0a", b"")
+    host.close()
+
+
+def witness_of(relay: int) -> int:
+    for pid in until_there_are(relay, 3):
+        if Path(f"/proc/{pid}/comm").read_text() == "signal-witness\n":
+            return pid
+    raise AssertionError("there is no witness")
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_witness_that_is_killed_or_stopped_is_replaced(end: signal.Signals) -> None:
+    host = PipeHost(behind("stdio", peer("tally")))
+    old = witness_of(host.pid)
+    os.kill(old, end)
+    os.kill(host.pid, signal.SIGUSR1)  # is forwarded, whether or not anybody answers
+    assert host.ask() == (b"\x0a", b"")
+    assert witness_of(host.pid) != old
+    host.send(signal.SIGUSR2)
+    assert host.ask() == (b"\x0c", b"\x0c")
+    host.close()
+
+
+def test_who_looks_for_our_command_does_not_find_the_witness() -> None:
+    host = PipeHost(behind("stdio", peer("tally")))
+    line = Path(f"/proc/{witness_of(host.pid)}/cmdline").read_bytes().rstrip(b"\0")
+    assert line == b"signal-witness of %d" % host.pid
+    host.close()
+
+
+def test_nobody_is_left_in_the_group_when_we_have_exited() -> None:
+    with Host(behind("stdio", ["cat"]), process_group=0) as host:
+        host.end_input()
+        assert host.wait() == 0
+        with pytest.raises(ProcessLookupError):
+            os.killpg(host.process.pid, 0)
+
+
+@pytest.mark.parametrize("killed", [os.kill, os.killpg], ids=["alone", "the group"])
+@pytest.mark.parametrize("kind", LOOPS)
+def test_nothing_is_left_after_a_kill(kind: str, killed: Callable[[int, int], None], tmp_path: Path) -> None:
+    trace = str(tmp_path / "t.jsonl")
+    command = behind(kind, peer("stubborn"), trace, "patient", 0.2)
+    with Host(command, process_group=0) as host:
+        read_line(host)
+        left = [os.pidfd_open(pid) for pid in until_there_are(host.process.pid, 3)]
+        killed(host.process.pid, signal.SIGKILL)
+        for handle in left:
+            assert select.select([handle], [], [], DEADLINE_S)[0]
+            os.close(handle)
+
+
+def test_the_table_of_counts() -> None:
+    command = [sys.executable, "-m", "tests.relay.signal_counts", "--sessions", "2"]
+    ran = subprocess.run(command, env=HOME, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
 
 
 def state(pid: int) -> str:
