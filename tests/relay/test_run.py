@@ -1,8 +1,10 @@
 """``mcpproxy run``: options, names of traces, what is refused, and what it costs to start."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from mcpproxy.base.secret_names import SECRET_WORDS, UNSEPARATED
 from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import Close
+from mcpproxy.session.frame import Close, Frame
 from tests.relay.hosts import Host, until_recorded
 
 MCPPROXY = [sys.executable, "-m", "mcpproxy"]
@@ -296,6 +298,22 @@ def test_a_working_directory_that_was_deleted_stops_no_recording(tmp_path: Path)
         assert host.wait() == 0
     until_recorded(tmp_path / "t.jsonl")
     assert isinstance([*open_trace(tmp_path / "t.jsonl").events()][-1], Close)
+
+
+@pytest.mark.parametrize("killed", [os.kill, os.killpg], ids=["alone", "the group"])
+def test_the_recording_of_a_relay_that_was_killed_is_completed(
+    killed: Callable[[int, int], None], tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.jsonl"
+    with Host([*MCPPROXY, "--trace", str(trace), "--", "cat"], process_group=0) as host:
+        host.write(b"hello\n")
+        assert host.read(6) == b"hello\n"
+        killed(host.process.pid, signal.SIGKILL)
+        host.wait()
+    until_recorded(trace)
+    events = [*open_trace(trace).events()]
+    assert [event.raw for event in events if isinstance(event, Frame)] == [b"hello", b"hello"]
+    assert isinstance(events[-1], Close)
 
 
 def test_help_names_every_option() -> None:
