@@ -24,6 +24,7 @@ def _tally(stage: Stage) -> "subprocess.Popen[bytes]":
     options = ("run", "--quiet", "--trace", str(stage.folder / "t.jsonl"), "--")
     process = stage.start(*options, *peer("tally"), before=_LEADING)
     hold(read(process.stdout, is_line) == b"ready\n", "the server does not start")
+    _ask(process)  # a first answer may be there before the witness
     return process
 
 

@@ -46,7 +46,7 @@ def seen(line: bytes) -> Seen:
 
 
 class PipeHost:
-    """A host without a terminal; the command is in a group of its own."""
+    """A host without a terminal; the command, ``peers.tally``, is in a group of its own."""
 
     def __init__(self, command: list[str], env: dict[str, str] | None = None) -> None:
         self._host = Host(command, process_group=0, env=env)
@@ -128,6 +128,7 @@ HOSTS: Final[dict[str, Callable[[list[str]], PipeHost | TerminalHost]]] = {
 def counts(host: PipeHost | TerminalHost, numbers: list[int]) -> list[Seen]:
     """Send each of the signals, and ask what came of it before the next."""
     try:
+        host.ask()  # the first answer may be there before the witness
         return [(host.send(number), host.ask())[1] for number in numbers]
     finally:
         host.close()

@@ -99,6 +99,7 @@ def test_every_signal_reaches_the_server_and_its_child_as_often_as_unwrapped(kin
 
 def test_real_time_signals_to_the_group_and_to_us_are_all_counted() -> None:
     host = PipeHost(behind("stdio", peer("tally")))
+    host.ask()
     for number in range(300):
         (os.killpg if number % 3 else os.kill)(host.pid, signal.SIGRTMIN)
     server, child = host.ask()
@@ -140,6 +141,7 @@ def until_there_are(pid: int, number: int) -> list[int]:
 @pytest.mark.parametrize("kind", LOOPS)
 def test_who_signals_a_tree_one_by_one_children_first_reaches_the_server_once(kind: str) -> None:
     host = PipeHost(behind(kind, peer("tally")))
+    host.ask()
     for pid in (*until_there_are(host.pid, 3), host.pid):  # the server, its child, the witness; us
         os.kill(pid, signal.SIGTERM)
         select.select([], [], [], 0.02)  # as a program does that looks for the next one
@@ -159,6 +161,7 @@ def witness_of(relay: int) -> int:
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_witness_that_is_killed_or_stopped_is_replaced(end: signal.Signals) -> None:
     host = PipeHost(behind("stdio", peer("tally")))
+    host.ask()
     old = witness_of(host.pid)
     os.kill(old, end)
     os.kill(host.pid, signal.SIGUSR1)  # is forwarded, whether or not anybody answers
@@ -171,6 +174,7 @@ def test_a_witness_that_is_killed_or_stopped_is_replaced(end: signal.Signals) ->
 
 def test_who_looks_for_our_command_does_not_find_the_witness() -> None:
     host = PipeHost(behind("stdio", peer("tally")))
+    host.ask()
     line = Path(f"/proc/{witness_of(host.pid)}/cmdline").read_bytes().rstrip(b"\0")
     assert line == b"signal-witness of %d" % host.pid
     host.close()

@@ -60,6 +60,10 @@ CHUNK_BYTES: Final = 256 << 10
 PIPE_BYTES: Final = 64 << 10
 """How much a pipe of Linux holds. After a read of as much, the server's pipes are made to hold a chunk."""
 
+IDLE_MS: Final = 2
+BUSY_S: Final = 0.05
+"""How long nothing has come, and how long something may come, until the witness is forked."""
+
 NOT_JOURNALED: Final = journals.START  # 0, used as the kind of bytes that are forwarded but not recorded
 _EOF_OF: Final = {
     journals.CLIENT: journals.CLIENT_EOF,
@@ -129,7 +133,7 @@ class Relay(PosixServerLife):
 
     def serve(self) -> int:
         self.open_crash_buffer()
-        self._turn(0)  # what the host has sent already does not wait until the witness is forked
+        self._begin()
         witness = self.signals.start()
         if witness is not None:
             self._register(witness, lambda _: self._on_signals(self.signals), select.POLLIN)
@@ -142,6 +146,17 @@ class Relay(PosixServerLife):
         self.signals.end_witness()
         self._drain()
         return self.exit_code
+
+    def _begin(self) -> None:
+        """Relay until the server has said something, or nothing comes for a while.
+
+        To fork the witness takes half a millisecond. The first answer of a server that is there at once does
+        not wait for that; other servers need longer than ``IDLE_MS`` until they answer."""
+        busy_until_s = time.monotonic() + BUSY_S
+        while (ready := self.poll.poll(IDLE_MS)) and time.monotonic() < busy_until_s:
+            self._turn(0)
+            if self.server is not None and any(fd == self.server.stdout for fd, _ in ready):
+                break
 
     def _turn(self, timeout_s: float | None) -> None:
         """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""
