@@ -8,6 +8,7 @@ import { Findings } from "./findings.js";
 import { plural, visible } from "./format.js";
 import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
+import { needs } from "./keys.js";
 import { useCurrentSummary, useLive } from "./live.js";
 import { html, render, useEffect, useErrorBoundary, useState } from "./preact.js";
 import { Sidebar } from "./sidebar.js";
@@ -75,7 +76,7 @@ function App() {
     /** @param {KeyboardEvent} event */
     const onKeyDown = (event) => {
       const target = /** @type {HTMLElement} */ (event.target);
-      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || needs(target, event.key)) return;
       /** @type {Record<string, () => void>} */
       const keys = {
         "/": () => /** @type {HTMLElement} */ (document.querySelector("#filter"))?.focus(),
@@ -89,11 +90,11 @@ function App() {
       };
       const view = VIEWS[Number(event.key) - 1];
       if (view) keys[event.key] = () => go({ view: view[0] });
-      if (/^[jkgG]$|^Arrow(Up|Down)$/.test(event.key) && target === document.body) {
+      const grid = /** @type {HTMLElement | null} */ (document.querySelector(".grid"));
+      if (grid && /^([jkgG]|ArrowUp|ArrowDown|Enter)$/.test(event.key)) {
         keys[event.key] = () => {
-          const grid = /** @type {HTMLElement | null} */ (document.querySelector(".grid"));
-          grid?.focus();
-          grid?.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
+          grid.focus();
+          grid.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
         };
       }
       if (event.key in keys) {

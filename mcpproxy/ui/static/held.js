@@ -3,6 +3,7 @@
 import { ApiError, get, post, subscribe } from "./api.js";
 import { duration, plural, size, visible } from "./format.js";
 import { parse } from "./json_tree.js";
+import { takesText } from "./keys.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 
 const TICK_MS = 500;
@@ -175,7 +176,7 @@ function numberOf(element) {
  */
 function onKeyDown(event, list) {
   const target = /** @type {HTMLElement} */ (event.target);
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA)$/.test(target.tagName)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || takesText(target)) return;
   const buttons = toggles(list);
   const row = target.closest("[data-number]");
   const index = buttons.findIndex((one) => row?.contains(one));

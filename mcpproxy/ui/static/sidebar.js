@@ -4,6 +4,7 @@ import { SEVERITY_MARKS, duration, visible } from "./format.js";
 import { heldIn } from "./held.js";
 import { html } from "./preact.js";
 import { href } from "./address.js";
+import { focusList } from "./virtual_list.js";
 
 /**
  * @param {object} props
@@ -50,6 +51,7 @@ function Entry({ one, held, place, go }) {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       go(target);
+      focusList();
     }}>
     <strong>${visible(one.server || one.label)}</strong>
     ${held ? html`<span class="waiting">❚❚ ${held} held</span>` : null}

@@ -10,6 +10,14 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js"
 export const ROW_HEIGHT = 28;
 const MAX_HEIGHT = 8_000_000;
 
+let isFocusWanted = false;
+
+/** Give the focus to the list, now and when the list of another recording takes its place. */
+export function focusList() {
+  isFocusWanted = true;
+  /** @type {HTMLElement | null} */ (document.querySelector(".grid"))?.focus();
+}
+
 /**
  * @param {object} props
  * @param {string} props.label
@@ -39,6 +47,8 @@ export function VirtualList({ label, total, columns, head, selected, onSelect, o
     const observer = new ResizeObserver(() => setHeight(element.clientHeight));
     observer.observe(element);
     setHeight(element.clientHeight);
+    if (isFocusWanted) element.parentElement?.focus();
+    isFocusWanted = false;
     return () => observer.disconnect();
   }, []);
 

@@ -1,0 +1,106 @@
+"""The window of the page: nothing moves it as a whole, and keys reach the calls after a click elsewhere."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.view.situations import SITUATIONS, write
+
+__all__ = ["browser", "visitor"]
+
+RECORDINGS = 40
+"""More than fit into any window here; some have findings."""
+
+STATE = """() => {
+    const root = document.documentElement;
+    const fixed = [root, document.body, document.querySelector("#app"), document.querySelector("main")];
+    const longer = [root.scrollHeight - innerHeight, root.scrollWidth - innerWidth];
+    return [...longer, ...fixed.map((one) => one.scrollTop)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("recordings")
+    names = list(SITUATIONS)
+    for number in range(RECORDINGS):
+        write(folder / f"{number:02}.jsonl", SITUATIONS[names[number % len(names)]])
+    with served(folder) as running:
+        yield running
+
+
+def turns_the_wheel_everywhere(visitor: Visitor, width: int, height: int) -> None:
+    for down in (3000, -500):
+        for x in (20, width // 2, width - 40):
+            for y in (15, height // 8, height // 3, height - 40):
+                visitor.page.mouse.move(x, y)
+                visitor.page.mouse.wheel(0, down)
+    # Scrolling is done before frames are: two later, what was turned has been.
+    visitor.page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1000, 700), (400, 800)])
+def test_the_window_stays_where_it_is(visitor: Visitor, page: Served, width: int, height: int) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": height})
+    visitor.opens(page.url)
+    expect(visitor.page.locator(".recording")).to_have_count(RECORDINGS)
+    for view in ("1", "2", "3", "4", "5", "6", "detail", "help"):
+        if view == "detail":
+            visitor.presses("1", "j", "Enter")
+            visitor.page.wait_for_selector(".detail h2")
+        elif view == "help":
+            visitor.presses("?")
+            visitor.page.wait_for_selector("dialog[open]")
+        else:
+            visitor.presses(view)
+            visitor.page.wait_for_selector("main .page, main .empty, main .grid")
+        assert visitor.page.evaluate(STATE) == [0] * 6, view
+        turns_the_wheel_everywhere(visitor, width, height)
+        assert visitor.page.evaluate(STATE) == [0] * 6, view
+        expect(visitor.page.locator("header.top")).to_be_in_viewport()
+    # What has the focus is scrolled to, and that must not move the window either.
+    visitor.presses("Escape", "Escape")
+    visitor.page.locator(".recording").last.focus()
+    expect(visitor.page.locator(".recording").last).to_be_in_viewport()
+    assert visitor.page.evaluate(STATE) == [0] * 6
+
+
+def test_keys_act_after_a_click(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    selected = visitor.page.locator(".row.selected .c-number")
+    visitor.page.locator(".recording").nth(3).click()
+    expect(visitor.page.locator(".grid")).to_be_focused()
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
+    for key, row in (("j", "1"), ("ArrowDown", "2"), ("k", "1"), ("G", visitor.rows()[-1].split()[0])):
+        visitor.presses(key)
+        expect(selected).to_have_text(row)
+    visitor.page.wait_for_selector(".detail h2")
+    visitor.presses("Enter")
+    expect(visitor.page.locator(".detail")).to_be_focused()
+    visitor.presses("g")  # from within the detail
+    expect(selected).to_have_text("1")
+    visitor.page.get_by_role("button", name="Stats").click()
+    visitor.page.get_by_role("button", name="Calls", exact=True).click()
+    visitor.presses("j")
+    expect(selected).to_have_text("2")
+
+
+def test_what_has_the_focus_keeps_the_keys_that_it_needs(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    visitor.page.get_by_role("button", name="Findings", exact=True).focus()
+    visitor.presses("Enter")
+    visitor.page.wait_for_url("**view=findings**")
+    visitor.presses("1")
+    visitor.page.locator("#filter").focus()
+    visitor.page.keyboard.type("jkgG")
+    expect(visitor.page.locator("#filter")).to_have_value("jkgG")
+    expect(visitor.page.locator(".row.selected")).to_have_count(0)
+    visitor.page.locator(".recording").nth(5).focus()
+    visitor.presses("Enter")
+    expect(visitor.page.locator(".recording").nth(5)).to_have_class("recording here")
+    expect(visitor.page.locator(".grid")).to_be_focused()
