@@ -1,7 +1,6 @@
-"""The web server of the page and of ``mcpproxy mcp``, and the address that the command prints."""
+"""The web server of the page and of ``mcpproxy mcp``."""
 
 import os
-import secrets
 import socket
 import sys
 from typing import Final
@@ -25,18 +24,16 @@ class PageServer:
     Args:
         host: the name or address to listen on.
         port: the port; 0 picks a free one.
-        token: the secret of the address; a new one if it is not given.
 
     Raises:
         OSError: the port is not available.
     """
 
-    def __init__(self, host: str, port: int, token: str = "") -> None:
+    def __init__(self, host: str, port: int) -> None:
         self._socket: Final[socket.socket] = listen(host, port)
         bound: tuple[str, int] = self._socket.getsockname()[:2]
         self._address, self.port = bound
         self._name: Final = host or bound[0]
-        self.token: Final = token or secrets.token_urlsafe(24)
         self._server: uvicorn.Server | None = None
         self._is_stopped = False
 
@@ -45,29 +42,23 @@ class PageServer:
         """Whether only this machine can reach the page."""
         return is_loopback(self._address)
 
-    @property
-    def url(self) -> str:
-        """The address to open, with its token."""
-        return f"{self.address_of('/')}?token={self.token}"
-
     def address_of(self, path: str) -> str:
-        """Return the address of ``path``, without the token."""
+        """Return the address of ``path``."""
         name = f"[{self._name}]" if ":" in self._name else self._name
         return f"http://{name}:{self.port}{path}"
 
-    def guarded(self, app: ASGIApp, refusal: int) -> ASGIApp:
-        """Return ``app`` behind its guards; a request without the token gets the status ``refusal``."""
+    def _guarded(self, app: ASGIApp) -> ASGIApp:
         names = {self._name.lower(), self._address}
         if self.is_local:
             names |= {"localhost", "127.0.0.1", "::1"}
         elif self._address in ("0.0.0.0", "::"):
             names |= {socket.gethostname().lower(), "localhost", "127.0.0.1", "::1"}
-        return Access(app, frozenset(names), self.port, self.token, refusal)
+        return Access(app, frozenset(names), self.port)
 
-    def run(self, app: ASGIApp, refusal: int = 401) -> None:
-        """Serve ``app`` to requests that have the token; others get the status ``refusal``."""
+    def run(self, app: ASGIApp) -> None:
+        """Serve ``app``, which checks whether a request has a secret; where it may come from is checked here."""
         config = uvicorn.Config(
-            self.guarded(app, refusal),
+            self._guarded(app),
             ws="none",
             lifespan="on",
             log_config=None,

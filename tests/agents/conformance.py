@@ -1,14 +1,12 @@
 """The official conformance suite against ``mcpproxy mcp``: ``python -m tests.agents.conformance``.
 
-The suite sends no token, so ``serve`` starts the server with a layer before its guards that adds one. Most
-scenarios want tools, resources and prompts of the suite's own; only those of ``FITTING`` fit every server.
+The suite sends no token, so ``serve`` starts the server without the lock that needs one. Most scenarios want
+tools, resources and prompts of the suite's own; only those of ``FITTING`` fit every server.
 """
 
 import sys
 from pathlib import Path
 from typing import Final
-
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy.agents import http
 from mcpproxy.agents.recording_library import RecordingLibrary
@@ -38,30 +36,12 @@ NEEDS_TOOLS_OF_THE_SUITE: Final = {
 """The checks of these scenarios that call tools of the suite's own."""
 
 
-class _WithToken:
-    """Adds the token to each request."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app = app
-        self._field = (b"authorization", f"Bearer {token}".encode())
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope["headers"] = [*scope["headers"], self._field]
-        await self._app(scope, receive, send)
-
-
-class _Tokenless(PageServer):
-    def guarded(self, app: ASGIApp, refusal: int) -> ASGIApp:
-        return _WithToken(super().guarded(app, refusal), self.token)
-
-
 def serve(folder: str) -> None:
     """Serve the recordings in ``folder``; print the port."""
-    page = _Tokenless("127.0.0.1", 0)
+    page = PageServer("127.0.0.1", 0)
     sys.stdout.write(f"port {page.port}\n")
     sys.stdout.flush()
-    page.run(http.app(RecordingServer(RecordingLibrary(folder))), http.WITHOUT_TOKEN)
+    page.run(http.app(RecordingServer(RecordingLibrary(folder))))
 
 
 def command(folder: Path) -> list[str]:

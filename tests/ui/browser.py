@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
@@ -37,16 +37,31 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@dataclass
 class Served:
-    """``mcpproxy ui`` as it runs: the printed address, and the same without the token."""
+    """``mcpproxy ui`` as it runs. ``bearer`` is for scripts."""
 
-    url: str
-    process: subprocess.Popen[str]
-    home: str = field(init=False)
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process: Final = process
+        self._printed = self._read()
+        self.home: Final = self._printed.partition("/?")[0]
+        self.bearer: Final = self._claimed()
 
-    def __post_init__(self) -> None:
-        self.home = self.url.partition("/?")[0]
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def _claimed(self) -> dict[str, str]:
+        """Use the printed address as a script does; the next one is printed."""
+        bearer = {"Authorization": f"Bearer {self._printed.partition('token=')[2]}"}
+        httpx.get(f"{self.home}/api/recordings", headers=bearer)
+        self._printed = self._read()
+        return bearer
+
+    @property
+    def url(self) -> str:
+        """An address that nobody has used."""
+        self._claimed()  # if it has been used before, the next one was printed then
+        return self._printed
 
 
 @contextmanager
@@ -54,9 +69,8 @@ def served(path: Path | str, *options: str) -> Generator[Served]:
     """Run ``mcpproxy ui PATH``."""
     command = [sys.executable, "-m", "mcpproxy", "ui", str(path), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
-            yield Served(process.stdout.readline().strip(), process)
+            yield Served(process)
         finally:
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate()

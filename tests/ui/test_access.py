@@ -1,4 +1,4 @@
-"""The page answers those who have its token, from its own address, and nobody else."""
+"""The page answers those who have a key, from its own address, and nobody else."""
 
 from typing import Any
 
@@ -8,57 +8,76 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from mcpproxy.ui.access import Access
+from mcpproxy.ui.bearer import PageKeys
 
 PORT = 8123
 HOME = f"http://127.0.0.1:{PORT}"
-TOKEN = "the-token-of-the-printed-address"
+DATA = "/api/recordings"
 
 
 class Browser:
-    """Keeps cookies and follows no redirect."""
+    """Follows no redirect. ``ticket`` is that of the printed address, ``used`` counts its uses."""
 
-    def __init__(self, home: str = HOME) -> None:
+    def __init__(self, home: str = HOME, seconds: float = 60) -> None:
         names = frozenset({"127.0.0.1", "localhost", "::1"})
-        app = Access(PlainTextResponse("recordings"), names, PORT, TOKEN)
+        keys = PageKeys()
+        self.used = 0
+        self.ticket = keys.new_ticket(self._count, seconds)
+        app = Access(keys.lock(PlainTextResponse("recordings")), names, PORT)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=home)
-        self.cookies = self._client.cookies
 
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def _count(self) -> None:
+        self.used += 1
+
+    def request(self, method: str, path: str, secret: str = "", **options: Any) -> httpx.Response:
+        fields = {"Authorization": f"Bearer {secret}"} if secret else {}
+        options["headers"] = options.get("headers", {}) | fields
         return self.send(self._client.build_request(method, path, **options))
 
     def send(self, request: httpx.Request) -> httpx.Response:
         return anyio.run(self._client.send, request)
 
-    def get(self, path: str, **options: Any) -> httpx.Response:
-        return self.request("GET", path, **options)
+    def get(self, path: str, secret: str = "", **options: Any) -> httpx.Response:
+        return self.request("GET", path, secret, **options)
+
+    def exchange(self, secret: str) -> httpx.Response:
+        return self.request("POST", "/api/key", secret)
+
+    def key(self) -> str:
+        return self.exchange(self.ticket).raise_for_status().text
 
 
-def with_cookie(client: Browser) -> Browser:
-    answer = client.get("/", params={"token": TOKEN})
-    assert answer.status_code == 303
-    return client
-
-
-def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address() -> None:
+def test_a_ticket_is_exchanged_for_a_key_once() -> None:
     client = Browser()
-    answer = client.get(f"/calls?token={TOKEN}&filter=tool%3Asearch")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/calls?filter=tool%3Asearch")
-    cookie = answer.headers["set-cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
-    assert TOKEN not in cookie
-    assert client.get("/").text == "recordings"
+    key = client.key()
+    assert key != client.ticket
+    assert client.get(DATA, key).text == "recordings"
+    again = client.exchange(client.ticket)
+    assert again.status_code == 401
+    assert "each works once" in again.text
+    assert client.get(DATA, client.ticket).status_code == 401
+    assert client.exchange(key).text == key  # a page with a key keeps it
+    assert client.used == 1
 
 
-def test_the_cookie_is_named_after_the_port() -> None:
+def test_a_ticket_that_a_script_sends_is_its_key() -> None:
     client = Browser()
-    assert list(with_cookie(client).cookies) == [f"mcpproxy-{PORT}"]
+    assert client.get(DATA, client.ticket).text == "recordings"
+    assert client.get(DATA, client.ticket).text == "recordings"
+    assert client.used == 1
 
 
-def test_a_script_may_send_the_token_in_a_field() -> None:
+def test_a_ticket_is_good_for_its_time() -> None:
+    client = Browser(seconds=0)
+    assert client.exchange(client.ticket).status_code == 401
+    assert client.get(DATA, client.ticket).status_code == 401
+
+
+def test_a_ticket_in_an_address_opens_nothing() -> None:
     client = Browser()
-    assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-    assert client.get("/", headers={"Authorization": "Bearer guess"}).status_code == 401
+    assert client.get(f"{DATA}?token={client.ticket}").status_code == 401
+    assert client.request("GET", "/api/key", client.ticket).status_code == 405
+    assert client.used == 0
 
 
 @pytest.mark.parametrize(
@@ -66,18 +85,25 @@ def test_a_script_may_send_the_token_in_a_field() -> None:
     [
         {},
         {"Cookie": f"mcpproxy-{PORT}=guess"},
-        {"Cookie": f"mcpproxy-{PORT}={TOKEN}"},
-        {"Cookie": f"mcpproxy-{PORT}"},
-        {"Authorization": TOKEN},
+        {"Authorization": "{ticket}"},
+        {"Authorization": "Basic {ticket}"},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer  {ticket}"},
+        {"Authorization": "Bearer guess"},
         {"Authorization": "Bearer \udce9".encode("latin-1", "replace").decode()},
+        {"Cookie": "{ticket}"},
     ],
 )
-def test_without_token_or_cookie_nothing_is_answered(headers: dict[str, str]) -> None:
+def test_without_a_key_no_data_is_answered(headers: dict[str, str]) -> None:
     client = Browser()
-    for path in ("/", "/api/calls", "/static/app.js", "/?token=guess", "/?token="):
-        answer = client.get(path, headers=headers)
-        assert answer.status_code == 401
-        assert "recordings" not in answer.text
+    sent = {name: value.replace("{ticket}", client.ticket) for name, value in headers.items()}
+    paths = (DATA, "/api/", "/api", "//api/recordings", "/static", "/other", "/static/../api/recordings")
+    for path in paths:
+        answer = client.get(path, headers=sent)
+        assert answer.status_code == 401, path
+        assert answer.text != "recordings"
+    assert client.get("/", headers=sent).status_code == 200  # the page itself has no data
+    assert client.get("/static/app.js", headers=sent).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
@@ -98,7 +124,9 @@ def test_without_token_or_cookie_nothing_is_answered(headers: dict[str, str]) ->
 )
 def test_another_site_is_refused_on_every_method(method: str, headers: dict[str, str]) -> None:
     client = Browser()
-    assert with_cookie(client).request(method, "/", headers=headers).status_code == 403
+    key = client.key()
+    for path in ("/", "/static/app.js", "/api/key", DATA):
+        assert client.request(method, path, key, headers=headers).status_code == 403
 
 
 def test_two_hosts_are_refused() -> None:
@@ -109,18 +137,20 @@ def test_two_hosts_are_refused() -> None:
 
 def test_only_the_page_itself_changes_anything() -> None:
     client = Browser()
-    with_cookie(client)
+    key = client.key()
     for site in ("cross-site", "same-site", "none"):
-        assert client.request("POST", "/", headers={"Sec-Fetch-Site": site}).status_code == 403
+        for path in ("/api/key", DATA):
+            answer = client.request("POST", path, key, headers={"Sec-Fetch-Site": site})
+            assert answer.status_code == 403
     same = {"Sec-Fetch-Site": "same-origin", "Origin": HOME}
-    assert client.request("POST", "/", headers=same).status_code == 200
+    assert client.request("POST", DATA, key, headers=same).status_code == 200
 
 
 def test_every_answer_forbids_scripts_of_others() -> None:
     client = Browser()
-    refused, exchanged, page = client.get("/x"), client.get(f"/?token={TOKEN}"), client.get("/")
-    assert [answer.status_code for answer in (refused, exchanged, page)] == [401, 303, 200]
-    for answer in (refused, exchanged, page):
+    answers = client.get(DATA), client.exchange(client.ticket), client.get("/")
+    assert [answer.status_code for answer in answers] == [401, 200, 200]
+    for answer in answers:
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
         assert "unsafe" not in policy
@@ -128,16 +158,9 @@ def test_every_answer_forbids_scripts_of_others() -> None:
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["cache-control"] == "no-store"
-
-
-@pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example", "///evil.example"])
-def test_the_exchange_leads_to_no_other_site(path: str) -> None:
-    client = Browser()
-    answer = client.get(f"{HOME}{path}?token={TOKEN}")
-    assert answer.status_code == 303
-    assert not answer.headers["location"].startswith(("//", "/\\"))
+        assert "set-cookie" not in answer.headers
 
 
 def test_an_address_of_ipv6_is_written_in_brackets() -> None:
     client = Browser(f"http://[::1]:{PORT}")
-    assert with_cookie(client).get("/").status_code == 200
+    assert client.get(DATA, client.key()).status_code == 200

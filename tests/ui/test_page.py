@@ -40,8 +40,7 @@ def page(folder: Path) -> Iterator[Served]:
 
 def recording(running: Served, name: str) -> str:
     """Return the id of a recording by the name of its file."""
-    token = running.url.partition("token=")[2]
-    answer = httpx.get(f"{running.home}/api/recordings", headers={"Authorization": f"Bearer {token}"})
+    answer = httpx.get(f"{running.home}/api/recordings", headers=running.bearer)
     return next(one["id"] for one in answer.json()["recordings"] if one["path"].endswith(f"/{name}.jsonl"))
 
 
@@ -94,16 +93,16 @@ def test_the_mark_of_a_finding_is_seen_beside_long_words(visitor: Visitor, page:
 def test_the_token_leaves_the_address(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     assert "token" not in visitor.page.url
-    assert visitor.page.evaluate("document.cookie") == ""  # HttpOnly
+    assert visitor.context.cookies() == []
     visitor.page.reload()
     visitor.page.wait_for_selector(".scroller .row .c-outcome")
 
 
 def test_without_the_token_there_is_nothing(visitor: Visitor, page: Served) -> None:
-    answer = visitor.page.goto(f"{page.home}/")
-    assert answer is not None
-    assert answer.status == 401
-    visitor.sees("The token that the command printed is needed")
+    visitor.page.goto(f"{page.home}/?recording={recording(page, 'finding')}")
+    visitor.sees("The address that the command printed is needed")
+    expect(visitor.page.locator("main")).to_have_text(re.compile("Bearer.$"))
+    assert visitor.page.locator(".sidebar").count() == 0
 
 
 def test_a_page_of_another_site_reads_nothing(visitor: Visitor, page: Served) -> None:

@@ -1,5 +1,7 @@
 // @ts-check
 /** Requests to the server of the page; in an exported page, to the recording that it contains. */
+import { receive } from "./event_stream.js";
+import { bearer, findKey } from "./key.js";
 
 /** An answer with an error status. The message is the text of the answer. */
 export class ApiError extends Error {}
@@ -9,6 +11,7 @@ export class ApiError extends Error {}
 /** Whether this page is a file that `mcpproxy export html` wrote. */
 export const isExported = document.getElementById("recording") !== null;
 const offline = isExported ? import("./offline.js") : null;
+const key = isExported ? Promise.resolve("") : findKey();
 
 /**
  * @param {string} path
@@ -28,7 +31,17 @@ export function address(path, query = {}) {
  */
 export async function get(path, query, signal) {
   if (offline) return (await offline).answer(path, query ?? {});
-  return parsed(await fetch(address(path, query), { signal }));
+  return parsed(await request(address(path, query), { signal }));
+}
+
+/**
+ * Send a request with the key of the page.
+ *
+ * @param {string} url
+ * @param {{method?: string, headers?: Record<string, string>, body?: string, signal?: AbortSignal}} [options]
+ */
+export async function request(url, options = {}) {
+  return fetch(url, { ...options, headers: { ...options.headers, ...bearer(await key) } });
 }
 
 /**
@@ -38,7 +51,7 @@ export async function get(path, query, signal) {
  */
 export async function post(path, body) {
   const headers = { "Content-Type": "application/json" };
-  return parsed(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return parsed(await request(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
 /** @param {Response} response */
@@ -49,7 +62,7 @@ async function parsed(response) {
 }
 
 /**
- * Receive the events of a stream. If the connection is lost, the browser connects again, with `Last-Event-ID`.
+ * Receive the events of a stream. If the connection is lost, the page connects again.
  *
  * @param {string} path
  * @param {Query} query
@@ -61,15 +74,8 @@ export function subscribe(path, query, handlers) {
     const ending = offline.then((module) => module.subscribe(path, query, handlers));
     return () => void ending.then((end) => end());
   }
-  const source = new EventSource(address(path, query));
-  for (const [name, handle] of Object.entries(handlers)) {
-    source.addEventListener(name, (event) => handle(event.data ? JSON.parse(event.data) : null));
-  }
-  // The browser connects again after the connection was lost, but not after the request was refused.
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) handlers.failed?.(null);
-    else handlers.lost?.(null);
-  });
-  source.addEventListener("open", () => handlers.opened?.(null));
-  return () => source.close();
+  const ending = new AbortController();
+  const { signal } = ending;
+  receive((headers) => request(address(path, query), { headers, signal }), handlers, signal);
+  return () => ending.abort();
 }

@@ -111,6 +111,7 @@ function App() {
     // The title is in the tab, so it says what is held when another tab is in front.
     document.title = document.title.replace(/^(\(\d+ held\) )?/, count ? `(${count} held) ` : "");
   }, [count]);
+  const isRefused = error !== "" && !folder.isLoaded;
   const chosen = folder.recordings.find((one) => one.id === place.recording);
   return html`
     <a class="skip" href="#main">To the calls</a>
@@ -125,12 +126,12 @@ function App() {
       <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>theme: ${theme}</button>
       <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}>help <kbd>?</kbd></button>
     </header>
-    ${isExported ? null : html`<${Sidebar} recordings=${folder.recordings} runs=${folder.runs} held=${held} place=${place} go=${go} />`}
+    ${isExported || isRefused ? null : html`<${Sidebar} isLoaded=${folder.isLoaded} recordings=${folder.recordings} runs=${folder.runs} held=${held} place=${place} go=${go} />`}
     <main id="main" tabindex="-1">
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
       <${HeldPanel} held=${held} recordings=${folder.recordings} here=${chosen} go=${go} />
-      ${place.recording
+      ${place.recording && !isRefused
         ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
         : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
     </main>

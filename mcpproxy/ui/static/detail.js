@@ -1,8 +1,8 @@
 // @ts-check
 /** Everything that belongs to one call: its messages, heads of HTTP, inner requests and findings. */
-import { address, get, isExported } from "./api.js";
+import { address, get, isExported, request } from "./api.js";
 import { taken } from "./calls.js";
-import { CopyButton } from "./copy.js";
+import { CopyButton, SaveButton } from "./copy.js";
 import { FindingCard } from "./findings.js";
 import { duration, offset, outcome, plural, sessionNames, size, title, visible } from "./format.js";
 import { JsonTree, parse } from "./json_tree.js";
@@ -142,7 +142,7 @@ function PartCard({ id, part, call, go, isAlone, marked }) {
   const isCut = part.text !== null && whole === null && part.length > part.text.length;
   const parsed = isOpen && text !== null && !isCut ? parse(text) : null;
   const load = async () => {
-    const response = await fetch(address(`/api/recordings/${id}/frames/${part.seq}`));
+    const response = await request(address(`/api/recordings/${id}/frames/${part.seq}`));
     if (response.ok) setWhole(await response.text());
     else setFault(`It cannot be loaded: ${await response.text()}`);
   };
@@ -157,7 +157,7 @@ function PartCard({ id, part, call, go, isAlone, marked }) {
       </button>
       ${part.row && part.row !== call.number ? html`<button type="button" class="link" onClick=${() => go({ call: part.row, filter: "" })}>call ${part.row}</button>` : null}
       ${isOpen && text !== null ? html`<button type="button" class="link" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>raw</button>` : null}
-      ${isOpen && part.seq !== null && text !== null && !isExported ? html`<a class="link" href=${address(`/api/recordings/${id}/frames/${part.seq}`, { download: true })} download>bytes</a>` : null}
+      ${isOpen && part.seq !== null && text !== null && !isExported ? html`<${SaveButton} words="bytes" name=${`frame-${part.seq}.txt`} path=${address(`/api/recordings/${id}/frames/${part.seq}`, { download: true })} />` : null}
     </h3>
     ${isOpen
       ? html`

@@ -8,13 +8,14 @@ import { focusList } from "./virtual_list.js";
 
 /**
  * @param {object} props
+ * @param {boolean} props.isLoaded
  * @param {import("./types.js").Recording[]} props.recordings
  * @param {import("./types.js").Run[]} props.runs
  * @param {import("./held.js").Held} props.held
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function Sidebar({ recordings, runs, held, place, go }) {
+export function Sidebar({ isLoaded, recordings, runs, held, place, go }) {
   const byId = new Map(recordings.map((one) => [one.id, one]));
   const grouped = new Set(runs.flatMap((run) => run.recordings));
   const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", why: "", recordings: [one.id] }));
@@ -23,7 +24,7 @@ export function Sidebar({ recordings, runs, held, place, go }) {
   const groups = [...runs, ...single].sort((left, right) => newest(right) - newest(left));
   return html`<nav class="sidebar" aria-label="Recordings">
     <h2>Recordings <span class="count">times in UTC</span></h2>
-    ${recordings.length ? null : html`<p class="empty">There is no recording yet. <code>mcpproxy -- YOUR SERVER</code> makes one, and it appears here.</p>`}
+    ${recordings.length || !isLoaded ? null : html`<p class="empty">There is no recording yet. <code>mcpproxy -- YOUR SERVER</code> makes one, and it appears here.</p>`}
     ${groups.map(
       (run) => html`<div class=${run.title ? "run" : ""}>
         ${run.title ? html`<h3 title=${run.why}>${visible(run.title)} <span class="count">${run.certainty}</span></h3>` : null}

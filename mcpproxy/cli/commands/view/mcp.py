@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -89,10 +90,11 @@ def run(argv: list[str]) -> int:
 
 def _serve_http(server: "RecordingServer", given: str, host: str, port: int, token: str) -> None:
     from mcpproxy.agents import http
+    from mcpproxy.ui.bearer import one_secret
     from mcpproxy.ui.page_server import PageServer
 
     try:
-        page = PageServer(host, port, token)
+        page = PageServer(host, port)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(given, reason, "choose another address with --http") from None
@@ -100,6 +102,7 @@ def _serve_http(server: "RecordingServer", given: str, host: str, port: int, tok
         tell("other machines can reach this server; who has its token can read every recording in the folder")
     sys.stdout.write(f"{page.address_of(http.PATH)}\n")
     if not token:
-        sys.stdout.write(f"Authorization: Bearer {page.token}\n")
+        token = secrets.token_urlsafe(24)
+        sys.stdout.write(f"Authorization: Bearer {token}\n")
     sys.stdout.flush()
-    page.run(http.app(server), refusal=http.WITHOUT_TOKEN)
+    page.run(one_secret(http.app(server), token, http.WITHOUT_TOKEN))

@@ -5,6 +5,8 @@ import os
 import shlex
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
@@ -15,14 +17,15 @@ from mcpproxy.cli.terminal import tell
 
 if TYPE_CHECKING:
     from mcpproxy.checks.opt_in.pins import Pins
+    from mcpproxy.ui.bearer import PageKeys
     from mcpproxy.ui.page_server import PageServer
 
 PINS: Final = "pins.json"
 """The file of pins in a folder of recordings."""
 
 EPILOG: Final = """\
-The page shows the recordings of a folder, and new ones as they are made. Its address has a token, and without
-the token nobody sees anything. The page reads files; it is never part of a session, and it changes
+The page shows the recordings of a folder, and new ones as they are made. Its address has a token, without
+which nobody sees anything, and works once; then the next one is printed. The page reads files; it is never part of a session, and it changes
 nothing unless --allow-send is given.
 
   mcpproxy ui                       the folder of all recordings
@@ -65,6 +68,7 @@ def run(argv: list[str]) -> int:
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     pins = _pins(options.pins or "", folder)
 
+    from mcpproxy.ui.bearer import PageKeys
     from mcpproxy.ui.library import Library
     from mcpproxy.ui.page_app import PageApp
     from mcpproxy.ui.page_server import PageServer
@@ -78,18 +82,55 @@ def run(argv: list[str]) -> int:
     page = PageApp(Library(path), CallSender(folder) if options.allow_send else None, pins)
     if not server.is_local:
         tell("other machines can reach this page; who has its address can read every recording in the folder")
+    keys = PageKeys()
+    home = server.address_of("/")
     if options.beside:
-        tell(f"page: {server.url} (it ends with the session; later: mcpproxy ui {shlex.quote(path)})")
+        ticket = keys.new_ticket(_nothing)
+        later = f"mcpproxy ui {shlex.quote(path)}"
+        tell(f"page: {home}?token={ticket} (it ends with the session; later: {later})")
         _end_with_stdin(server)
     else:
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-    if options.open:
-        import webbrowser
-
-        webbrowser.open(server.url)
-    server.run(page.app())
+        _print_address(keys, home)
+    with _opened(keys, home) if options.open else nullcontext():
+        server.run(keys.lock(page.app()))
     return 0
+
+
+def _nothing() -> None:
+    """The page beside a session cannot print another address: stderr is not its own any more."""
+
+
+def _print_address(keys: "PageKeys", home: str) -> None:
+    """Print an address with a ticket, and the next one when the ticket was used."""
+    ticket = keys.new_ticket(lambda: _print_address(keys, home))
+    try:
+        sys.stdout.write(f"{home}?token={ticket}\n")
+        sys.stdout.flush()
+    except OSError:
+        pass  # nobody reads the addresses any more; who has the page keeps it
+
+
+@contextmanager
+def _opened(keys: "PageKeys", home: str) -> Iterator[None]:
+    """Open the browser on the page within this context."""
+    import webbrowser
+
+    from mcpproxy.ui.redirect_file import LIFETIME_S, RedirectFile
+
+    files: list[RedirectFile] = []
+    ticket = keys.new_ticket(lambda: files[0].remove(), LIFETIME_S)
+    try:
+        files.append(RedirectFile(f"{home}?token={ticket}"))
+    except OSError as error:
+        tell(f"the browser is not opened: {error.filename}: {error.strerror}; open the printed address")
+        yield
+        return
+    try:
+        if not webbrowser.open(files[0].url):
+            tell("there is no browser to open; open the printed address in one")
+        yield
+    finally:
+        files[0].remove()
 
 
 def _pins(given: str, folder: str) -> "Pins | None":

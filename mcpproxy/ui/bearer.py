@@ -1,0 +1,127 @@
+"""Who may have the data: those who send a secret as ``Authorization: Bearer SECRET``.
+
+The secret is never a cookie. Cookies do not know ports: a browser sends those of 127.0.0.1 to every server
+there, also to that of another user.
+
+The address that the command prints has to contain a secret, and an address becomes an argument of the
+browser, which every user of the machine can read. So this secret, the ticket, is good for one use. The page
+exchanges it for a key, which is never part of an address.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+KEY_PATH: Final = "/api/key"
+"""Where the page exchanges a ticket for a key: ``POST``, with the ticket as the Bearer."""
+
+NEEDED: Final = (
+    "The address that the command printed is needed, and each works once. After one was used, mcpproxy ui "
+    "prints the next; beside a session (--ui), run mcpproxy ui in another terminal. If it was not you who used "
+    "it, end the command. Scripts send the token of an unused address as Bearer.\n"
+)
+"""What those are told who send no secret, or a ticket that was used."""
+
+_OPEN_FOLDER: Final = "/static/"
+"""Only the page without any data is served without a secret: its document, and what is below this path."""
+
+
+class BearerLock:
+    """Wraps an application, and refuses requests without a secret.
+
+    Args:
+        app: the application.
+        admits: whether a text is a secret.
+        refusal: the answer to a request without one.
+    """
+
+    def __init__(self, app: ASGIApp, admits: Callable[[str], bool], refusal: PlainTextResponse) -> None:
+        self._app: Final = app
+        self._admits: Final = admits
+        self._refusal: Final = refusal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_refused = scope["type"] == "http" and not self._admits(_bearer(Headers(scope=scope)))
+        await (self._refusal if is_refused else self._app)(scope, receive, send)
+
+
+def one_secret(app: ASGIApp, secret: str, status: int) -> BearerLock:
+    """Return ``app`` behind a lock that one secret opens; ``status`` is that of the refusal."""
+    digest = _digest(secret)
+    refusal = PlainTextResponse("The token that the command printed is needed, as Bearer\n", status)
+    return BearerLock(app, lambda text: _digest(text) == digest, refusal)
+
+
+class PageKeys:
+    """The tickets and the keys of one page."""
+
+    def __init__(self) -> None:
+        self._tickets: Final[dict[bytes, tuple[float, Callable[[], None]]]] = {}
+        self._keys: Final[set[bytes]] = set()
+
+    def new_ticket(self, when_used: Callable[[], None], seconds: float = float("inf")) -> str:
+        """Return a new ticket that is good for so many seconds. ``when_used`` is called when it is used."""
+        ticket = secrets.token_urlsafe(24)
+        self._tickets[_digest(ticket)] = time.monotonic() + seconds, when_used
+        return ticket
+
+    def exchanged(self, secret: str) -> str | None:
+        """Return a new key for a ticket, and a key for itself; ``None`` if ``secret`` is neither."""
+        if _digest(secret) in self._keys:
+            return secret
+        if not self._use(secret):
+            return None
+        key = secrets.token_urlsafe(32)
+        self._keys.add(_digest(key))
+        return key
+
+    def admits(self, secret: str) -> bool:
+        """Whether ``secret`` is a key. A ticket that a script sends becomes its key."""
+        if self._use(secret):
+            self._keys.add(_digest(secret))
+        return _digest(secret) in self._keys
+
+    def _use(self, ticket: str) -> bool:
+        until, when_used = self._tickets.pop(_digest(ticket), (0.0, None))
+        if when_used is None or time.monotonic() >= until:
+            return False
+        when_used()
+        return True
+
+    def lock(self, app: ASGIApp) -> ASGIApp:
+        """Return ``app``, of which everything but the files of the page needs a key."""
+        locked = BearerLock(app, self.admits, PlainTextResponse(NEEDED, 401))
+
+        async def route(scope: Scope, receive: Receive, send: Send) -> None:
+            path = scope["path"] if scope["type"] == "http" else "/"
+            if path == KEY_PATH:
+                await self._exchange(Request(scope))(scope, receive, send)
+            else:
+                is_open = path == "/" or path.startswith(_OPEN_FOLDER)
+                await (app if is_open else locked)(scope, receive, send)
+
+        return route
+
+    def _exchange(self, request: Request) -> PlainTextResponse:
+        if request.method != "POST":
+            return PlainTextResponse("Only POST exchanges a ticket\n", 405)
+        key = self.exchanged(_bearer(request.headers))
+        return PlainTextResponse(NEEDED, 401) if key is None else PlainTextResponse(key)
+
+
+def _digest(secret: str) -> bytes:
+    """Return what is compared in place of a secret, so that the time says nothing about the secret."""
+    return sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def _bearer(headers: Headers) -> str:
+    """Return the secret that a request has; empty if it has none."""
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    return secret if kind.lower() == "bearer" else ""

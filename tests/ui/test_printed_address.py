@@ -1,0 +1,136 @@
+"""The printed address works once, no other server gets the key, and no process has a secret as an argument."""
+
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.view.situations import SITUATIONS, write
+
+__all__ = ["browser", "visitor"]
+
+OPENED = """
+import sys
+with open(sys.argv[1], "w") as seen:
+    seen.write("\\n".join(sys.argv[2:]))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "recordings"
+    path.mkdir()
+    write(path / "call.jsonl", SITUATIONS["failed tool"])
+    return path
+
+
+@pytest.fixture
+def page(folder: Path) -> Iterator[Served]:
+    with served(folder) as running:
+        yield running
+
+
+@pytest.fixture
+def neighbour() -> Iterator[tuple[str, list[str]]]:
+    """A server of somebody else at another port: its address, and the fields of the requests it got."""
+    got: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            got.append(str(self.headers))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>neighbour</title>")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", got
+        server.shutdown()
+        thread.join()
+
+
+def test_an_address_works_once_and_the_next_is_printed(
+    visitor: Visitor, browser: Browser, page: Served
+) -> None:
+    url = page.url
+    visitor.opens(url)
+    other = browser.new_context()
+    second = other.new_page()
+    second.goto(url)
+    refused = second.get_by_text("each works once")
+    refused.wait_for()
+    assert "token" not in second.url
+    second.goto(page.url)
+    second.wait_for_selector(".scroller .row .c-outcome")
+    other.close()
+    visitor.opens(url)  # who has the key needs no other address
+    visitor.opens(url)
+
+
+def test_links_work_in_other_tabs_and_after_a_reload(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    with visitor.context.expect_page() as opened:
+        visitor.page.locator(".recording").first.click(modifiers=["Control"])
+    tab = opened.value
+    tab.wait_for_selector(".scroller .row .c-outcome")
+    tab.reload()
+    tab.wait_for_selector(".scroller .row .c-outcome")
+
+
+def test_the_bytes_of_a_frame_are_saved(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    visitor.presses("j")
+    with visitor.page.expect_download() as saving:
+        visitor.page.locator(".detail").get_by_role("button", name="bytes").first.click()
+    assert re.fullmatch(r"frame-\d+\.txt", saving.value.suggested_filename)
+    assert Path(saving.value.path()).read_bytes().startswith(b'{"jsonrpc"')
+
+
+def test_a_server_at_another_port_gets_no_secret(
+    visitor: Visitor, page: Served, neighbour: tuple[str, list[str]]
+) -> None:
+    url, got = neighbour
+    visitor.opens(page.url)
+    key = visitor.page.evaluate("localStorage.getItem('key')")
+    data = f"{page.home}/api/recordings"
+    assert httpx.get(data, headers={"Authorization": f"Bearer {key}"}).status_code == 200
+    visitor.page.goto(url)
+    expect(visitor.page).to_have_title("neighbour")
+    assert got
+    assert all(key not in fields and "Cookie:" not in fields for fields in got)
+    assert visitor.page.evaluate("localStorage.length") == 0
+    replayed = [dict(line.split(": ", 1) for line in fields.splitlines() if line) for fields in got]
+    for fields in replayed:
+        own = {name: value for name, value in fields.items() if name.lower() != "host"}
+        assert httpx.get(data, headers=own).status_code == 401
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the browser is found by BROWSER")
+def test_the_browser_is_opened_without_a_secret_among_its_arguments(
+    visitor: Visitor, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, script = tmp_path / "seen", tmp_path / "browser.py"
+    script.write_text(OPENED, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {script} {seen} %s")
+    with served(folder, "--open") as running:
+        (file,) = tmp_path.glob("mcpproxy-*.html")
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert seen.read_text(encoding="utf-8") == file.as_uri()
+        visitor.opens(file.as_uri())
+        assert visitor.page.url.startswith(running.home)
+        assert not file.exists()
+        assert "token" not in visitor.page.url
