@@ -282,6 +282,26 @@ def is_writable_by_others(status: os.stat_result) -> bool:
     return hasattr(os, "geteuid") and bool(status.st_mode & _WRITABLE_BY_OTHERS)
 
 
+def is_own_below(path: str, folder: str) -> bool:
+    """Whether ``path`` is a regular file below ``folder`` that only this user can have written.
+
+    So no part of the way from ``folder`` on is a symbolic link, belongs to another user, or can be written by
+    others.
+    """
+    absolute, folder = os.path.abspath(path), os.path.abspath(folder)
+    if not absolute.startswith(os.path.join(folder, "")):
+        return False
+    try:
+        states = [os.lstat(absolute)]
+        while (absolute := os.path.dirname(absolute)) != folder:
+            states.append(os.lstat(absolute))
+        states.append(os.stat(folder))  # the user may have put the folder elsewhere
+    except OSError:
+        return False
+    is_way = stat.S_ISREG(states[0].st_mode) and all(stat.S_ISDIR(state.st_mode) for state in states[1:])
+    return is_way and all(is_mine(state) and not is_writable_by_others(state) for state in states)
+
+
 def kind_of(mode: int) -> str:
     """Return a description of the type of a file that is not regular."""
     for has_type, words in (

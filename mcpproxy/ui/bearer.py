@@ -24,8 +24,8 @@ KEY_PATH: Final = "/api/key"
 
 NEEDED: Final = (
     "The address that the command printed is needed, and each works once. After one was used, mcpproxy ui "
-    "prints the next; beside a session (--ui), run mcpproxy ui in another terminal. If it was not you who used "
-    "it, end the command. Scripts send the token of an unused address as Bearer.\n"
+    "prints the next; beside a session (--ui), run mcpproxy ui in another terminal. If it was not you who "
+    "used it, end the command. Scripts send the token of an unused address as Bearer.\n"
 )
 """What those are told who send no secret, or a ticket that was used."""
 

@@ -5,6 +5,7 @@ makes the hidden characters in it visible.
 """
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -279,7 +280,8 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "findings": sum(group.count for group in view.findings.by_rule()),
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],
-        "target": " ".join(view.header.command) or view.header.upstream,
+        "target": shlex.join(view.header.command) or view.header.upstream,
+        "cwd": view.header.cwd,
         "may_send": False,
         "not_sent_because": "",
     }

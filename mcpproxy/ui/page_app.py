@@ -28,7 +28,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.held_sessions import OFF, POLL_S, Breakpoints, NotReleasedError
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
-from mcpproxy.ui.send import CallSender, recorded_call, refusal
+from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.view import View
@@ -161,7 +161,11 @@ class PageApp:
 
         def answer(view: View) -> JSONObject:
             reason = refusal(view.header) if self._sender else None
-            sending: JSONObject = {"may_send": reason == "", "not_sent_because": reason or ""}
+            sending: JSONObject = {
+                "may_send": reason == "",
+                "not_sent_because": reason or "",
+                "is_own": is_own(view.path),
+            }
             return {**json_rows.summary(view, json_rows.recording(id, entry)), **sending}
 
         return _json(await self._with_view(request, answer))

@@ -56,7 +56,7 @@ class PageServer:
         return Access(app, frozenset(names), self.port)
 
     def run(self, app: ASGIApp) -> None:
-        """Serve ``app``, which checks whether a request has a secret; where it may come from is checked here."""
+        """Serve ``app``, which checks the secret of a request; where it may come from is checked here."""
         config = uvicorn.Config(
             self._guarded(app),
             ws="none",

@@ -1,7 +1,8 @@
 """Sends a call again to the server of its recording, in a session of its own that is recorded.
 
 The client of ``mcpproxy validate`` opens the new session, in the revision of the recorded session. Nothing is
-sent before the user asks for it, and a tool that does not say that it only reads needs a confirmation.
+sent before the user asks for it. A tool that does not say that it only reads needs a confirmation, and so
+does the command or the URL of a recording that somebody else may have written.
 """
 
 import os
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.base import paths
+from mcpproxy.base.files import is_own_below
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
@@ -30,11 +32,16 @@ class NotSentError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What is needed to send a call again: its server, its method, and whether it only reads."""
+    """What is needed to send a call again: its server, its method, and what the user has to confirm.
+
+    ``is_own`` says that only this user can have written the recording, ``reads_only`` that the call changes
+    nothing.
+    """
 
     header: Header
     revision: str
     method: str
+    is_own: bool
     reads_only: bool
 
 
@@ -46,6 +53,14 @@ class SentAnswer:
     call: int
     text: str
     took: str
+
+
+def is_own(path: str) -> bool:
+    """Whether the recording at ``path`` is one of the state folder that only this user can have written.
+
+    What the recording itself says does not matter.
+    """
+    return is_own_below(path, paths.state_dir())
 
 
 def recorded_call(view: View, number: int) -> RecordedCall:
@@ -65,6 +80,7 @@ def recorded_call(view: View, number: int) -> RecordedCall:
         view.header,
         view.sessions[call.session].revision,
         call.method,
+        is_own(view.path),
         reads_only or call.method != "tools/call",
     )
 
@@ -84,6 +100,17 @@ def refusal(header: Header) -> str:
     return ""
 
 
+def _refuse_unconfirmed(recorded: RecordedCall) -> None:
+    """Raise an error if the call needs a confirmation."""
+    if not recorded.is_own:
+        what = "URL" if recorded.header.transport == "http" else "command"
+        fact = f"the {what} comes from a recording that somebody else may have written"
+        raise NotSentError(f"{fact}; read it, and confirm that it may be used")
+    if not recorded.reads_only:
+        fact = "the tool does not say that it only reads (readOnlyHint)"
+        raise NotSentError(f"{fact}; confirm that the call may be sent")
+
+
 class CallSender:
     """Sends calls again, each in a session of its own, and records them in ``folder``."""
 
@@ -99,10 +126,8 @@ class CallSender:
         header = recorded.header
         if reason := refusal(header):
             raise NotSentError(reason)
-        if not recorded.reads_only and not confirmed:
-            raise NotSentError(
-                "the tool does not say that it only reads (readOnlyHint); confirm that the call may be sent"
-            )
+        if not confirmed:
+            _refuse_unconfirmed(recorded)
         label = f"{header.label.removesuffix(_AGAIN) or 'call'}{_AGAIN}"
         path = os.path.join(self._folder, paths.trace_name(paths.safe(label)))
         revision = recorded.revision if recorded.revision in REVISIONS else STATEFUL[-1]

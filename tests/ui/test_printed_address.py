@@ -1,4 +1,4 @@
-"""The printed address works once, no other server gets the key, and no process has a secret as an argument."""
+"""The printed address works once, no other server gets the key, and no process has it as an argument."""
 
 import re
 import stat

@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -70,9 +71,12 @@ def message(method: str, params: Any, id: int | None) -> str:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    """A folder with a server, and the recording of a session in which its two tools were called."""
-    (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state folder, with a server and the recording of a session in which its two tools were called."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "mcpproxy"
+    folder.mkdir()
+    (folder / "server.py").write_text(SERVER, encoding="utf-8")
     said = (
         message("initialize", HELLO, 0),
         message("notifications/initialized", {}, None),
@@ -81,9 +85,9 @@ def recorded(tmp_path: Path) -> Path:
         message("tools/call", {"name": "forget", "arguments": {"city": "Oslo"}}, 3),
     )
     wrapped = [sys.executable, "-m", "mcpproxy", "--trace", "first.jsonl", "--", sys.executable, "server.py"]
-    subprocess.run(wrapped, cwd=tmp_path, input="".join(said), text=True, stdout=subprocess.PIPE, check=True)
-    until_recorded(tmp_path)
-    return tmp_path
+    subprocess.run(wrapped, cwd=folder, input="".join(said), text=True, stdout=subprocess.PIPE, check=True)
+    until_recorded(folder)
+    return folder
 
 
 def calls_made(folder: Path) -> list[dict[str, Any]]:
@@ -96,6 +100,13 @@ def calls_made(folder: Path) -> list[dict[str, Any]]:
 def page(recorded: Path) -> Iterator[Served]:
     with served(recorded, "--allow-send") as running:
         yield running
+
+
+def sends(running: Served, body: dict[str, Any]) -> httpx.Response:
+    """Send a call again as a script does."""
+    (one,) = httpx.get(f"{running.home}/api/recordings", headers=running.bearer).json()["recordings"]
+    url = f"{running.home}/api/recordings/{one['id']}/send"
+    return httpx.post(url, headers=running.bearer, json=body)
 
 
 def opens_the_form(visitor: Visitor, running: Served, row: int) -> Locator:
@@ -148,20 +159,78 @@ def test_a_tool_that_may_change_something_needs_a_confirmation(
     form = opens_the_form(visitor, page, FORGET_ROW)
     send = form.get_by_role("button", name="Send", exact=True)
     expect(send).to_be_disabled()
-    refused = visitor.page.evaluate(
-        """async () => {
-            const recording = new URLSearchParams(location.search).get("recording");
-            const body = JSON.stringify({ call: 5, params: { name: "forget", arguments: {} } });
-            const answer = await fetch(`/api/recordings/${recording}/send`, { method: "POST", body });
-            return [answer.status, await answer.text()];
-        }"""
-    )
-    assert refused[0] == 400
-    assert "readOnlyHint" in refused[1]
+    refused = sends(page, {"call": 5, "params": {"name": "forget", "arguments": {}}})
+    assert refused.status_code == 400
+    assert "readOnlyHint" in refused.text
     assert len(calls_made(recorded)) == 2
     form.get_by_label("The tool does not say that it only reads").check()
     send.click()
     expect(form.locator(".beside > div")).to_have_count(2)
+    assert len(calls_made(recorded)) == 3
+
+
+def elsewhere(recorded: Path) -> Path:
+    """A folder that is not the state folder, with the recording in it."""
+    folder = recorded.parent / "elsewhere"
+    folder.mkdir()
+    (recorded / "first.jsonl").rename(folder / "first.jsonl")
+    return folder
+
+
+def linked(recorded: Path) -> Path:
+    (recorded / "first.jsonl").symlink_to(elsewhere(recorded) / "first.jsonl")
+    return recorded
+
+
+def writable(recorded: Path) -> Path:
+    (recorded / "first.jsonl").chmod(0o664)
+    return recorded
+
+
+def in_a_writable_folder(recorded: Path) -> Path:
+    recorded.chmod(0o777)
+    return recorded
+
+
+def above(recorded: Path) -> Path:
+    """A name that begins as that of the state folder does, and leads out of it."""
+    return recorded / ".." / elsewhere(recorded).name
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the modes of POSIX")
+@pytest.mark.parametrize("place", [elsewhere, linked, writable, in_a_writable_folder, above])
+def test_what_somebody_else_may_have_written_runs_only_when_confirmed(
+    recorded: Path, place: Callable[[Path], Path]
+) -> None:
+    with served(place(recorded), "--allow-send") as running:
+        params = {"name": "forecast", "arguments": {"city": "Oslo"}}
+        for confirmed in (False, None, "true", 1):
+            refused = sends(running, {"call": FORECAST_ROW, "params": params, "confirmed": confirmed})
+            assert refused.status_code == 400
+            assert "comes from a recording that somebody else may have written" in refused.text
+        assert len(calls_made(recorded)) == 2
+        answer = sends(running, {"call": FORECAST_ROW, "params": params, "confirmed": True})
+        assert answer.status_code == 200, answer.text
+    assert len(calls_made(recorded)) == 3
+
+
+def test_a_command_of_somebody_else_is_shown_whole_before_it_runs(visitor: Visitor, recorded: Path) -> None:
+    trace = elsewhere(recorded) / "first.jsonl"
+    hidden = f"# {'long ' * 100}\u202eevil"
+    lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
+    header = json.loads(lines[0])
+    header["command"] += [hidden]
+    trace.write_text("".join([json.dumps(header) + "\n", *lines[1:]]), encoding="utf-8")
+    with served(trace, "--allow-send") as running:
+        form = opens_the_form(visitor, running, FORECAST_ROW)
+        shown = form.locator("pre").inner_text()
+        assert "server.py '# long" in shown
+        assert shown.endswith("long \\u{202e}evil'")
+        send = form.get_by_role("button", name="Send", exact=True)
+        expect(send).to_be_disabled()
+        form.get_by_label("I have read this command. Run it.").check()
+        send.click()
+        expect(form.locator(".beside > div")).to_have_count(2)
     assert len(calls_made(recorded)) == 3
 
 
@@ -205,14 +274,7 @@ def test_nothing_is_sent_unless_it_was_asked_for(visitor: Visitor, recorded: Pat
         visitor.page.evaluate("location.hash = '#call=4'")
         visitor.page.wait_for_selector(".detail .actions")
         assert "Send again" not in visitor.page.locator(".detail").inner_text()
-        refused = visitor.page.evaluate(
-            """async () => {
-                const recording = new URLSearchParams(location.search).get("recording");
-                const body = JSON.stringify({ call: 4, confirmed: true, params: {} });
-                return (await fetch(`/api/recordings/${recording}/send`, { method: "POST", body })).status;
-            }"""
-        )
-        assert refused == 403
+        assert sends(running, {"call": 4, "confirmed": True, "params": {}}).status_code == 403
     assert len(calls_made(recorded)) == 2
 
 

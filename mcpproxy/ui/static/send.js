@@ -25,8 +25,11 @@ export function SendAgain({ summary, detail }) {
   const [state, setState] = useState("");
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
   const value = parse(text)?.value;
+  const isHttp = summary.recording.transport === "http";
   const isReadOnly = /** @type {any} */ (detail).tool?.annotations?.readOnlyHint === true || detail.call.method !== "tools/call";
-  const [confirmed, setConfirmed] = useState(false);
+  const [isCallConfirmed, setCallConfirmed] = useState(false);
+  const [isTargetConfirmed, setTargetConfirmed] = useState(false);
+  const confirmed = (isReadOnly || isCallConfirmed) && (summary.is_own || isTargetConfirmed);
   /** @param {string} name @param {any} member */
   const change = (name, member) => {
     const next = { ...value };
@@ -49,15 +52,20 @@ export function SendAgain({ summary, detail }) {
     }
   };
   return html`<form class="send" onSubmit=${send} aria-label="Send again">
-    <p>Sends to <code>${visible(summary.target)}</code>, in a new session that is recorded.</p>
+    <p>Sends to <code>${visible(summary.target.slice(0, 200))}${summary.target.length > 200 ? "…" : ""}</code>, in a new session that is recorded.</p>
     ${isTool && value && typeof value === "object"
       ? Object.entries(schema.properties).map(([name, member]) => html`<${Field} name=${name} schema=${member} value=${value[name]} isRequired=${schema.required?.includes(name)} onChange=${(/** @type {any} */ next) => change(name, next)} />`)
       : null}
     <label>${isTool ? "arguments" : "params"} as JSON
       <textarea rows="6" spellcheck=${false} value=${text} aria-invalid=${value === undefined} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></label>
     ${value === undefined ? html`<p class="problem">This is not JSON yet.</p>` : null}
-    ${isReadOnly ? null : html`<label class="confirm"><input type="checkbox" checked=${confirmed} onChange=${(/** @type {any} */ event) => setConfirmed(event.target.checked)} /> The tool does not say that it only reads (<code>readOnlyHint</code>). Send it all the same.</label>`}
-    <button type="submit" disabled=${value === undefined || (!isReadOnly && !confirmed)}>Send</button>
+    ${summary.is_own
+      ? null
+      : html`<p>Somebody else may have written this recording, and with it what ${isHttp ? "the call is sent to" : `runs here as you${summary.cwd ? html`, in <code>${visible(summary.cwd)}</code>` : ""}`}:</p>
+          <pre tabindex="0">${visible(summary.target)}</pre>
+          <label class="confirm"><input type="checkbox" checked=${isTargetConfirmed} onChange=${(/** @type {any} */ event) => setTargetConfirmed(event.target.checked)} /> I have read ${isHttp ? "this address. Send to it." : "this command. Run it."}</label>`}
+    ${isReadOnly ? null : html`<label class="confirm"><input type="checkbox" checked=${isCallConfirmed} onChange=${(/** @type {any} */ event) => setCallConfirmed(event.target.checked)} /> The tool does not say that it only reads (<code>readOnlyHint</code>). Send it all the same.</label>`}
+    <button type="submit" disabled=${value === undefined || !confirmed}>Send</button>
     <span role="status" class=${state && state !== "sending…" ? "problem" : "count"}>${state}</span>
     ${answer ? html`<${SideBySide} before=${detail.parts.find((part) => part.role === "answer")?.text ?? ""} answer=${answer} />` : null}
   </form>`;

@@ -90,6 +90,8 @@
  * @property {number} findings
  * @property {string[]} notes what is missing from the recording
  * @property {string} target the command or the URL of the server
+ * @property {string} cwd the folder that the command ran in
+ * @property {boolean} is_own whether only this user can have written the recording
  * @property {boolean} may_send
  * @property {string} not_sent_because why calls of this recording cannot be sent again; empty without --allow-send
  * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
