@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar, cast
 
 import orjson
 
+from mcpproxy.agents.answer_types import ALWAYS
+
 _T = TypeVar("_T")
 
 ANSWER_BYTES: Final = 23_000
@@ -32,6 +34,8 @@ def as_json(value: object) -> Any:
 
 
 def _is_default(field: "dataclasses.Field[Any]", member: object) -> bool:
+    if ALWAYS in field.metadata:
+        return False
     if field.default is not dataclasses.MISSING:
         return bool(member == field.default)
     return field.default_factory is not dataclasses.MISSING and member == field.default_factory()

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Final
 
 from mcpproxy.agents.errors import AgentError
+from mcpproxy.base import paths
 from mcpproxy.base.visible import visible
 from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.errors import TraceError
@@ -44,6 +45,8 @@ class ListedRecording:
 
     handle: str
     entry: RecordingEntry
+    is_probe: bool
+    """Whether it is a session of ``mcpproxy validate`` or ``fuzz``, which is found only if it is named."""
 
     @property
     def order(self) -> tuple[int, str]:
@@ -83,16 +86,19 @@ class RecordingLibrary:
 
     # Listing
 
-    def recordings(self) -> list[ListedRecording]:
-        """Return all recordings, the latest first."""
+    def recordings(self, *, probes: bool = False) -> list[ListedRecording]:
+        """Return all recordings, the latest first; with ``probes``, those of validate and fuzz, too."""
         with self._listing:
-            return self._listed()
+            return [listed for listed in self._listed() if probes or not listed.is_probe]
 
     def _listed(self) -> list[ListedRecording]:
         found: dict[str, ListedRecording] = {}
         folders: dict[str, RecordingFolder] = {}
+        probes: set[str] = set()
         for where, below, _ in islice(os.walk(self._folder), _MAX_FOLDERS):
             below[:] = sorted(name for name in below if not name.endswith(JOURNAL_SUFFIX))
+            others = below if where in probes else set(below) - set(paths.without_probes(where, below))
+            probes |= {os.path.join(where, name) for name in others}
             folders[where] = folder = self._folders.get(where) or RecordingFolder(where, follows=False)
             try:
                 entries = folder.entries()
@@ -101,7 +107,7 @@ class RecordingLibrary:
             for entry in entries:
                 handle = self.handle_of(entry.path)
                 if len(handle) <= _MAX_HANDLE_CHARACTERS:
-                    found.setdefault(handle, ListedRecording(handle, entry))
+                    found.setdefault(handle, ListedRecording(handle, entry, where in probes))
         self._folders = folders
         return sorted(found.values(), key=lambda listed: listed.order, reverse=True)
 
@@ -121,7 +127,8 @@ class RecordingLibrary:
         Raises:
             AgentError: there is none, or there are several.
         """
-        listed = self.recordings()
+        listed = self.recordings(probes=bool(named))
+        listed.sort(key=lambda each: each.is_probe)  # of two that a name fits, the probe is not meant
         if not listed:
             step = "let the user record a session with mcpproxy -- SERVER"
             raise AgentError(f"there are no recordings in {visible(self._folder)}; {step}")
@@ -135,6 +142,7 @@ class RecordingLibrary:
             if self.shown(each.entry.label) == named:
                 return each
         matching = [each for each in listed if wanted in each.handle]
+        matching = [each for each in matching if not each.is_probe] or matching
         if len(matching) == 1:
             return matching[0]
         shown = self.shown(named)

@@ -1,6 +1,7 @@
 """Tools that find recordings and calls. The docstring of a tool is its description."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from mcpproxy.agents import cursors
@@ -27,23 +28,23 @@ from mcpproxy.view.runs import ClientRun
 _MAX_NOTES: Final = 10
 _MAX_IN_RUN: Final = 20
 
-_SEARCHED_RECORDINGS: Final = 20
-_SEARCHED_BYTES: Final = 2 << 20
-"""How much is searched for one answer. The next call goes on, so that none takes long."""
+_SEARCH_S: Final = 2.0
+"""How long is searched for one answer. The next call goes on, so that none takes long."""
 
 
 class RecordingTools:
-    """Tools over the recordings of ``library``."""
+    """Tools over the recordings of ``library``. ``clock`` returns seconds."""
 
-    def __init__(self, library: RecordingLibrary) -> None:
+    def __init__(self, library: RecordingLibrary, clock: Callable[[], float] = time.monotonic) -> None:
         self._library: Final = library
+        self._clock: Final = clock
 
     def list_recordings(self, match: MatchText = "", cursor: Cursor = "", limit: Limit = 20) -> RecordingPage:
         """List recordings of MCP sessions, the latest first."""
         question = ("list_recordings", match)
-        listed = self._library.recordings()
+        wanted = match.casefold()
+        listed = self._library.recordings(probes="/" in wanted)
         if match:
-            wanted = match.casefold()
             listed = [each for each in listed if wanted in self._searched(each).casefold()]
         last = cursors.read(question, cursor)
         start = _after([each.order for each in listed], last) if cursor else 0
@@ -139,7 +140,8 @@ class RecordingTools:
     ) -> CallPage:
         """Find calls: requests with their answers, and records that belong to none.
 
-        Without a recording, all are searched, the latest first, some at a time: go on with next.
+        Without a recording, all are searched, the latest first. If note says that not all were, go on with
+        next.
         """
         wanted = parse_filter(filter)
         if recording:
@@ -164,12 +166,11 @@ class RecordingTools:
             raise AgentError("cursor: its recording is gone; repeat the call without it")
         place = first = places.index(handle) if cursor else 0
         page, rows = AnswerPage(limit), list[CallRow]()
-        unreadable, read_bytes, next = 0, 0, ""
+        unreadable, next, until = 0, "", self._clock() + _SEARCH_S
         while place < len(listed):
-            if place - first >= _SEARCHED_RECORDINGS or read_bytes > _SEARCHED_BYTES:
+            if place > first and self._clock() >= until:
                 next = cursors.write(question, (0, listed[place].handle))
                 break
-            read_bytes += listed[place].entry.size
             try:
                 found, has_more = page.fill(_calls(self._library.opened(listed[place]), wanted, last))
             except McpProxyError:
@@ -180,7 +181,19 @@ class RecordingTools:
                 next = cursors.write(question, (found[-1].call if found else last, listed[place].handle))
                 break
             place, last = place + 1, 0
-        return CallPage(rows, None, place, len(listed), unreadable, next)
+        note = "" if rows else _nothing_found(place, len(listed), unreadable, cursor, next)
+        return CallPage(rows, None, place, len(listed), unreadable, note, next)
+
+
+def _nothing_found(searched: int, total: int, unreadable: int, cursor: str, next: str) -> str:
+    """Return what a page without calls means, so that nobody takes it for the answer that there are none."""
+    said = [f"searched {searched} of {total} recordings"]
+    said += [f"{unreadable} of them could not be read"] if unreadable else []
+    if next:
+        said.append("no call found so far; call again with next as cursor")
+    else:
+        said.append("no more calls" if cursor else "no call fits")
+    return ", ".join(said)
 
 
 def _calls(opened: OpenedRecording, wanted: Filter, last: int) -> Iterator[CallRow]:

@@ -50,6 +50,9 @@ _SECRET_PARTS = (
 """Every name of an option that takes a secret contains one of these parts. They are tested first, because the
 exact test needs an import."""
 
+_PROBES = ("validate", "fuzz")
+"""The commands whose sessions are recorded in a folder of their own within the state folder."""
+
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
 
@@ -66,6 +69,21 @@ def state_dir() -> str:
         if not os.path.isabs(base):  # the XDG specification says to ignore a relative path
             base = os.path.join(home, ".local", "state")
     return os.path.join(base, "mcpproxy")
+
+
+def probe_folder(kind: str) -> str:
+    """Return the folder for the recordings of ``mcpproxy KIND``; ``kind`` is one of ``_PROBES``."""
+    return os.path.join(state_dir(), kind)
+
+
+def without_probes(where: str, names: list[str]) -> list[str]:
+    """Return ``names``, the folders in ``where``, without those of the state folder that hold probes.
+
+    Probes are sessions of mcpproxy's own client, some twenty for each run of ``validate``. They are not among
+    "all recordings" and never "the latest", unless their folder is named.
+    """
+    probes = {probe_folder(kind) for kind in _PROBES if kind in names}
+    return [name for name in names if os.path.abspath(os.path.join(where, name)) not in probes]
 
 
 def working_directory() -> str:

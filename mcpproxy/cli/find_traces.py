@@ -204,7 +204,8 @@ def _below(folder: str) -> Iterator[str]:
         for name in folders:
             if name.endswith(JOURNAL_SUFFIX):
                 yield os.path.join(where, name.removesuffix(".journal"))
-        folders[:] = [name for name in folders if not name.endswith(JOURNAL_SUFFIX)]
+        recorded = [name for name in folders if not name.endswith(JOURNAL_SUFFIX)]
+        folders[:] = paths.without_probes(where, recorded)
         yield from (os.path.join(where, name) for name in files if name.endswith((SUFFIX, PACKED)))
 
 

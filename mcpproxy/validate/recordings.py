@@ -103,7 +103,7 @@ class Recordings:
 
 def _new_folder(label: str) -> str:
     stem, _ = os.path.splitext(paths.trace_name(f"validate-{label}"))
-    return os.path.join(paths.state_dir(), "validate", stem)
+    return os.path.join(paths.probe_folder("validate"), stem)
 
 
 def _now() -> str:

@@ -41,6 +41,10 @@ class Agent:
         assert len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass")) < ANSWER_BYTES
         return value
 
+    def describes(self, name: str) -> str:
+        """Return the description of a tool."""
+        return self._tools[name].definition.description or ""
+
     def pages(self, name: str, **arguments: Any) -> list[Answer]:
         """Return all pages of the answer of a tool."""
         pages = [self(name, **arguments)]

@@ -2,6 +2,7 @@
 
 import json
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from mcpproxy.agents import call_tools, cursors
 from mcpproxy.agents.errors import AgentError
+from mcpproxy.agents.recording_library import RecordingLibrary
+from mcpproxy.agents.recording_tools import RecordingTools
 from tests.agents.agent import Agent, Answer, with_situations
 from tests.cli import recordings
 from tests.recorder.journals import SESSION, JournalFolder
@@ -262,9 +265,20 @@ def test_texts_of_any_length_and_kind_fit_into_an_answer(tmp_path: Path) -> None
 def test_many_recordings_are_searched_in_parts(tmp_path: Path) -> None:
     for number in range(70):
         write(tmp_path / f"{number:02}.jsonl", recordings.CLEAN)
-    pages = Agent(tmp_path).pages("find_calls", filter="method:no-such-method")
-    assert [page["searched"] for page in pages] == [20, 40, 60, 70]
-    assert [page["calls"] for page in pages] == [[], [], [], []]
+    (none,) = Agent(tmp_path).pages("find_calls", filter="method:no-such-method")
+    assert none["note"] == "searched 70 of 70 recordings, no call fits"
+    ticks = count()  # a tenth of a second between two looks at the clock
+    tools = RecordingTools(RecordingLibrary(str(tmp_path)), clock=lambda: next(ticks) / 10)
+    pages = [tools.find_calls("method:no-such-method")]
+    while pages[-1].next:
+        pages.append(tools.find_calls("method:no-such-method", cursor=pages[-1].next))
+    assert [page.searched for page in pages] == [20, 40, 60, 70]
+    assert [page.calls for page in pages] == [[], [], [], []]
+    more = "no call found so far; call again with next as cursor"
+    assert [page.note for page in pages] == [
+        *(f"searched {number} of 70 recordings, {more}" for number in (20, 40, 60)),
+        "searched 70 of 70 recordings, no more calls",
+    ]
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.hex()))

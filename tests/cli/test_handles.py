@@ -8,8 +8,10 @@ from typing import Any, Final, cast
 
 import pytest
 
+from mcpproxy.cli import find_traces
 from mcpproxy.cli.completion.all_parsers import whole_parser
 from mcpproxy.cli.main import COMMANDS
+from mcpproxy.fleet.judge.shard_corpus import FolderCorpus
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN
@@ -101,3 +103,21 @@ def test_a_comparison_with_one_recording_says_which_is_the_other(
     mcpproxy: Mcpproxy, three: list[str]
 ) -> None:
     assert mcpproxy("diff", three[0]).err == f"mcpproxy: the latest recording: {three[LATEST]}\n"
+
+
+def test_probes_are_not_among_all_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = tmp_path / "mcpproxy"
+    for name in ("own.jsonl", "project/own.jsonl", "validate/run/probe.jsonl", "fuzz/probe.jsonl"):
+        (state / name).parent.mkdir(parents=True, exist_ok=True)
+        recordings.write(state / name, recordings.CLEAN)
+    own = [str(state / "own.jsonl"), str(state / "project" / "own.jsonl")]
+    assert find_traces.expand(str(state)) == own
+    corpus = FolderCorpus(str(state)).recordings()
+    assert [each.name for each in corpus] == ["own.jsonl", "project/own.jsonl"]
+    probe = [str(state / "validate" / "run" / "probe.jsonl")]
+    assert find_traces.expand(str(state / "validate")) == probe
+    elsewhere = tmp_path / "other" / "validate"
+    elsewhere.mkdir(parents=True)
+    recordings.write(elsewhere / "a.jsonl", recordings.CLEAN)
+    assert find_traces.expand(str(tmp_path / "other")) == [str(elsewhere / "a.jsonl")]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mcpproxy.base import paths
 from mcpproxy.base.patterns import pattern
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import fetch, urls
@@ -65,7 +66,8 @@ class FolderCorpus:
     def recordings(self) -> Iterator[FleetRecording]:
         """Yield the recordings in order. A rotated recording has the name of its first file."""
         for where, folders, files in os.walk(self._folder):
-            folders[:] = sorted(name for name in folders if not name.endswith(_JOURNAL_SUFFIX))
+            recorded = sorted(name for name in folders if not name.endswith(_JOURNAL_SUFFIX))
+            folders[:] = paths.without_probes(where, recorded)
             for name in sorted(files):
                 if not name.endswith(_SUFFIX):
                     continue

@@ -125,7 +125,7 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
 
 def _new_folder(label: str) -> str:
     stem, _ = os.path.splitext(paths.trace_name(f"fuzz-{label}"))
-    return os.path.join(paths.state_dir(), "fuzz", stem)
+    return os.path.join(paths.probe_folder("fuzz"), stem)
 
 
 def _env(text: str) -> tuple[str, str]:
