@@ -5,6 +5,7 @@ status and one sentence.
 """
 
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -40,6 +41,8 @@ STATIC: Final = Path(__file__).parent / "static"
 _MAX_SPANS: Final = 1500
 _MAX_POINTS: Final = 20_000
 """How many calls the timeline and the plot of latencies draw."""
+_LARGEST: Final = 1 << 53
+"""The largest number of the query: more rows, and more nanoseconds, than a recording has."""
 _LIVE_S: Final = 0.25
 _FOLDER_S: Final = 1.0
 """How often a running recording and the folder are read again."""
@@ -232,8 +235,7 @@ class PageApp:
     async def spans(self, request: Request) -> Response:
         """Return the calls that were open in a range of time; if there are too many, only the longest."""
         query = request.query_params
-        begin_ns = int(float(query.get("from", "0")) * 1e6)
-        end_ns = int(float(query.get("to", "1e15")) * 1e6)
+        begin_ns, end_ns = _time_ns(query.get("from", "0")), _time_ns(query.get("to", "inf"))
         text = query.get("filter")
 
         work = partial(plots.spans, begin_ns=begin_ns, end_ns=end_ns, filter=text, limit=_MAX_SPANS)
@@ -354,8 +356,25 @@ def _position(view: View, filter: str | None, number: int) -> JSONObject:
 
 
 def _number(text: str | None, default: int) -> int:
-    """Return ``text``, a value of the query, as a number of 0 or more; ``default`` if it is not one."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else default
+    """Return ``text``, a value of the query, as a number of 0 or more; ``default`` if it is not one.
+
+    Beyond ``_LARGEST`` it is ``_LARGEST``.
+    """
+    if text is None or not (text.isascii() and text.isdigit()):
+        return default
+    return int(text) if len(text) < len(str(_LARGEST)) else _LARGEST
+
+
+def _time_ns(text: str) -> int:
+    """Return ``text``, a number of milliseconds in the query, in nanoseconds.
+
+    Raises:
+        ValueError: it is not a number.
+    """
+    value = float(text)
+    if math.isnan(value):
+        raise ValueError("a time is a number of milliseconds")
+    return int(max(-_LARGEST, min(value * 1e6, _LARGEST)))
 
 
 def _sentence(status: int) -> Callable[[Request, Exception], Response]:

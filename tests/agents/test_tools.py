@@ -292,6 +292,7 @@ def test_probes_are_found_only_if_they_are_named(tmp_path: Path, monkeypatch: py
         below.mkdir(parents=True)
         write(below / "lifecycle.jsonl", recordings.FAULTY)
     write(state / "validate" / "latest.jsonl", recordings.FAULTY)
+    (state / "fuzz").mkdir()
     write(state / "fuzz" / "latest.jsonl", recordings.FAULTY)
     agent = Agent(state)
     assert agent("list_recordings")["total"] == len(SITUATIONS)
