@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcpproxy.agents.recording_server import RecordingServer
+from mcpproxy.agents.request_text import whole_characters
 from mcpproxy.protocol.jsonrpc import Absent, Batch, ErrorResponse, Flaw, Malformed, Request, parse
 
 PATH: Final = "/mcp"
@@ -57,6 +58,7 @@ class RequestChecks:
             if len(body) > _MAX_BODY_BYTES:
                 await PlainTextResponse("too large\n", 413)(scope, receive, send)
                 return
+        body = whole_characters(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         if refusal := _refusal(Headers(scope=scope), body):
             await refusal(scope, receive, send)
             return

@@ -1,6 +1,7 @@
 """The MCP server: it offers the tools. Those that read run in a thread, one at a time."""
 
 import inspect
+import sys
 from typing import Final
 
 import anyio
@@ -21,6 +22,7 @@ from mcp_types import (
 from mcpproxy import __version__
 from mcpproxy.agents.pages import as_json, text_of
 from mcpproxy.agents.recording_library import RecordingLibrary
+from mcpproxy.agents.request_text import RequestLines
 from mcpproxy.agents.tool_table import tools
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
@@ -56,8 +58,10 @@ class RecordingServer:
 
     async def serve_stdio(self) -> None:
         """Serve the client on stdin and stdout until it leaves."""
+        # Kept until the process ends: a thread may still wait for the next line.
+        self._lines = RequestLines(sys.stdin.buffer, encoding="utf-8", errors="replace")
         try:
-            async with stdio_server() as (reading, writing):
+            async with stdio_server(anyio.wrap_file(self._lines)) as (reading, writing):
                 await self.server.run(reading, writing, self.server.create_initialization_options())
         except* BrokenPipeError:
             pass  # the client left without reading its answers

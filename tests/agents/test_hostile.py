@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from mcpproxy.agents import call_tools, cursors
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.recording_library import RecordingLibrary
 from mcpproxy.agents.recording_tools import RecordingTools
+from mcpproxy.agents.request_text import whole_characters
 from tests.agents.agent import Agent, Answer, with_situations
 from tests.cli import recordings
 from tests.recorder.journals import SESSION, JournalFolder
@@ -292,3 +295,42 @@ def test_no_text_is_a_cursor_by_chance(text: str) -> None:
 def test_a_cursor_gives_its_position_back(number: int, recording: str) -> None:
     question = ("find_calls", "tool:*", recording)
     assert cursors.read(question, cursors.write(question, (number, recording))) == (number, recording)
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        (r'"\ud800"', r'"\ufffd"'),
+        (r'"\uDfff\ud83d\ude00\ud83d"', r'"\ufffd\ud83d\ude00\ufffd"'),
+        (r'"\\ud800 \\\ud800"', r'"\\ud800 \\\ufffd"'),
+        (r'"\ud83d\u0041\n"', r'"\ufffd\u0041\n"'),
+        (r'"plain \u00e9"', r'"plain \u00e9"'),
+    ],
+)
+def test_half_a_surrogate_pair_is_read_as_no_character(sent: str, read: str) -> None:
+    assert whole_characters(sent) == read
+    json.loads(read).encode()
+
+
+def test_a_call_with_half_a_surrogate_pair_gets_its_answer(tmp_path: Path) -> None:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    said = [
+        json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}),
+        '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        *(
+            f'{{"jsonrpc":"2.0","id":{id},"method":"tools/call",'
+            f'"params":{{"name":"find_calls","arguments":{given}}}}}'
+            for id, given in enumerate(
+                [r'{"filter":"\ud800"}', r'{"recording":"\udc00"}', r'{"\ud800":1}'], 1
+            )
+        ),
+    ]
+    command = [sys.executable, "-m", "mcpproxy", "mcp", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n".join(said) + "\n")
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(4)]
+        process.stdin.close()
+    assert sorted(answer["id"] for answer in answers) == [0, 1, 2, 3]

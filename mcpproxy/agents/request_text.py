@@ -1,0 +1,27 @@
+"""The text of requests, before the SDK reads it.
+
+A JSON text can hold half of a surrogate pair as an escape. That is no character, and the SDK drops a message
+that has one, so its call would get no answer. It is read as U+FFFD, as are bytes that are not UTF-8.
+"""
+
+import io
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+"""An escape of JSON. Half of a pair, which has no other half, is the group."""
+
+
+def whole_characters(text: str) -> str:
+    """Return a JSON text in which every half of a surrogate pair is U+FFFD."""
+    if r"\ud" not in text and r"\uD" not in text:
+        return text
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
+
+
+class RequestLines(io.TextIOWrapper):
+    """The lines of stdin."""
+
+    def readline(self, size: int = -1, /) -> str:
+        """Return the next line; empty at the end."""
+        return whole_characters(super().readline(size))
