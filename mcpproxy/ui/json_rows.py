@@ -121,6 +121,7 @@ def finding(found: FoundRule) -> JSONObject:
         "sentence": found.sentence,
         "instead": found.instead,
         "link": found.link,
+        "source": broken.source,
     }
 
 
@@ -152,6 +153,7 @@ def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
         "sentence": first.sentence if first else "",
         "instead": first.instead if first else "",
         "link": first.link if first else "",
+        "source": first.finding.source if first else "",
         "findings": [finding(each) for each in found],
     }
 

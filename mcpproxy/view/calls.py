@@ -149,7 +149,8 @@ class FoundRule:
     """A finding with the texts of its rule. They are empty for a rule that this mcpproxy does not know.
 
     ``row`` is the row that the finding is about, 0 if it is about the whole session. ``sentence`` is the
-    requirement, ``instead`` says what to send, and ``link`` is the requirement's place in the specification.
+    requirement, ``instead`` says what to send, and ``link`` is the requirement's place in the specification;
+    it is empty if the finding names a place that is not one.
     """
 
     finding: Finding

@@ -98,11 +98,13 @@ def _rule_findings(
 
 def _with_texts(finding: Finding, row: int) -> FoundRule:
     """Return a finding with the texts of its rule; they are empty if this mcpproxy does not know the rule."""
-    rule = _rule_of(finding.rule)
+    from mcpproxy.ruleset.source_links import link_to  # Imported here: most recordings have no findings.
+
+    rule, link = _rule_of(finding.rule), link_to(finding.source)
     if rule is None:
-        return FoundRule(finding, row, "", "", "", "", finding.source)
+        return FoundRule(finding, row, "", "", "", "", link)
     sentence = next((r.text for r in rule.requirements if r.id == finding.requirement), "")
-    return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, finding.source)
+    return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, link)
 
 
 def _rule_of(code: str) -> "Rule | None":

@@ -25,10 +25,10 @@ export function FindingCard({ finding, go }) {
   </article>`;
 }
 
-/** @param {{rule: {sentence: string, instead: string, link: string}}} props */
+/** @param {{rule: {sentence: string, instead: string, link: string, source: string}}} props */
 function RuleText({ rule }) {
   return html`
-    ${rule.sentence ? html`<p class="sentence"><strong>The specification:</strong> ${rule.sentence} ${rule.link ? html`<a href=${rule.link} target="_blank" rel="noreferrer noopener">read it there</a>` : null}</p>` : null}
+    ${rule.sentence ? html`<p class="sentence"><strong>The specification:</strong> ${rule.sentence} ${rule.link ? html`<a href=${rule.link} target="_blank" rel="noreferrer noopener">read it there</a>` : html`<code>${visible(rule.source)}</code>`}</p>` : null}
     ${rule.instead ? html`<p><strong>Instead:</strong> ${rule.instead}</p>` : null}`;
 }
 

@@ -51,7 +51,8 @@
  * @property {string} summary
  * @property {string} sentence
  * @property {string} instead
- * @property {string} link
+ * @property {string} link the place in the specification; empty if `source` is not one
+ * @property {string} source what the recording names as the place
  *
  * @typedef {object} Detail
  * @property {Call} call
