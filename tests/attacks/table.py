@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.attacks import (
+    agents,
     control_sockets,
     credentials,
     damage,
@@ -11,6 +12,7 @@ from tests.attacks import (
     folders,
     hostile_text,
     named_by_peers,
+    page,
     planted,
     signalled,
     stores,
@@ -34,4 +36,6 @@ CHAPTERS: Final[Mapping[str, list[Attack]]] = {
     "texts with secrets": texts_with_secrets.TABLE,
     "named": named_by_peers.TABLE,
     "floods": floods.TABLE,
+    "page": page.TABLE,
+    "agents": agents.TABLE,
 }

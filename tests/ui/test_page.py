@@ -299,6 +299,9 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
     )
     talk.answers(HOSTILE, text(f"{HOSTILE}\u200b\u2066 {'x' * 10_000_000}"), ms=12)
     talk.finds("PROTO-001", 6, HOSTILE)
+    talk.records[-1] = talk.records[-1].replace(
+        "https://modelcontextprotocol.io", "javascript:window.executed=1//"
+    )
     write(tmp_path / "hostile.jsonl", talk.closes(ms=20))
     with served(tmp_path) as running:
         visitor.opens(running.url)
@@ -311,7 +314,9 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
             visitor.presses(view)
             visitor.page.wait_for_selector("main .page, main .empty, main .grid")
         assert visitor.page.evaluate("window.executed") is None
-        assert visitor.page.locator("a[href^='javascript']").count() == 0
+        visitor.presses("3")
+        visitor.sees("javascript:window.executed=1")  # the source of the finding, as text
+        assert visitor.page.locator("main a[href]:not([href^='/'])").count() == 0
         assert all(url.startswith((running.home, "data:")) for url in visitor.requests)
 
 

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -111,7 +111,7 @@ def _print_address(keys: "PageKeys", home: str) -> None:
 
 
 @contextmanager
-def _opened(keys: "PageKeys", home: str) -> Iterator[None]:
+def _opened(keys: "PageKeys", home: str) -> Generator[None]:
     """Open the browser on the page within this context."""
     import webbrowser
 
