@@ -5,7 +5,8 @@ there, also to that of another user.
 
 The address that the command prints has to contain a secret, and an address becomes an argument of the
 browser, which every user of the machine can read. So this secret, the ticket, is good for one use. The page
-exchanges it for a key, which is never part of an address.
+exchanges it for a key, which is never part of an address. The page itself makes the key, and keeps it before
+it asks, so that it has the key even if it is reloaded before the answer comes.
 """
 
 import secrets
@@ -16,11 +17,18 @@ from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcpproxy.base.patterns import pattern
 
 KEY_PATH: Final = "/api/key"
 """Where the page exchanges a ticket for a key: ``POST``, with the ticket as the Bearer."""
+
+KEY_FIELD: Final = "mcpproxy-key"
+"""The field of that request with the key: 32 random bytes as base64url."""
+
+_KEY: Final = pattern(r"[A-Za-z0-9_-]{43}")
 
 NEEDED: Final = (
     "The address that the command printed is needed, and each works once. After one was used, mcpproxy ui "
@@ -72,15 +80,14 @@ class PageKeys:
         self._tickets[_digest(ticket)] = time.monotonic() + seconds, when_used
         return ticket
 
-    def exchanged(self, secret: str) -> str | None:
-        """Return a new key for a ticket, and a key for itself; ``None`` if ``secret`` is neither."""
+    def exchange(self, secret: str, key: str) -> bool:
+        """Exchange a ticket for ``key``, and return whether that was done, or ``secret`` is a key already."""
         if _digest(secret) in self._keys:
-            return secret
-        if not self._use(secret):
-            return None
-        key = secrets.token_urlsafe(32)
+            return True
+        if not _KEY.fullmatch(key) or not self._use(secret):
+            return False
         self._keys.add(_digest(key))
-        return key
+        return True
 
     def admits(self, secret: str) -> bool:
         """Whether ``secret`` is a key. A ticket that a script sends becomes its key."""
@@ -109,11 +116,11 @@ class PageKeys:
 
         return route
 
-    def _exchange(self, request: Request) -> PlainTextResponse:
+    def _exchange(self, request: Request) -> Response:
         if request.method != "POST":
             return PlainTextResponse("Only POST exchanges a ticket\n", 405)
-        key = self.exchanged(_bearer(request.headers))
-        return PlainTextResponse(NEEDED, 401) if key is None else PlainTextResponse(key)
+        is_done = self.exchange(_bearer(request.headers), request.headers.get(KEY_FIELD, ""))
+        return Response(status_code=204) if is_done else PlainTextResponse(NEEDED, 401)
 
 
 def _digest(secret: str) -> bytes:

@@ -5,7 +5,8 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
-from typing import Final
+from secrets import token_urlsafe
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tests.attacks.folders import Scene
@@ -39,8 +40,10 @@ class Page:
         entered, _ = self.ask(f"/?token={self.ticket}")
         if cookie := entered.headers.get("Set-Cookie"):
             return {"Cookie": cookie.partition(";")[0]}
-        given, key = self.ask("/api/key", {"Authorization": f"Bearer {self.ticket}"}, {})
-        return {"Authorization": f"Bearer {key.decode()}"} if given.status == 200 else {}
+        key = token_urlsafe(32)
+        fields = {"Authorization": f"Bearer {self.ticket}", "Mcpproxy-Key": key}
+        given, _ = self.ask("/api/key", fields, {})
+        return {"Authorization": f"Bearer {key}"} if given.status == 204 else {}
 
     def one(self, fields: dict[str, str]) -> str:
         """The path of the only recording."""
@@ -99,11 +102,11 @@ def _calls(command: list[str]) -> tuple[str, ...]:
     """A call of a tool that says that it only reads, in a recording with this command."""
     about = json.loads(recordings.CLEAN[0]) | {"command": command, "cwd": os.sep}
     tool = {"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
-    said = (
+    said: tuple[tuple[str, dict[str, Any]], ...] = (
         ("client", {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
         ("server", {"jsonrpc": "2.0", "id": 2, "result": {"tools": [tool]}}),
         ("client", {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "t"}}),
-        ("server", {"jsonrpc": "2.0", "id": 3, "result": {}}),
+        ("server", {"jsonrpc": "2.0", "id": 3, "result": {"content": []}}),
     )
     frames = [
         recordings.frame(number, sender, json.dumps(message))

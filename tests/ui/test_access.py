@@ -13,6 +13,7 @@ from mcpproxy.ui.bearer import PageKeys
 PORT = 8123
 HOME = f"http://127.0.0.1:{PORT}"
 DATA = "/api/recordings"
+KEY = "k" * 43
 
 
 class Browser:
@@ -40,23 +41,23 @@ class Browser:
     def get(self, path: str, secret: str = "", **options: Any) -> httpx.Response:
         return self.request("GET", path, secret, **options)
 
-    def exchange(self, secret: str) -> httpx.Response:
-        return self.request("POST", "/api/key", secret)
+    def exchange(self, secret: str, key: str = KEY) -> httpx.Response:
+        return self.request("POST", "/api/key", secret, headers={"Mcpproxy-Key": key} if key else {})
 
     def key(self) -> str:
-        return self.exchange(self.ticket).raise_for_status().text
+        assert self.exchange(self.ticket).status_code == 204
+        return KEY
 
 
 def test_a_ticket_is_exchanged_for_a_key_once() -> None:
     client = Browser()
     key = client.key()
-    assert key != client.ticket
     assert client.get(DATA, key).text == "recordings"
     again = client.exchange(client.ticket)
     assert again.status_code == 401
     assert "each works once" in again.text
     assert client.get(DATA, client.ticket).status_code == 401
-    assert client.exchange(key).text == key  # a page with a key keeps it
+    assert client.exchange(key, "").status_code == 204  # a page with a key keeps it
     assert client.used == 1
 
 
@@ -71,6 +72,14 @@ def test_a_ticket_is_good_for_its_time() -> None:
     client = Browser(seconds=0)
     assert client.exchange(client.ticket).status_code == 401
     assert client.get(DATA, client.ticket).status_code == 401
+
+
+@pytest.mark.parametrize("key", ["", "k" * 42, "k" * 44, "k" * 42 + "=", "k" * 42 + " "])
+def test_a_key_that_is_none_takes_no_ticket(key: str) -> None:
+    client = Browser()
+    assert client.exchange(client.ticket, key).status_code == 401
+    assert client.used == 0
+    assert client.exchange(client.ticket).status_code == 204
 
 
 def test_a_ticket_in_an_address_opens_nothing() -> None:
@@ -149,7 +158,7 @@ def test_only_the_page_itself_changes_anything() -> None:
 def test_every_answer_forbids_scripts_of_others() -> None:
     client = Browser()
     answers = client.get(DATA), client.exchange(client.ticket), client.get("/")
-    assert [answer.status_code for answer in answers] == [401, 200, 200]
+    assert [answer.status_code for answer in answers] == [401, 204, 200]
     for answer in answers:
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy

@@ -47,14 +47,17 @@ export async function findKey() {
   const ticket = takeTicket();
   const key = stored();
   if (!ticket) return key;
-  for (const secret of [key, ticket].filter(Boolean)) {
-    const answer = await fetch(PATH, { method: "POST", headers: bearer(secret) });
-    if (!answer.ok) continue;
-    const found = await answer.text();
-    store(found);
-    return found;
-  }
-  return "";
+  if (key && (await fetch(PATH, { method: "POST", headers: bearer(key) })).ok) return key;
+  const made = newKey();
+  store(made); // before the answer: the page may be left or reloaded until then
+  const headers = { ...bearer(ticket), "Mcpproxy-Key": made };
+  return (await fetch(PATH, { method: "POST", headers, keepalive: true })).ok ? made : "";
+}
+
+/** @returns {string} 32 random bytes as base64url */
+function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
 }
 
 /** @param {string} key */
