@@ -16,8 +16,9 @@ it got lets the message pass, every byte of it.
 import json
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, cast
 
+from mcpproxy.protocol.jsonrpc import Flaw, read
 from mcpproxy.protocol.raw_json import put, value_bytes, with_value, without_value
 
 __all__ = ["DROP", "Addon", "Answer", "Finding", "Message", "Result", "Session"]
@@ -33,8 +34,16 @@ DROP: Final = _Drop.DROP
 """What a hook returns for a message that its receiver is not to get."""
 
 
+_UNREAD: Final = object()
+
+
 class Message:
-    """A JSON-RPC message. It never changes: the methods return a new one."""
+    """A JSON-RPC message. It never changes: the methods return a new one.
+
+    A hook always gets a JSON object. What its members are is up to its sender: ``params`` may be a list, and
+    an ``id`` an object. ``method``, ``id``, ``params`` and ``tool`` of bytes from ``with_raw`` that are not
+    JSON raise the ``ValueError`` of ``json``.
+    """
 
     __slots__ = ("_value", "raw", "sender")
 
@@ -42,40 +51,59 @@ class Message:
         self.raw: Final = raw
         """The bytes that the sender has sent, without a line feed."""
         self.sender: Final = sender
-        self._value: Any = None
+        self._value: Any = _UNREAD
 
     @property
     def json(self) -> Any:
-        """The message as Python has JSON. Changes in it change nothing."""
-        if self._value is None:
-            self._value = json.loads(self.raw)
+        """The message as Python has JSON. Changes in it change nothing.
+
+        Of members with the same name it has the last. It may nest 1,000 levels deep, and whole numbers with
+        more than 1,000 digits are floats.
+
+        Raises:
+            ValueError: the bytes are not JSON.
+        """
+        if self._value is _UNREAD:
+            value = read(self.raw)
+            if isinstance(value, Flaw):
+                raise ValueError(value.value)
+            self._value = value
         return self._value
 
     @property
     def method(self) -> str:
         """The method of a request or a notification; empty for a response."""
-        return self.json.get("method", "")
+        method = self._member("method")
+        return method if isinstance(method, str) else ""
 
     @property
     def id(self) -> Any:
-        """The id; ``None`` for a notification."""
-        return self.json.get("id")
+        """The id, of whatever type it is; ``None`` for a notification."""
+        return self._member("id")
 
     @property
     def params(self) -> Any:
-        """The parameters; an empty dictionary if there are none."""
-        return self.json.get("params", {})
+        """The parameters, of whatever type they are; an empty dictionary if there are none."""
+        return self._member("params", {})
 
     @property
     def tool(self) -> str:
-        """The tool that a request calls; empty for anything else."""
-        name = self.params.get("name") if self.method == "tools/call" else None
+        """The tool that a request calls; empty for anything else, and where the name is not a string."""
+        params = self.params if self.method == "tools/call" else None
+        name = cast("dict[str, object]", params).get("name") if isinstance(params, dict) else None
         return name if isinstance(name, str) else ""
+
+    def _member(self, name: str, absent: object = None) -> Any:
+        value = self.json
+        return cast("dict[str, object]", value).get(name, absent) if isinstance(value, dict) else absent
 
     def set(self, pointer: str, value: object) -> Self:
         """Return the message with ``value`` at a JSON Pointer; every other byte stays.
 
         Objects that are missing on the way are added.
+
+        Raises:
+            ValueError: it is no JSON Pointer, or JSON has no such value (NaN).
         """
         tokens, text = _tokens(pointer), _written(value)
         return self.with_raw(with_value(self.raw, tokens, text) or put(self.raw, tuple(tokens), text))
@@ -163,7 +191,8 @@ class Addon:
     """How long a hook may take. After that it has failed."""
     fail_open: bool = True
     """Whether a message passes if the hook fails. Otherwise a request is answered with an error, a response
-    is replaced by one, and a notification is dropped."""
+    is replaced by one, and a notification is dropped; and so is everything that no hook can be asked about,
+    such as a batch, or bytes that are not JSON."""
     concurrent: bool = False
     """Whether hooks of one session may run at the same time, if all addons allow it. They are called in the
     order of the messages, which are delivered in that order, too."""
@@ -176,4 +205,11 @@ def _tokens(pointer: str) -> list[str]:
 
 
 def _written(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    try:
+        return _json_text(value, ascii=False).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only have as an escape
+        return _json_text(value, ascii=True).encode()
+
+
+def _json_text(value: object, *, ascii: bool) -> str:
+    return json.dumps(value, ensure_ascii=ascii, separators=(",", ":"), allow_nan=False)

@@ -5,7 +5,8 @@ other, in their order; the next ones are sent to it already, so that it need not
 
 If the host does not answer within the budget of its addons, or has ended, the question that it had taken up
 has failed, another host is started, and gets the others. Of concurrent addons all open questions have failed.
-After ``_MOST_FAILURES`` in a row no addon is called any more."""
+No more than ``_MOST_STARTS`` hosts are started in ``_STARTS_NS``, whatever messages do to them; while there
+is none, every question fails at once. If an addon fails closed, what has failed never passes."""
 
 import json
 import os
@@ -14,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -27,15 +28,19 @@ from mcpproxy.session.frame import Sender
 
 _START_S: Final = 30.0
 """How long addons may take to load."""
+_START_NS: Final = int(_START_S * 1e9)
 _SLACK_NS: Final = 250_000_000
 """How long after the budget an answer may still come: the host itself ends a coroutine that is late."""
-_MOST_FAILURES: Final = 3
+_MOST_STARTS: Final = 3
+_STARTS_NS: Final = 60 * 10**9
 _CHUNK_BYTES: Final = 64 << 10
 """How much is read at once. To make room for four times as much takes 20 µs, for which each message waits."""
 _UNSENT_BYTES: Final = 1 << 20
 """While so much waits for the host to read, further questions wait as well."""
 _MOST_NOTES: Final = 20
 """How many different lines about addons are written to stderr."""
+
+_HOWS: Final = ("same", "new", "answer", "drop", "error")
 
 Register: TypeAlias = Callable[[int, Callable[[int], None], int], None]
 
@@ -68,7 +73,8 @@ class AddonHostProcess:
         self.hooks: frozenset[str] = frozenset()
         self.is_concurrent = False
         self.budget_ns = 0
-        self.fails_open = True
+        self.closed = ""
+        """The addons that fail closed."""
         self.addons = ", ".join(names)
 
     def wait_until_ready(self, where: str) -> None:
@@ -81,7 +87,7 @@ class AddonHostProcess:
         try:
             while not self.is_ready:
                 self.receive()
-        except (LookupError, OSError) as error:
+        except (LookupError, OSError, ValueError) as error:
             self.kill()
             if isinstance(error, TimeoutError):
                 fact, step = f"not loaded after {_START_S:.0f} s", "correct it"
@@ -98,6 +104,7 @@ class AddonHostProcess:
         Raises:
             LookupError: an addon cannot be used; the error has the reason.
             OSError: none has come, or none will come any more.
+            ValueError: what has come are no frames of a host.
         """
         data = self.sock.recv(_CHUNK_BYTES)
         if not data:
@@ -106,19 +113,25 @@ class AddonHostProcess:
         if frames and not self.is_ready:
             _, words, content = frames.pop(0)
             if words == ["refused"]:
-                raise LookupError(content.decode())
+                raise LookupError(content.decode("utf-8", "replace"))
+            self._read_about(content)
+        return frames
+
+    def _read_about(self, content: bytes) -> None:
+        try:
             about = json.loads(content)
             self.hooks = frozenset(about["hooks"])
-            self.is_concurrent, self.fails_open = bool(about["concurrent"]), bool(about["fail_open"])
+            self.is_concurrent, self.closed = bool(about["concurrent"]), ", ".join(about["closed"])
             self.budget_ns = int(float(about["budget_s"]) * 1e9)
             self.addons = ", ".join(about["addons"])
-            self.is_ready = True
-        return frames
+        except (LookupError, TypeError, RecursionError, OverflowError) as error:
+            raise ValueError(str(error)) from None
+        self.is_ready = True
 
     def kill(self) -> None:
         """End the process at once."""
         self._process.kill()
-        self.leave()
+        self.leave(1.0)
 
     def leave(self, patience_s: float = 3.0) -> None:
         """Let the process end by itself, after it has called ``closed`` of its addons."""
@@ -129,7 +142,8 @@ class AddonHostProcess:
             self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            with suppress(subprocess.TimeoutExpired):  # it ends when the system lets it
+                self._process.wait(patience_s)
 
 
 class AddonCalls:
@@ -151,7 +165,9 @@ class AddonCalls:
         self._answered_ns = 0
         """When the host gave its last answers."""
         self._number = 0
-        self._failures = 0
+        self._starts: deque[int] = deque(maxlen=_MOST_STARTS)
+        """When the last hosts were started in the place of others."""
+        self._started_ns = 0
         self._unsent = b""
         self._said: set[str] = set()
         self._trace = ""
@@ -170,7 +186,15 @@ class AddonCalls:
 
     def wants(self, kind: str) -> bool:
         """Whether an addon wants to know of a ``request``, ``response`` or ``notification``."""
-        return self._host is not None and (kind in self._first.hooks or self.only_remembers(kind))
+        if kind not in self._first.hooks and not self._is_remembered(kind):
+            return False
+        self._start_again(time.monotonic_ns())
+        return self._host is not None or bool(self.closed)
+
+    @property
+    def closed(self) -> str:
+        """The names of the addons that fail closed; empty if there is none."""
+        return self._first.closed
 
     def ask(
         self, kind: str, session: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]
@@ -181,7 +205,12 @@ class AddonCalls:
         self._send()
 
     def only_remembers(self, kind: str) -> bool:
-        """Whether addons see a kind of message only beside the response to it, so that it need not wait."""
+        """Whether addons see a kind of message only beside the response to it, so that it need not wait.
+
+        Where an addon fails closed, the response must not come without it, so it waits."""
+        return self._is_remembered(kind) and not self.closed
+
+    def _is_remembered(self, kind: str) -> bool:
         return kind == "request" and kind not in self._first.hooks and "response" in self._first.hooks
 
     def remember(self, session: str, sender: Sender, raw: bytes) -> None:
@@ -225,20 +254,22 @@ class AddonCalls:
     def due(self, now_ns: int) -> None:
         """Give up what should have been answered by now."""
         if self._asked and self._late_ns <= now_ns:
-            self._restart("did not answer in time", now_ns)
+            self._replace("did not answer in time", now_ns)
         host = self._host
         if self._waiting and (host is None or (not host.is_ready and now_ns >= self._ready_by_ns)):
             waiting, self._waiting = self._waiting, deque[_Question]()
             self._fail(waiting)
 
-    def _fail(self, questions: Iterable[_Question]) -> None:
-        outcome = AddonOutcome("same" if self._first.fails_open else "error", self._first.addons)
+    def _fail(self, questions: Collection[_Question]) -> None:
+        outcome = AddonOutcome("error" if self.closed else "same", self.closed or self._first.addons)
         for question in questions:
             question.go_on(outcome)
-        self._after()
+        if questions:
+            self._after()
 
     def close(self) -> None:
         """Let the host end."""
+        self._register = None
         if self._host is not None:
             self._unregister(self._host.sock.fileno())
             host, self._host = self._host, None
@@ -280,35 +311,36 @@ class AddonCalls:
                 self._watch()
                 self._send()
         was_ready = self._host.is_ready
+        now_ns = time.monotonic_ns()
         try:
             frames = self._host.receive()
         except BlockingIOError:
             return
-        except LookupError as error:
-            self._failures = _MOST_FAILURES
-            self._restart(str(error), time.monotonic_ns())
-            return
-        except OSError:
-            self._restart("has ended", time.monotonic_ns())
+        except (LookupError, OSError, ValueError) as error:
+            ended = "has ended" if isinstance(error, OSError) else "answers what cannot be read"
+            self._replace(str(error) if isinstance(error, LookupError) else ended, now_ns)
             return
         if not was_ready:
             self.follow(self._trace)
             self._send()
         for number, words, content in frames:
             if words[0] == "note":
-                self._note(content.decode())
-            elif (asked := self._asked.pop(number, None)) is not None:
-                self._failures, self._answered_ns = 0, time.monotonic_ns()
-                how, addon = words
-                asked[0].go_on(AddonOutcome(how, addon, content))
+                self._note(content.decode("utf-8", "replace"))
+            elif number not in self._asked:
+                continue
+            elif len(words) != 2 or words[0] not in _HOWS:
+                self._replace("answers what cannot be read", now_ns)
+                return
+            else:
+                question, _ = self._asked.pop(number)
+                self._answered_ns = now_ns
+                question.go_on(AddonOutcome(words[0], words[1], content))
         self._after()
 
-    def _restart(self, why: str, now_ns: int) -> None:
+    def _replace(self, why: str, now_ns: int) -> None:
         """End the host, let what it had taken up fail, and start another."""
         assert self._host is not None
-        self._failures += 1
-        then = "messages pass" if self._first.fails_open else "messages are answered with an error"
-        self._note(f"{self._first.addons} {why}; {then}")
+        self._note(f"{self._first.addons} {why}; {self._then}")
         self._unregister(self._host.sock.fileno())
         self._host.kill()
         self._host, self._unsent = None, b""
@@ -316,14 +348,34 @@ class AddonCalls:
         self._asked.clear()
         taken_up = len(asked) if self._first.is_concurrent else 1
         self._waiting.extendleft(reversed(asked[taken_up:]))
-        self._ready_by_ns = now_ns
-        if self._failures < _MOST_FAILURES:
-            self._host = self._start()
-            self._ready_by_ns += max(self._first.budget_ns, 10**9)
-            self._watch()
-        else:
-            self._note(f"{self._first.addons}: no addon is called any more")
+        self._start_again(now_ns)
         self._fail(asked[:taken_up])
+
+    @property
+    def _then(self) -> str:
+        return "messages are answered with an error" if self.closed else "messages pass"
+
+    def _start_again(self, now_ns: int) -> None:
+        """Start a host if there is none that may still become ready, unless too many were started lately."""
+        if self._register is None:  # the session has not begun, or is over
+            return
+        if self._host is not None:
+            if not self._host.is_ready and now_ns - self._started_ns > _START_NS:
+                self._replace(f"is not loaded after {_START_S:.0f} s", now_ns)
+            return
+        self._ready_by_ns = now_ns
+        if len(self._starts) == _MOST_STARTS and now_ns - self._starts[0] < _STARTS_NS:
+            self._note(f"{self._first.addons} failed too often; for up to a minute {self._then}")
+            return
+        self._starts.append(now_ns)
+        try:
+            self._host = self._start()
+        except OSError as error:
+            self._note(f"{self._first.addons} cannot be started ({error.strerror or error}); {self._then}")
+            return
+        self._started_ns = now_ns
+        self._ready_by_ns += max(self._first.budget_ns, 10**9)
+        self._watch()
 
     def _note(self, text: str) -> None:
         if text not in self._said and len(self._said) < _MOST_NOTES:

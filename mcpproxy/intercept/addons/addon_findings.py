@@ -24,9 +24,13 @@ class FindingReader:
             return []
         lines = content[: content.rfind(b"\n") + 1]
         self._position += len(lines)
-        return [_finding(line) for line in lines.splitlines() if line.startswith(b'{"type":"finding"')]
+        found = [_finding(line) for line in lines.splitlines() if line.startswith(b'{"type":"finding"')]
+        return [finding for finding in found if finding is not None]
 
 
-def _finding(line: bytes) -> Finding:
-    found: dict[str, Any] = json.loads(line)
-    return Finding(found["rule"], found["blame"], found["message"], found["frame"])
+def _finding(line: bytes) -> Finding | None:
+    try:
+        found: dict[str, Any] = json.loads(line)
+        return Finding(found["rule"], found["blame"], found["message"], found["frame"])
+    except (ValueError, KeyError, RecursionError):  # not one that our recorder writes
+        return None

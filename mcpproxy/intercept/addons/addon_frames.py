@@ -9,6 +9,8 @@ import struct
 from typing import Final, NamedTuple
 
 _HEAD: Final = struct.Struct(">III")
+_MOST_BYTES: Final = 32 << 20
+"""More than the longest message, and than any words."""
 
 
 class AddonFrame(NamedTuple):
@@ -32,12 +34,18 @@ class FrameReader:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> list[AddonFrame]:
-        """Take the next bytes; return the frames that they complete."""
+        """Take the next bytes; return the frames that they complete.
+
+        Raises:
+            ValueError: they are no frames.
+        """
         self._held += data
         held, position = self._held, 0
         frames: list[AddonFrame] = []
         while len(held) - position >= _HEAD.size:
             number, text_bytes, content_bytes = _HEAD.unpack_from(held, position)
+            if text_bytes > _MOST_BYTES or content_bytes > _MOST_BYTES:
+                raise ValueError("no frame is so long")
             middle = position + _HEAD.size + text_bytes
             end = middle + content_bytes
             if len(held) < end:
