@@ -24,6 +24,10 @@ CONTROL_SUFFIX: Final = ".control"
 
 _COMMAND_BYTES: Final = 32 << 20
 """The longest command: twice the longest message that is held."""
+_MESSAGE_BYTES: Final = 16 << 20
+"""The longest message that may be given in the place of another."""
+_MOST_CLIENTS: Final = 16
+"""How many may be connected; who has said nothing for longest leaves first."""
 _PAST: Final = {"resume": "resumed", "drop": "dropped", "edit": "edited", "error": "answered with an error"}
 _MOST_REMEMBERED: Final = 1000
 """Of how many messages it is known how somebody released them."""
@@ -56,7 +60,7 @@ class Control:
         on_command: Callable[[Command], Command],
     ) -> None:
         self._register, self._unregister, self._on_command = register, unregister, on_command
-        self._clients: set[_Client] = set()
+        self._clients: dict[_Client, None] = {}
         self._released: dict[object, str] = {}
         self._socket: Final = own_sockets.OwnListener(path)
         self._listener: Final = self._socket.socket
@@ -77,17 +81,22 @@ class Control:
         except OSError:  # it has gone already
             return
         sock.setblocking(False)
+        if len(self._clients) >= _MOST_CLIENTS:
+            self._leave(next(iter(self._clients)))
         client = _Client(sock)
-        self._clients.add(client)
+        self._clients[client] = None
         self._register(sock.fileno(), lambda _: self._on_client(client), select.POLLIN)
 
     def _on_client(self, client: "_Client") -> None:
         try:
             if not client.unsent:
                 client.read()
-                while (line := client.line()) is not None:
-                    client.unsent += json.dumps(self._answer(line)).encode() + b"\n"
-            if client.unsent:
+                del self._clients[client]
+                self._clients[client] = None
+            # One answer at a time, so that who reads none cannot make them pile up.
+            client.send()
+            while not client.unsent and (line := client.line()) is not None:
+                client.unsent = json.dumps(self._answer(line)).encode() + b"\n"
                 client.send()
         except OSError:  # it has ended
             self._leave(client)
@@ -100,15 +109,17 @@ class Control:
         try:
             command: Any = json.loads(line)
             if not isinstance(command, dict):
-                raise ValueError(line)
+                return {"refused": "not a command"}
             answer = self._on_command(cast("Command", command))
         except LookupError as error:
             number = error.args[0]
             if how := self._released.get(number):
                 return {"refused": f"message {number} was {how} already", "gone": True}
             return {"refused": f"nothing is held by the number {number}", "gone": True}
-        except (ValueError, TypeError) as error:
-            return {"refused": str(error) or "not a command"}
+        except _NotDoneError as error:
+            return {"refused": str(error)}
+        except Exception:  # whatever a command says, the session goes on
+            return {"refused": "not a command"}
         if "done" in answer:
             self._released[answer["number"]] = _PAST[str(answer["done"])]
             if len(self._released) > _MOST_REMEMBERED:
@@ -116,7 +127,7 @@ class Control:
         return answer
 
     def _leave(self, client: "_Client") -> None:
-        self._clients.discard(client)
+        self._clients.pop(client, None)
         self._unregister(client.sock.fileno())
         client.sock.close()
 
@@ -145,13 +156,15 @@ class _Client:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.unsent = b""
-        self._unread = b""
+        self._unread = bytearray()
+        self._searched = 0
+        """How much of it has no end of a command."""
 
     def read(self) -> None:
         """Read what has come.
 
         Raises:
-            OSError: nothing will come any more.
+            OSError: nothing will come any more, or a command has no end.
         """
         try:
             data = self.sock.recv(1 << 16)
@@ -163,10 +176,13 @@ class _Client:
 
     def line(self) -> bytes | None:
         """Return the next command; ``None`` if it has not come."""
-        line, end, rest = self._unread.partition(b"\n")
-        if not end:
+        end = self._unread.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._unread)
             return None
-        self._unread = rest
+        line = bytes(self._unread[:end])
+        del self._unread[: end + 1]
+        self._searched = 0
         return line
 
     def send(self) -> None:
@@ -175,6 +191,8 @@ class _Client:
         Raises:
             OSError: nobody reads it.
         """
+        if not self.unsent:
+            return
         try:
             self.unsent = self.unsent[self.sock.send(self.unsent) :]
         except BlockingIOError:
@@ -192,7 +210,7 @@ def answered(
 
     Raises:
         LookupError: nothing is held by this number.
-        ValueError: it is not a command.
+        ValueError: it is not a command, or cannot be done; then the message is still held.
     """
     do, number = command.get("do"), command.get("number")
     if do == "list" and command.get("starts") is True:
@@ -202,7 +220,7 @@ def answered(
         return {"state": state, "held": [_start(held, now_ns) for held in messages]}
     if do == "list":
         return {"held": [_whole(held, now_ns) for held in messages]}
-    if do == "show" and isinstance(number, int):
+    if do == "show" and type(number) is int:
         shown = [_whole(held, now_ns) for held in messages if held.mark.number == number]
         if not shown:
             raise LookupError(number)
@@ -261,9 +279,33 @@ def _read_release(command: Command) -> Release:
         ValueError: it is not a command.
     """
     number, how = command.get("number"), _WAYS.get(str(command.get("do")))
-    if how is None or not isinstance(number, int):
-        raise ValueError("not a command")
-    data = base64.b64decode(str(command.get("base64", "")))
+    if how is None or type(number) is not int:
+        raise _NotDoneError("not a command")
+    return Release(number, how, _new_message(command) if how == "edit" else b"", _error(command))
+
+
+def _new_message(command: Command) -> bytes:
+    try:
+        data = base64.b64decode(str(command.get("base64", "")), validate=True)
+    except ValueError:
+        raise _NotDoneError("the new message is not base64") from None
+    if not data.strip():
+        raise _NotDoneError("the new message is empty; drop it to give nothing")
+    if len(data) > _MESSAGE_BYTES:
+        raise _NotDoneError(f"the new message is longer than {_MESSAGE_BYTES >> 20} MiB")
+    return data
+
+
+def _error(command: Command) -> FaultAction:
     code, text = command.get("code", -32603), command.get("message", "Internal error")
-    error = FaultAction("error", text=str(text), code=code if isinstance(code, int) else -32603)
-    return Release(number, how, data, error)
+    if type(code) is not int or not isinstance(text, str):
+        raise _NotDoneError("an error has a whole number as its code, and a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _NotDoneError("the text of the error is not UTF-8") from None
+    return FaultAction("error", text=text, code=code)
+
+
+class _NotDoneError(ValueError):
+    """A command that is not done; the text says why to whoever gave it."""

@@ -77,6 +77,8 @@ class Lane:
     held_bytes: int = 0
     in_pieces: bool = False
     """Whether the next line of the framer continues a long line."""
+    long_line: tuple[bytes, bytes] = (b"", b"")
+    """The beginning and the end of a long line that does not pass."""
     in_long_line: bool = False
     """Whether the receiver has got a part of a long line, so that nothing else may be written."""
     reordered: dict[str, list[_Held]] = field(default_factory=dict[str, list[_Held]])

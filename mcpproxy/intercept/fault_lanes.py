@@ -8,7 +8,10 @@ slow pipe; these have the mark of the fault that they wait for, with the action 
 If the rules fail because of a bug in mcpproxy, every later line passes, and stderr says so once.
 
 A line that is too long to hold passes in pieces, and no rule acts on it. Nothing else enters its lane before
-it has ended."""
+it has ended.
+
+Where an addon fails closed, a line about which no addon can be asked does not pass, nor does a long one, nor
+anything after such a bug."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +19,7 @@ from typing import Final, Protocol
 
 from mcpproxy.framing.lines import Line
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, Ask, addon_kind, outcome_of
+from mcpproxy.intercept.addons.closed_gate import A_FAULT, ENDS_BYTES, TOO_LONG, ClosedGate, Withheld
 from mcpproxy.intercept.fault_actions import FOREVER_NS
 from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
@@ -48,11 +52,14 @@ class FaultLanes:
     """Both lanes of a session. ``say`` writes a line to stderr. Times are of one monotonic clock, in ns.
 
     ``ask`` asks addons about a message; it returns false if none wants it. When they have answered,
-    ``proceed`` has to be called.
+    ``proceed`` has to be called. ``closed`` are the addons that fail closed.
     """
 
-    def __init__(self, rules: FaultRules, say: Callable[[str], None], ask: Ask | None = None) -> None:
+    def __init__(
+        self, rules: FaultRules, say: Callable[[str], None], ask: Ask | None = None, closed: str = ""
+    ) -> None:
         self._ask = ask
+        self._gate = ClosedGate(closed)
         self.judge: JudgesLines | None = None
         """Set if a breakpoint asks for findings."""
         self._decider = FaultDecider(rules)
@@ -129,9 +136,10 @@ class FaultLanes:
         lane = next((lane for lane in self._lanes.values() if release.number in lane.paused), None)
         if lane is None:
             raise LookupError(release.number)
-        paused = lane.paused.pop(release.number)
+        paused = lane.paused[release.number]
+        outcome = released(paused, release)  # if it fails, the line is still held
+        del lane.paused[release.number]
         lane.held_bytes -= len(paused.raw)
-        outcome = released(paused, release)
         if outcome.given is not None:
             given = outcome.given.replace(b"\n", b" ") + (b"\n" if paused.raw.endswith(b"\n") else b"")
             self._schedule(LaneStep("give", paused.sender, given, paused.mark), now_ns, keeps_order=False)
@@ -146,14 +154,7 @@ class FaultLanes:
         for raw, at_ns, is_terminated, continues in lines:
             line = raw + b"\n" if is_terminated else raw
             if continues or lane.in_pieces:
-                lane.in_pieces = continues
-                if self.judge is not None:
-                    self.judge.sent(sender, raw, at_ns, is_terminated=is_terminated, continues=continues)
-                if continues:
-                    self._say_once(
-                        f"a line over {LIMIT_BYTES >> 20} MiB passes, whatever the fault rules say"
-                    )
-                run: Run | None = partial(self._piece, sender, line, continues)
+                run: Run | None = self._long_line(lane, raw, line, at_ns, is_terminated, continues)
             else:
                 run = self._line(sender, raw, line, at_ns)
             if run is not None and not lane.asked:
@@ -164,6 +165,26 @@ class FaultLanes:
                     lane.asked.append(Queued(len(line), run))
             yield from lane.due(now_ns)
             yield from self._lanes[other(sender)].due(now_ns)
+
+    def _long_line(
+        self, lane: Lane, raw: bytes, line: bytes, at_ns: int, is_terminated: bool, continues: bool
+    ) -> Run:
+        """Return what to do with a piece of a line that is too long to hold."""
+        if self.judge is not None:
+            self.judge.sent(lane.sender, raw, at_ns, is_terminated=is_terminated, continues=continues)
+        is_first, lane.in_pieces = not lane.in_pieces, continues
+        if not self._gate.addons:
+            if continues:
+                self._say_once(f"a line over {LIMIT_BYTES >> 20} MiB passes, whatever the fault rules say")
+            return partial(self._piece, lane.sender, line, continues)
+        if is_first:
+            lane.long_line = raw[:ENDS_BYTES], b""
+        start, end = lane.long_line
+        lane.long_line = start, (end + raw[-ENDS_BYTES:])[-ENDS_BYTES:]
+        if continues:
+            return partial(self._withhold, lane.sender, line, Withheld(TOO_LONG))
+        withheld = self._gate.withhold(lane.sender, start, TOO_LONG, lane.long_line[1])
+        return partial(self._withhold, lane.sender, line, withheld)
 
     def _piece(self, sender: Sender, line: bytes, continues: bool, now_ns: int) -> Iterator[LaneStep]:
         """Let a piece of a long line pass."""
@@ -196,16 +217,34 @@ class FaultLanes:
         given, answer = outcome_of(outcome, raw, message)
         if given == raw:
             yield from self._pass_or_wait(sender, line, now_ns)
-            return
-        mark = self._mark(f"addon {outcome.addon}", outcome.how)
+        else:
+            mark = self._mark(f"addon {outcome.addon}", outcome.how)
+            yield from self._instead(sender, line, mark, given, answer, now_ns)
+
+    def _withhold(self, sender: Sender, line: bytes, withheld: Withheld, now_ns: int) -> Iterator[LaneStep]:
+        """Let a line not pass that no addon can be asked about."""
+        self._say_once(f"a message of the {sender} does not pass {self._gate.addons}: {withheld.why}")
+        mark = self._mark(f"addon {self._gate.addons}", "error")
+        yield from self._instead(sender, line, mark, withheld.given, withheld.answer, now_ns)
+
+    def _instead(
+        self,
+        sender: Sender,
+        line: bytes,
+        mark: FaultMark,
+        given: bytes | None,
+        answer: bytes | None,
+        now_ns: int,
+    ) -> Iterator[LaneStep]:
+        """Give other bytes in the place of a line, and an answer to its sender, if any."""
         yield LaneStep("withhold", sender, line, mark)
         lane = self._lanes[sender]
         due_ns = max(now_ns, lane.last_due_ns) if lane.ordered else now_ns
         if given is not None:
-            new = given.replace(b"\n", b" ") + line[len(raw) :]
+            new = given.replace(b"\n", b" ") + (b"\n" if line.endswith(b"\n") else b"")
             self._schedule(LaneStep("give", sender, new, mark), due_ns)
         if answer is not None:
-            step = LaneStep("give", other(sender), answer + b"\n", mark)
+            step = LaneStep("give", other(sender), answer.replace(b"\n", b" ") + b"\n", mark)
             self._schedule(step, now_ns, keeps_order=False)
 
     def proceed(self, now_ns: int) -> Iterator[LaneStep]:
@@ -236,10 +275,21 @@ class FaultLanes:
         if decision is None or effect is None or message is None:
             if decision is not None and not self._is_broken:
                 self._say_once(f"fault rule {decision.rule.name}: its edit fits not every message it matches")
+            withheld = self._withheld(sender, raw, message)
+            if withheld is not None:
+                return partial(self._withhold, sender, line, withheld)
             if message is not None and self._asks(sender, raw, line, message):
                 return None
             return partial(self._pass_or_wait, sender, line)
         return partial(self._fault, sender, line, message, decision, effect)
+
+    def _withheld(self, sender: Sender, raw: bytes, message: Message | None) -> Withheld | None:
+        """Return what becomes of a line that must not pass a gate that fails closed."""
+        if not self._gate.addons:
+            return None
+        if message is None:
+            return self._gate.withhold(sender, raw, A_FAULT)
+        return self._gate.withheld(sender, raw, message)
 
     def _fault(
         self,

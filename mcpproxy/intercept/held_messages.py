@@ -98,5 +98,7 @@ class HeldMessages:
         Raises:
             LookupError: nothing is held by this number.
         """
-        held, go_on = self._held.pop(release.number)
-        go_on(released(held, release))
+        held, go_on = self._held[release.number]
+        outcome = released(held, release)  # if it fails, the message is still held
+        del self._held[release.number]
+        go_on(outcome)

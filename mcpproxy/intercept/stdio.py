@@ -73,7 +73,8 @@ class FaultRelay(Relay):
         if make_addons is not None:
             self._addons = make_addons(self.say, trace)
             self._addons.attach(self._register, self._unregister, self._go_on)
-        self._lanes = FaultLanes(rules, self.say, self._ask if self._addons else None)
+        ask, closed = (self._ask, self._addons.closed) if self._addons else (None, "")
+        self._lanes = FaultLanes(rules, self.say, ask, closed)
         self._queues: dict[Sink, deque[tuple[LaneStep, int]]] = {}
         """The steps of each sink that wait until it has room, each with the time of its line."""
         self._unread: list[RelaySource] = []

@@ -68,6 +68,36 @@ def elements(raw: bytes) -> Iterator[bytes]:
         position = _skip_space(raw, position + 1)
 
 
+def readable_members(raw: bytes) -> dict[str, bytes]:
+    """Return the top-level members of as much of an object as can be read, each value as its bytes.
+
+    Unlike everything else here this expects no valid JSON: the text may be cut off, or have ``NaN`` in it. A
+    value that is cut off is empty. Of members with the same name, the last counts.
+    """
+    members: dict[str, bytes] = {}
+    position = _skip_space(raw, 0)
+    begin = b"{"
+    while raw[position : position + 1] == begin:
+        begin = b","
+        if (key := _STRING.match(raw, _skip_space(raw, position + 1))) is None:
+            break
+        colon = _skip_space(raw, key.end())
+        if raw[colon : colon + 1] != b":":
+            break
+        start = _skip_space(raw, colon + 1)
+        end = _value_end(raw, start)
+        try:
+            name = str(json.loads(key[0], strict=False))
+        except ValueError:  # it is not UTF-8
+            name = key[0].decode("utf-8", "replace")
+        # An object does not end with a number, so a number at the end may be the beginning of one.
+        members[name] = raw[start:end] if end is not None and end < len(raw) else b""
+        if end is None:
+            break
+        position = _skip_space(raw, end)
+    return members
+
+
 def put(raw: bytes, path: Path, text: bytes) -> bytes:
     """Return the JSON object ``raw`` with the value ``text`` at ``path``, in place of any earlier value.
 

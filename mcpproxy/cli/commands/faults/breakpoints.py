@@ -53,7 +53,7 @@ def run(argv: list[str]) -> int:
                 sys.stderr.write(f"{visible(found['rule'])}: {visible(found['message'])}\n")
             emit([visible_lines(_laid_out(raw))])
             return 0
-        new = options.text.encode() if options.text is not None else _edited(raw)
+        new = _encoded(options.text) if options.text is not None else _edited(raw)
         command["base64"] = base64.b64encode(new).decode()
     elif options.action == "error":
         command |= {"code": options.code, "message": options.text or "Internal error"}
@@ -98,10 +98,16 @@ def _rows(lines: list[dict[str, Any]]) -> list[str]:
 
 def _laid_out(raw: bytes) -> str:
     try:
-        value: object = json.loads(raw)
-    except ValueError:
+        return json.dumps(json.loads(raw), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):  # it is not JSON, or nests deeper than is read
         return raw.decode("utf-8", "replace")
-    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise UsageError("breakpoints", "--text is not UTF-8", "the message is still held") from None
 
 
 def _edited(raw: bytes) -> bytes:
