@@ -177,16 +177,27 @@ class EnforcingTunnel(Tunnel):
                     if earlier_bytes:
                         self._judging_proxy.judge(earlier_bytes, now, self._records.number)
                     verdict = self._judging_proxy.judge(request, now, self._records.number)
+                    self._on_judged()
                     if verdict is not None:
                         self._refuse_request(passing, request, buffer[position:], verdict, now)
                         return
                     passing.append(request)
-        except Refusal:  # ``Tunnel`` refuses this head when it gets the bytes
-            self._forwards_all = True
-            passing += [*(self._request or ()), buffer[position:]]
+        except Refusal as refusal:
+            rest = b"".join((*(self._request or ()), buffer[position:]))
             self._request = None
+            self._on_unreadable(refusal, passing, rest, now)
+            return
         if passing:
             super()._take(b"".join(passing), now)
+
+    def _on_judged(self) -> None:
+        """Called when a request was judged, before it may pass."""
+
+    def _on_unreadable(self, refusal: Refusal, passing: list[bytes], rest: bytes, now: int) -> None:
+        """Forward ``passing``. ``rest`` begins with a request that must not be forwarded."""
+        del refusal  # ``Tunnel`` refuses this head when it gets the bytes
+        self._forwards_all = True
+        super()._take(b"".join((*passing, rest)), now)
 
     def _find_head(self, buffer: bytes, position: int, now: int) -> int:
         """Return where the head that begins at ``position`` ends; ``position`` if the head is incomplete.
@@ -204,7 +215,7 @@ class EnforcingTunnel(Tunnel):
             self._forwards_all = True
             return len(buffer)
         self._body_counter = body_counter(route.length)
-        if self._body_counter is not None and route.request.method == b"POST" and _is_json(route):
+        if self._body_counter is not None and route.request.method == b"POST" and is_json(route):
             if route.request.value(b"expect") is not None:
                 self._records.note("unjudged", "a body that waits to be asked for", now)
             elif route.length > LIMIT_BYTES:
@@ -248,6 +259,6 @@ class EnforcingTunnel(Tunnel):
         super()._on_client_end(now)
 
 
-def _is_json(route: Route) -> bool:
+def is_json(route: Route) -> bool:
     media_type = (route.request.value(b"content-type") or b"").partition(b";")[0].strip(b" \t").lower()
     return media_type in (b"", b"application/json")

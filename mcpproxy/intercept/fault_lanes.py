@@ -59,7 +59,7 @@ class FaultLanes:
         self, rules: FaultRules, say: Callable[[str], None], ask: Ask | None = None, closed: str = ""
     ) -> None:
         self._ask = ask
-        self._gate = ClosedGate(closed)
+        self._gate = ClosedGate(closed, say)
         self.judge: JudgesLines | None = None
         """Set if a breakpoint asks for findings."""
         self._decider = FaultDecider(rules)
@@ -223,7 +223,6 @@ class FaultLanes:
 
     def _withhold(self, sender: Sender, line: bytes, withheld: Withheld, now_ns: int) -> Iterator[LaneStep]:
         """Let a line not pass that no addon can be asked about."""
-        self._say_once(f"a message of the {sender} does not pass {self._gate.addons}: {withheld.why}")
         mark = self._mark(f"addon {self._gate.addons}", "error")
         yield from self._instead(sender, line, mark, withheld.given, withheld.answer, now_ns)
 

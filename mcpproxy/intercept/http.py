@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.intercept.addons.closed_gate import ClosedGate
 from mcpproxy.intercept.control import answered, control_path, listen
 from mcpproxy.intercept.held_messages import HeldMessages
 from mcpproxy.intercept.http_answer_side import SharedByTunnels
@@ -55,6 +56,11 @@ class FaultProxy(SharedByTunnels):
         if self.addons is not None:
             self.addons.attach(self._watch, self.loop.forget)
             self.faults.wants, self.faults.on_deleted = self.addons.wants, self.addons.close_session
+            if self.addons.closed:
+                self.faults.gate = ClosedGate(self.addons.closed, self.stderr_log.say)
+                self.faults.paths.add(endpoint)
+                # So that servers send what addons can read.
+                self.router.left_out = frozenset((b"accept-encoding",))
         self.live: LiveExchanges | None = None
         self._read_ahead: set[int] = set()
         """The connections on which what the server sends is judged when it is read."""
@@ -96,8 +102,9 @@ class FaultProxy(SharedByTunnels):
 
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
         self.judge_recorded()  # what it says belongs to earlier bytes
-        self.faults.verdict = self.faults.asked = None
+        self.faults.begin()
         super().judge(data, at_ns, number)
+        self.faults.deny_unjudged(is_broken=self._enforcer is None)
         return self.faults.response
 
     def judge_answer(self, data: bytes, at_ns: int, number: int) -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from mcpproxy.framing.bodies import Chunked, Length
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, outcome_of
+from mcpproxy.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG, ClosedGate, Withheld
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
 from mcpproxy.intercept.http_answer_steps import (
@@ -17,15 +19,19 @@ from mcpproxy.intercept.http_answer_steps import (
     given_steps,
     with_data,
 )
+from mcpproxy.intercept.http_closed_gate import error_head
 from mcpproxy.intercept.http_heads import new_head, status_head, with_length
-from mcpproxy.protocol.jsonrpc import Message, parse
-from mcpproxy.session.frame import FaultMark
+from mcpproxy.protocol.jsonrpc import Message, Request, parse
+from mcpproxy.protocol.raw_json import value_bytes
+from mcpproxy.session.frame import SERVER, FaultMark
 
 
 class AnswerFaults:
     """Turns what a server has answered into steps.
 
     ``mark`` makes the mark of a fault. ``asks`` returns the hook of the addons for a message, if any.
+    ``gate`` withholds what they cannot be asked about. ``on_endpoint`` is called with the place to which a
+    server of HTTP+SSE lets clients post.
     """
 
     def __init__(
@@ -33,13 +39,47 @@ class AnswerFaults:
         decide: Decide,
         mark: Callable[[str, str], FaultMark],
         asks: Callable[[Message], str | None] = lambda _: None,
+        gate: ClosedGate | None = None,
+        on_endpoint: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self.gate: Final = gate or ClosedGate()
+        self._on_endpoint = on_endpoint
         self._decide = decide
         self._mark = mark
         self._asks = asks
 
+    def refused(self, answer: HeldAnswer, sent: bytes, why: str, error: bytes = b"") -> list[AnswerStep]:
+        """Return the steps for an answer whose body does not pass; ``sent`` is what has come of it.
+
+        The client gets its head, with an error as the body: that of ``error``, or for its request.
+        """
+        fault = self._mark(f"addon {self.gate.addons}", "error")
+        self.gate.say_once(SERVER, why)
+        if not error or answer.expected.id:
+            error = self.gate.error(answer.expected.id or b"null", why)
+        steps = given_steps(fault, error_head(answer.head, len(error)), error, error)
+        return [AnswerStep("alter", sent, fault, has_more=True), *steps, AnswerStep("end", fault=fault)]
+
+    def refused_stream(self, answer: HeldAnswer, sent: bytes, why: str) -> list[AnswerStep]:
+        """Return the steps for an event stream whose rest does not pass; its head has passed."""
+        fault = self._mark(f"addon {self.gate.addons}", "error")
+        self.gate.say_once(SERVER, why)
+        steps = [AnswerStep("alter", sent, fault, has_more=True)]
+        end = b"0\r\n\r\n" if isinstance(answer.body, Chunked) else b""
+        if answer.expected.id:
+            event = b"data: %b\n\n" % self.gate.error(answer.expected.id, why)
+            steps.append(AnswerStep("give", coded(answer.body, event) + end, fault, event, "event"))
+        return [*steps, AnswerStep("end", fault=fault)]
+
+    def end(self, sent: bytes) -> list[AnswerStep]:
+        """Return the steps that close a connection on which nothing more can be read."""
+        fault = self._mark(f"addon {self.gate.addons}", "error")
+        return [AnswerStep("alter", sent, fault), AnswerStep("end", fault=fault)]
+
     def body(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
         """Return the steps for an answer in JSON; ``None`` if it passes."""
+        if answer.unseen:
+            return self.refused(answer, raw, answer.unseen) if content else None
         message = parse(content)
         decision = self._decide(answer.expected.session, content)
         effect = effect_of(decision, content, message) if decision else None
@@ -54,7 +94,12 @@ class AnswerFaults:
             end = b"0\r\n\r\n" if isinstance(answer.body, Chunked) else b""
             return given_steps(fault, head, coded(answer.body, new) + end, new)
 
-        if decision is None and answer.expected.decision is None and (hook := self._asks(message)):
+        acts = decision is not None and effect is not None and decision.rule.action.verb != "duplicate"
+        if not acts and answer.expected.decision is None and answer.expected.is_gated:
+            withheld = self.gate.withheld(SERVER, content, message)
+            if withheld is not None:
+                return self.refused(answer, raw, withheld.why, withheld.given or b"")
+        if not acts and answer.expected.decision is None and (hook := self._asks(message)):
 
             def answered(outcome: AddonOutcome) -> list[AnswerStep]:
                 given, _ = outcome_of(outcome, content, message)
@@ -102,6 +147,12 @@ class AnswerFaults:
         """Return the steps for an event stream of a known length; ``None`` if it passes."""
         blocks = answer.framer.feed(content, 0)
         decided = [self._decided(answer, block) for block in blocks]
+        end = content[sum(len(block.raw) for block in blocks) :]
+        if self.gate.addons and answer.expected.is_gated:
+            if end.strip():
+                return self.refused(answer, raw, NOT_COMPLETE)
+            if any(decided) and any(self._hook(block) or self._withheld(answer, block) for block in blocks):
+                return self.refused(answer, raw, "a fault rule acts on another event of the same body")
         if any(met is not None and met[0].rule.action.verb == "pause" for met in decided):
             return self._held_stream(answer, raw, blocks, decided)
         steps: list[AnswerStep] = []
@@ -117,7 +168,7 @@ class AnswerFaults:
             given = sum(len(step.data) for step in met if step.kind in ("pass", "give"))
             length += max(given, len(block.raw)) if met[-1].kind == "end" else given
         if not any(decided):
-            hooks = [self._hook(block) for block in blocks]
+            hooks = [self._withheld(answer, block) or self._hook(block) for block in blocks]
             if any(hooks) and answer.expected.decision is None:
                 return self._asked_stream(answer, raw, content, blocks, hooks)
             return None
@@ -139,7 +190,12 @@ class AnswerFaults:
         return [AnswerStep("alter", answer.head, fault, has_more=True), given_head, *steps]
 
     def _asked_stream(
-        self, answer: HeldAnswer, raw: bytes, content: bytes, blocks: list[SseBlock], hooks: list[str | None]
+        self,
+        answer: HeldAnswer,
+        raw: bytes,
+        content: bytes,
+        blocks: list[SseBlock],
+        hooks: "list[Withheld | str | None]",
     ) -> list[AnswerStep]:
         """Return the steps for a stream of a known length about whose events addons are asked."""
         events: list[bytes | None] = [block.raw for block in blocks]
@@ -151,6 +207,10 @@ class AnswerFaults:
             if asked:
                 index, hook = asked.pop(0)
                 data = blocks[index].data or b""
+                if isinstance(hook, Withheld):
+                    marks.append(self._mark(f"addon {self.gate.addons}", "error"))
+                    events[index] = None if hook.given is None else with_data(blocks[index], hook.given)
+                    return ask_next()
 
                 def answered(outcome: AddonOutcome) -> list[AnswerStep]:
                     given, _ = outcome_of(outcome, data, parse(data))
@@ -162,7 +222,9 @@ class AnswerFaults:
                 return [self._ask(answer, hook, raw, data, answered)]
             if not marks:
                 return [AnswerStep("pass", raw)]
-            given = [event for event in (*events, rest) if event]
+            given = [
+                event for event in (*events, rest, *(step.content for step in self.missing(answer))) if event
+            ]
             head = with_length(answer.head, sum(map(len, given)))
             steps = [AnswerStep("alter", raw, marks[0], has_more=True)]
             steps.append(AnswerStep("give", head, marks[0], head, "head", has_more=True))
@@ -184,8 +246,37 @@ class AnswerFaults:
 
     def _hook(self, block: SseBlock) -> str | None:
         """Return the hook of the addons for the message in an event, if they have it."""
-        is_asked = block.data is not None and len(block.raw) <= LIMIT_BYTES
+        is_asked = block.data is not None and block.complete and len(block.raw) <= LIMIT_BYTES
         return self._asks(parse(block.data or b"")) if is_asked else None
+
+    def _withheld(self, answer: HeldAnswer, block: SseBlock) -> Withheld | None:
+        """Return what becomes of an event that does not pass a gate that fails closed."""
+        if not self.gate.addons or not answer.expected.is_gated:
+            return None
+        if not block.complete or len(block.raw) > LIMIT_BYTES:
+            return self.gate.withhold(SERVER, b"", TOO_LONG)
+        if block.data is None:
+            return None
+        if block.event == "endpoint" and block.data.strip()[:1] not in (b"{", b"["):  # of HTTP+SSE
+            self._on_endpoint(block.data.decode("utf-8", "replace").strip())
+            return None
+        message, expected = parse(block.data), answer.expected
+        withheld = self.gate.withheld(SERVER, block.data, message)
+        told = block.data if withheld is None else withheld.given
+        if told is None:
+            answer.unseen = withheld.why if withheld is not None else ""
+        elif expected.id and value_bytes(told, ("id",)) == expected.id and not isinstance(message, Request):
+            expected.id = b""  # the request has its answer
+        return withheld
+
+    def missing(self, answer: HeldAnswer) -> list[AnswerStep]:
+        """Return the steps for a stream at its end, if what was withheld may have been the answer."""
+        if not answer.unseen or not answer.expected.id:
+            return []
+        fault = self._mark(f"addon {self.gate.addons}", "error")
+        event = b"data: %b\n\n" % self.gate.error(answer.expected.id, answer.unseen)
+        answer.expected.id = b""
+        return [AnswerStep("give", coded(answer.body, event), fault, event, "event")]
 
     def _held_stream(
         self,
@@ -228,20 +319,41 @@ class AnswerFaults:
 
         return [AnswerStep("alter", raw, fault, has_more=True), *hold_next()]
 
-    def events(self, answer: HeldAnswer, raw: bytes, blocks: list[SseBlock]) -> list[AnswerStep] | None:
-        """Return the steps for events of a stream, in the bytes ``raw``; ``None`` if they pass."""
+    def events(
+        self, answer: HeldAnswer, raw: bytes, blocks: list[SseBlock], tail: bytes = b""
+    ) -> list[AnswerStep] | None:
+        """Return the steps for events of a stream, in the bytes ``raw``; ``None`` if they pass.
+
+        ``tail`` is the beginning of an event that never ends, which does not pass.
+        """
         decided = [self._decided(answer, block) for block in blocks]
-        if not any(decided) and not any(map(self._hook, blocks)):
+        withheld = [
+            self._withheld(answer, block) if met is None else None
+            for block, met in zip(blocks, decided, strict=True)
+        ]
+        is_missing = answer.body.over and bool(answer.unseen and answer.expected.id)
+        if not (any(decided) or any(withheld) or any(map(self._hook, blocks)) or tail or is_missing):
             return None
         steps: list[AnswerStep] = []
-        for block, decision in zip(blocks, decided, strict=True):
-            if decision is None and (hook := self._hook(block)):
+        for block, decision, unseen in zip(blocks, decided, withheld, strict=True):
+            if unseen is not None:
+                fault = self._mark(f"addon {self.gate.addons}", "error")
+                steps.append(AnswerStep("alter", coded(answer.body, block.raw), fault))
+                if unseen.given is not None:
+                    event = with_data(block, unseen.given)
+                    steps.append(AnswerStep("give", coded(answer.body, event), fault, event, "event"))
+            elif decision is None and (hook := self._hook(block)):
                 steps.append(self._asked_event(answer, hook, block))
             elif decision is None:
                 steps.append(AnswerStep("pass", coded(answer.body, block.raw)))
             else:
                 steps += self._event(answer, block, *decision)
-        if answer.body.over:  # the last chunk came with the events
+        if tail:
+            fault = self._mark(f"addon {self.gate.addons}", "error")
+            steps.append(AnswerStep("alter", coded(answer.body, tail), fault))
+        if answer.body.over:
+            steps += self.missing(answer)
+            # The last chunk came with the events.
             steps.append(AnswerStep("pass", raw[raw.rfind(b"\r\n0") + 2 :]))
         return steps
 

@@ -81,7 +81,8 @@ class AnsweringTunnel(EnforcingTunnel):
             findings = live.found(self._records.number, content) if live is not None else ()
             return faults.decide_answer(session, content, findings)
 
-        return AnswerReader(AnswerFaults(decide, faults.mark, faults.asks), faults.on_bug)
+        answers = AnswerFaults(decide, faults.mark, faults.asks, faults.gate, faults.paths.add)
+        return AnswerReader(answers, faults.on_bug)
 
     def _hold(self, held: HeldMessage, go_on: Callable[[Released], None]) -> None:
         self._held_numbers.add(held.mark.number)

@@ -51,11 +51,17 @@ class AnswerStep:
 
 @slotted()
 class ExpectedAnswer:
-    """A request whose answer is expected: its session and method; a fault that meets the answer's head."""
+    """A request whose answer is expected: its session and method; a fault that meets the answer's head.
+
+    ``is_gated``: the answer has to pass a gate that fails closed. ``id``: of the request that waits for an
+    answer, as JSON has it; empty if there is none.
+    """
 
     session: str
     method: str
     decision: FaultDecision | None = None
+    is_gated: bool = False
+    id: bytes = b""
 
 
 @slotted()
@@ -71,6 +77,8 @@ class HeldAnswer:
     """The content of a body that has to be complete."""
     framer: SseFramer = field(default_factory=SseFramer)
     blocks: list[SseBlock] = field(default_factory=list[SseBlock])
+    unseen: str = ""
+    """Why no addon can be asked about the body, unless it is empty."""
     held_bytes: int = 0
     """How many bytes of events were read and not passed on."""
 

@@ -7,13 +7,15 @@ acts on passes as the bytes that it was. In the place of what a rule acts on com
 the same transfer coding; the head of a body gets its new length.
 
 Other answers pass as they come: compressed ones, those of other media types, and what is longer than
-``LIMIT_BYTES``."""
+``LIMIT_BYTES``. If an addon fails closed they do not pass: the client gets the head of such an answer, and an
+error for its request."""
 
 from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.framing.bodies import Chunked, Length, UntilClose, response_body
 from mcpproxy.framing.heads import response_head
+from mcpproxy.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG
 from mcpproxy.intercept.http_answer_faults import AnswerFaults
 from mcpproxy.intercept.http_answer_steps import LIMIT_BYTES, AnswerStep, ExpectedAnswer, HeldAnswer
 from mcpproxy.intercept.http_heads import new_head
@@ -60,8 +62,8 @@ class AnswerReader:
         try:
             self._take(steps, at_ns)
         except Exception as fault:  # a bug in mcpproxy must not end the connection
-            self.is_done = True
             self._on_bug(fault)
+            steps += self._give_up()
         if self.is_done:
             steps += self._pass()
         return steps
@@ -79,7 +81,26 @@ class AnswerReader:
         answer = self._answer
         if answer is not None and answer.is_whole and isinstance(answer.body, UntilClose):
             return self._whole(answer)
+        if self._is_closed and (answer is None or answer.expected.is_gated) and self._held:
+            return self._refuse(answer, NOT_COMPLETE)
+        if answer is not None and isinstance(answer.body, UntilClose):
+            return [*self._pass(), *self._faults.missing(answer)]
         return self._pass()
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether an addon fails closed."""
+        return bool(self._faults.gate.addons) and not self.is_done
+
+    def _refuse(self, answer: HeldAnswer | None, why: str) -> list[AnswerStep]:
+        """Let nothing pass of what is held and follows."""
+        held = self.held
+        self._answer = None
+        if answer is None:
+            return self._faults.end(held)
+        if answer.is_stream and not answer.is_whole:
+            return self._faults.refused_stream(answer, held, why)
+        return self._faults.refused(answer, held, why)
 
     def _pass(self, size: int | None = None) -> list[AnswerStep]:
         data, self._held = self._held[:size], b"" if size is None else self._held[size:]
@@ -87,6 +108,10 @@ class AnswerReader:
         return [AnswerStep("pass", data)] if data else []
 
     def _give_up(self) -> list[AnswerStep]:
+        """Stop reading, because this cannot be read."""
+        answer = self._answer
+        if self._is_closed and (answer is None or answer.expected.is_gated):
+            return self._refuse(answer, "it cannot be read")
         self.is_done = True
         return []
 
@@ -112,7 +137,10 @@ class AnswerReader:
         is_whole = is_plain and (media_type == "application/json" or (is_stream and isinstance(body, Length)))
         if isinstance(body, Chunked):
             body = _ChunksOf()
-        answer = HeldAnswer(body, expected, self._held[:end], is_whole, is_stream)
+        unseen = ""
+        if self._is_closed and expected.is_gated and not is_whole and not is_stream and not body.over:
+            is_whole, unseen = True, "it is neither JSON nor an event stream, or is compressed"
+        answer = HeldAnswer(body, expected, self._held[:end], is_whole, is_stream, unseen=unseen)
         self._answer = answer if not body.over else None
         self._read = end
         if answer.is_whole:
@@ -146,14 +174,21 @@ class AnswerReader:
             answer.parts.append(content)
             if self._read <= LIMIT_BYTES:
                 return self._whole(answer) if body.over else []
+            if self._is_closed and answer.expected.is_gated:
+                return self._refuse(answer, TOO_LONG)
             answer.is_whole = answer.is_stream = False
         if answer.is_stream:
             answer.blocks += answer.framer.feed(content, at_ns)
             answer.held_bytes += len(content)
             is_complete = answer.held_bytes == sum(len(block.raw) for block in answer.blocks)
             is_between = not isinstance(body, _ChunksOf) or body.is_between
+            is_gated = self._is_closed and answer.expected.is_gated
             if is_complete and is_between and answer.blocks:
                 steps = self._events(answer)
+            elif is_gated and body.over and (answer.held_bytes or answer.unseen):
+                steps = self._events(answer, answer.framer.spill())
+            elif is_gated and answer.held_bytes > LIMIT_BYTES:
+                return self._refuse(answer, TOO_LONG)
             elif not answer.blocks and not answer.held_bytes and is_between:
                 steps = self._pass(self._read)
             elif answer.held_bytes > LIMIT_BYTES:
@@ -176,10 +211,10 @@ class AnswerReader:
             return [*self._altered_head(answer, answer.head), *self._pass(self._read)]
         return self._altered_head(answer, raw, content) or self._pass(self._read)
 
-    def _events(self, answer: HeldAnswer) -> list[AnswerStep]:
-        """Return the steps for events that are complete."""
+    def _events(self, answer: HeldAnswer, tail: bytes = b"") -> list[AnswerStep]:
+        """Return the steps for events that are complete. ``tail`` is one that never will be."""
         blocks, answer.blocks, answer.held_bytes = answer.blocks, [], 0
-        steps = self._faults.events(answer, self._held[: self._read], blocks)
+        steps = self._faults.events(answer, self._held[: self._read], blocks, tail)
         if steps is None:
             return self._pass(self._read)
         self._held, self._read = self._held[self._read :], 0

@@ -9,12 +9,15 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.enforce.policy import Enforcer, RefusalResponse
 from mcpproxy.intercept.addons.addon_outcomes import addon_kind
+from mcpproxy.intercept.addons.closed_gate import A_FAULT, TOO_LONG, ClosedGate, Withheld, is_message
 from mcpproxy.intercept.fault_actions import ANSWERS_OVER_HTTP, FROM_CLIENTS
 from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.intercept.fault_effects import effect_of
 from mcpproxy.intercept.fault_rules import FaultRules
+from mcpproxy.intercept.http_closed_gate import GatedPaths
 from mcpproxy.intercept.message_facts import MessageFacts, OpenRequests
-from mcpproxy.protocol.jsonrpc import Message, parse
+from mcpproxy.protocol.jsonrpc import Message, Request, parse
+from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Event, FaultMark, Finding, Frame, RequestHead
 
 _ANSWERED: Final = ("error", "status", "lose-session", "expire-token")
@@ -48,6 +51,14 @@ class AskedRequest:
     message: Message
 
 
+@slotted(frozen=True)
+class WithheldRequest:
+    """A request that does not pass a gate that fails closed: its message, and what becomes of it."""
+
+    content: bytes
+    withheld: Withheld
+
+
 @slotted()
 class _Session:
     number: int
@@ -62,6 +73,13 @@ class FaultEnforcer(Enforcer):
         """What meets the last request."""
         self.asked: AskedRequest | None = None
         """The last request, if addons are asked about it."""
+        self.withheld: WithheldRequest | None = None
+        """The last request, if it does not pass a gate that fails closed."""
+        self.gate = ClosedGate()
+        self.paths = GatedPaths()
+        self.id = b""
+        """The id of the last request, as JSON has it; empty if it has none."""
+        self._is_judged = self._is_gated = self._has_message = False
         self.say: Callable[[str], None] = _ignore
         """Writes a line to stderr."""
         self.wants: Callable[[str], bool] = _never
@@ -87,6 +105,8 @@ class FaultEnforcer(Enforcer):
     @property
     def response(self) -> RefusalResponse | None:
         """What the tunnel is told if something meets the last request."""
+        if self.withheld is not None:
+            return RefusalResponse(b"", ("addon",), self.withheld.withheld.why, False)
         if self.asked is not None:
             return RefusalResponse(b"", ("addon",), self.asked.kind, False)
         if self.verdict is None:
@@ -98,6 +118,21 @@ class FaultEnforcer(Enforcer):
         """Say that a bug in mcpproxy lets the answers on a connection pass."""
         self.say(f"a fault of mcpproxy, no rule acts on these answers: {type(fault).__name__}: {fault}")
 
+    def begin(self) -> None:
+        """Forget what meets the last request."""
+        self.verdict = self.asked = self.withheld = None
+        self.id, self._is_judged = b"", False
+        self._is_gated = self._has_message = True  # until its head says otherwise
+
+    def deny_unjudged(self, *, is_broken: bool) -> None:
+        """Withhold the last request if a gate fails closed and nothing has judged it.
+
+        ``is_broken``: a bug in mcpproxy has ended all judging.
+        """
+        is_due = is_broken or (self._is_gated and self._has_message and not self._is_judged)
+        if self.gate.addons and is_due and self.verdict is None and self.withheld is None:
+            self.withheld = WithheldRequest(b"", self.gate.withhold(CLIENT, b"", A_FAULT))
+
     def mark(self, rule: str, action: str) -> FaultMark:
         """Return the mark of a new fault."""
         self._number += 1
@@ -108,7 +143,8 @@ class FaultEnforcer(Enforcer):
         self.found(event)
         if not isinstance(event, RequestHead) or event.by_proxy:
             return
-        self.verdict = self.asked = None
+        self.begin()
+        self._is_gated, self._has_message = self.paths.has(event.target), event.method == "POST"
         fields = {name.lower(): value for name, value in event.headers}
         self._name, self._token = fields.get("mcp-session-id", ""), fields.get("authorization", "")
         if event.method == "DELETE" and self._name:
@@ -133,15 +169,20 @@ class FaultEnforcer(Enforcer):
     def judge(self, event: Event) -> RefusalResponse | None:
         """Return a refusal if something meets the request in ``event``; ``verdict`` says what."""
         findings = self.found(event)
-        if not isinstance(event, Frame) or event.continues or self.verdict is not None:
+        if not isinstance(event, Frame) or self.verdict is not None or self.withheld is not None:
             return None
+        if event.continues:  # too much is held
+            if self.gate.addons and self._is_gated:
+                withheld = self.gate.withhold(CLIENT, event.raw, TOO_LONG, b"")
+                self.withheld = WithheldRequest(event.raw, withheld)
+            return self.response
+        self._is_judged = True
         session = self._session(self._name)
         facts = session.requests.facts(event.sender, event.raw, event.message, findings)
         decision = self._decider.decide(session.number, event.sender, facts)
-        if decision is None or (effect := effect_of(decision, event.raw, event.message)) is None:
-            kind = addon_kind(event.message)
-            if kind is not None and self.wants(kind):
-                self.asked = AskedRequest(kind, self._name, event.raw, event.message)
+        effect = effect_of(decision, event.raw, event.message) if decision is not None else None
+        if decision is None or effect is None:
+            self._pass_gate(event)
             return self.response
         verb = decision.rule.action.verb
         if verb == "lose-session" and self._name:
@@ -149,10 +190,23 @@ class FaultEnforcer(Enforcer):
         elif verb == "expire-token" and self._token:
             self._expired[self._token] = decision
         elif verb in FROM_CLIENTS and verb not in ("set-header", "drop-header"):
-            return None  # there is no session that could be lost, and no token
+            self._pass_gate(event)  # there is no session that could be lost, and no token
+            return self.response
         is_altered = verb not in (*_ANSWERED, *_ENDED, "delay")
         self.verdict = FaultVerdict(decision, event.raw, effect.answer or b"", is_altered)
         return self.response
+
+    def _pass_gate(self, event: Frame) -> None:
+        """Find out whether addons are to be asked about a request, and whether it may pass at all."""
+        raw, message = event.raw, event.message
+        if self.gate.addons and (withheld := self.gate.withheld(CLIENT, raw, message)) is not None:
+            if self._is_gated or is_message(raw, message):
+                self.withheld = WithheldRequest(raw, withheld)
+            return
+        self.id = (value_bytes(raw, ("id",)) or b"") if isinstance(message, Request) else b""
+        kind = addon_kind(message)
+        if kind is not None and self.wants(kind):
+            self.asked = AskedRequest(kind, self._name, raw, message)
 
     def decide_answer(
         self, session: str, content: bytes, findings: tuple[Finding, ...] = ()

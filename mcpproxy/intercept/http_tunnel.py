@@ -10,14 +10,17 @@ that it is not lost if the proxy is killed meanwhile."""
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
+from mcpproxy.enforce.http import is_json
 from mcpproxy.intercept.addons.addon_outcomes import outcome_of
 from mcpproxy.intercept.fault_effects import delay_of, effect_of
 from mcpproxy.intercept.held_messages import HeldMessage
 from mcpproxy.intercept.http_answer_side import AnsweringTunnel, marked
 from mcpproxy.intercept.http_answer_steps import ExpectedAnswer
-from mcpproxy.intercept.http_enforcer import AskedRequest
+from mcpproxy.intercept.http_closed_gate import check_request, too_long
+from mcpproxy.intercept.http_enforcer import AskedRequest, WithheldRequest
 from mcpproxy.intercept.http_heads import new_head, reason, status_headers, with_length
 from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.relay import journal as journals
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 class FaultTunnel(AnsweringTunnel):
     """A tunnel whose requests and answers meet faults. While one is delayed, its sender is not read."""
 
-    __slots__ = ("_altered", "_decision", "_head_decision", "_is_delayed", "_unrecorded")
+    __slots__ = ("_altered", "_decision", "_head_decision", "_ids", "_is_delayed", "_is_gated", "_unrecorded")
 
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         self._is_delayed = False
@@ -49,21 +52,70 @@ class FaultTunnel(AnsweringTunnel):
         self._head_decision: FaultDecision | None = None  # about the head of the next request's answer
         self._altered: tuple[bytes, FaultMark, bytes, bytes] | None = None
         """The next request as the client sent it, its fault, and the head and content that are given."""
+        self._ids: deque[bytes] = deque()  # of the requests that were read and not forwarded yet
+        self._is_gated = False  # whether the request that is read has to pass a gate that fails closed
         self._unrecorded = b""  # what a delayed client has sent, which is recorded when the delay is over
         super().__init__(proxy, sock, peer)
 
     def _find_head(self, buffer: bytes, position: int, now: int) -> int:
+        self._check_head(buffer, position)
         end = super()._find_head(buffer, position, now)
+        if end > position + 2:
+            self._ids.append(b"")
         is_head = buffer.startswith((b"GET ", b"DELETE "), position) and end > position
         if is_head and self._body_counter is None and not self._forwards_all:
             self._request, self._request_bytes = [], 0  # it is held only to be judged
         return end
 
+    def _check_head(self, buffer: bytes, position: int) -> None:
+        """Check a head that begins here, if a gate fails closed.
+
+        Raises:
+            Refusal: no addon could be asked about what follows.
+        """
+        end = buffer.find(b"\r\n\r\n", position) + 4
+        if not self._faults.gate.addons or end < 4 or buffer.startswith(b"\r\n", position):
+            return
+        route = self._proxy.router.route(buffer[position:end])
+        self._faults.paths.add(route.upstream.path)
+        self._is_gated = self._faults.paths.has(route.request.path.decode("latin-1"))
+        check_request(route, is_gated=self._is_gated, is_json=is_json(route))
+
+    def _on_judged(self) -> None:
+        if self._ids:
+            self._ids[-1] = self._faults.id
+
+    def _stop_holding(self, why: str, now: int) -> list[bytes]:
+        if self._faults.gate.addons and self._is_gated:
+            raise too_long()
+        return super()._stop_holding(why, now)
+
+    def _on_unreadable(self, refusal: Refusal, passing: list[bytes], rest: bytes, now: int) -> None:
+        if not self._faults.gate.addons:
+            super()._on_unreadable(refusal, passing, rest, now)
+            return
+        if passing:
+            Tunnel._take(self, b"".join(passing), now)
+        if not self._is_over:
+            self._records.begin(now)
+            self._records.add(journals.CLIENT, now, rest)
+            refusal.has_body = not rest.startswith(b"HEAD ")
+            self._refuse(refusal, now)
+
+    def _on_client_end(self, now: int) -> None:
+        if self._faults.gate.addons and self._request is not None and self._is_gated:
+            rest, self._request = b"".join(self._request), None
+            self._on_unreadable(Refusal(400, "the request is not complete"), [], rest, now)
+        if not self._is_over:
+            super()._on_client_end(now)
+
     def _on_request(self, route: Route, changes_server: bool, is_pipelined: bool, now: int) -> None:
         super()._on_request(route, changes_server, is_pipelined, now)
         session = (route.request.value(b"mcp-session-id") or b"").decode("latin-1")
         decision, self._head_decision = self._head_decision, None
-        self._answers.expected.append(ExpectedAnswer(session, route.request.method.decode("ascii"), decision))
+        method, id = route.request.method.decode("ascii"), self._ids.popleft() if self._ids else b""
+        is_gated = self._faults.paths.has(route.request.path.decode("latin-1"))
+        self._answers.expected.append(ExpectedAnswer(session, method, decision, is_gated, id))
 
     def _refuse_request(
         self, passing: list[bytes], request: bytes, after: bytes, verdict: RefusalResponse, now: int
@@ -76,6 +128,9 @@ class FaultTunnel(AnsweringTunnel):
         if passing:
             Tunnel._take(self, b"".join(passing), now)
         met, asked = self._faults.verdict, self._faults.asked
+        if (withheld := self._faults.withheld) is not None and not self._is_over:
+            self._withhold_request(withheld, request, after, now)
+            return
         if asked is not None and not self._is_over:
             self._ask_about_request(asked, request, after)
             return
@@ -139,6 +194,19 @@ class FaultTunnel(AnsweringTunnel):
             ),
             go_on,
         )
+
+    def _withhold_request(self, met: WithheldRequest, request: bytes, after: bytes, now: int) -> None:
+        """Answer a request that must not pass; in the place of an answer the server gets an error."""
+        addons, withheld = self._faults.gate.addons, met.withheld
+        if withheld.given is not None:
+            fault = self._faults.mark(f"addon {addons}", "error")
+            new, head, content = self._with_content(request, met.content, withheld.given)
+            self._altered = request, fault, head, content
+            self._forward(new, after, now)
+            return
+        self._records.add(journals.CLIENT, now, request + after)
+        self._answer_body = withheld.answer or b""
+        self._refuse(Refusal(200 if withheld.is_known else 400, f"addon {addons}: {withheld.why}"), now)
 
     def _ask_about_request(self, asked: AskedRequest, request: bytes, after: bytes) -> None:
         """Ask addons about ``request``, and do what they say."""

@@ -8,12 +8,12 @@ end of a message.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import Batch, Flaw, Malformed, Message, read
+from mcpproxy.protocol.jsonrpc import Batch, Flaw, Malformed, Message, parse_leniently, read
 from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.raw_json import elements, readable_members
 from mcpproxy.session.frame import CLIENT, Sender
@@ -21,8 +21,11 @@ from mcpproxy.session.frame import CLIENT, Sender
 LIMIT_BYTES: Final = 16 << 20
 """The longest message that addons get."""
 TOO_LONG: Final = f"it is longer than {LIMIT_BYTES >> 20} MiB"
+NOT_COMPLETE: Final = "it is not complete"
 A_FAULT: Final = "a fault of mcpproxy"
 _TWICE: Final = "two members of an object in it have the same name"
+
+_UNKNOWN: Final = b'{"jsonrpc":"2.0","id":null,'
 
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
@@ -52,12 +55,22 @@ class Withheld:
     given: bytes | None = None
     answer: bytes | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the answer has the id of a request."""
+        return self.answer is not None and not self.answer.startswith(_UNKNOWN)
+
 
 class ClosedGate:
-    """Withholds messages for ``addons``, the names of those that fail closed; if there are none, nothing."""
+    """Withholds messages for ``addons``, the names of those that fail closed; if there are none, nothing.
 
-    def __init__(self, addons: str) -> None:
+    ``say`` writes a line to stderr; each reason is said once for each sender.
+    """
+
+    def __init__(self, addons: str = "", say: Callable[[str], None] = lambda _: None) -> None:
         self.addons: Final = addons
+        self._say = say
+        self._said: set[tuple[Sender, str]] = set()
 
     def withheld(self, sender: Sender, raw: bytes, message: Message) -> Withheld | None:
         """Return what becomes of a message that no addon can be asked about; ``None`` if it is no such."""
@@ -70,6 +83,7 @@ class ClosedGate:
 
         Only its beginning and its end are read. If ``end`` is given, ``raw`` is the beginning alone.
         """
+        self.say_once(sender, why)
         if end is None and raw.lstrip()[:1] == b"[":
             told = [_told(sender, item, why) for item in islice(elements(raw), _MOST_ITEMS)]
             if not told and sender == CLIENT:
@@ -82,6 +96,12 @@ class ClosedGate:
         one = _told(sender, raw, why, end)
         error = self.error(one.id, why) if one is not None else None
         return Withheld(why, error, None) if one and one.who == "receiver" else Withheld(why, None, error)
+
+    def say_once(self, sender: Sender, why: str) -> None:
+        """Say once why a message does not pass."""
+        if (sender, why) not in self._said:
+            self._said.add((sender, why))
+            self._say(f"a message of the {sender} does not pass {self.addons}: {why}")
 
     def error(self, id: bytes, why: str) -> bytes:
         """Return the error for a message with this id, as JSON has it."""
@@ -105,6 +125,12 @@ def _unseen(raw: bytes, message: Message) -> str:
     if isinstance(message, Batch):
         return "it is a batch"
     return _TWICE if message.repeats and repeated_names(raw, message.value) else ""
+
+
+def is_message(raw: bytes, message: Message) -> bool:
+    """Whether a lenient peer may take this for a message, or for several."""
+    lenient = parse_leniently(raw) if isinstance(message, Malformed) else message
+    return lenient is not None and not isinstance(lenient, Malformed)
 
 
 def _batch(errors: Sequence[bytes]) -> bytes | None:

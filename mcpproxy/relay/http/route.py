@@ -73,6 +73,8 @@ class Router(ABC):
 
     def __init__(self) -> None:
         self._routes: dict[bytes, Route] = {}
+        self.left_out: frozenset[bytes] = frozenset()
+        """Further fields that are removed; set before the first request."""
 
     def route(self, raw: bytes) -> Route:
         """Find the route of the request with this head, which includes its blank line.
@@ -115,7 +117,7 @@ class Reverse(Router):
             raise Refusal(400, "the target and the Host field name different servers")
         self._guard.check(head)
         route = Route(head, self._upstream)
-        _set_head(route, self._mapped(head.path))
+        _set_head(route, self._mapped(head.path), left_out=self.left_out)
         return route
 
     def _mapped(self, target: bytes) -> bytes:
@@ -162,7 +164,9 @@ class Forward(Router):
         return route
 
 
-def _set_head(route: Route, target: bytes, authority: bytes | None = None) -> None:
+def _set_head(
+    route: Route, target: bytes, authority: bytes | None = None, left_out: frozenset[bytes] = frozenset()
+) -> None:
     """Set the head of ``route``: the client's head with another target, and with ``authority`` as its Host.
 
     Without ``authority``, the Host is upstream's.
@@ -175,7 +179,7 @@ def _set_head(route: Route, target: bytes, authority: bytes | None = None) -> No
     for name, value, line in head.fields:
         if name == b"host":
             lines.append(line[: len(name)] + b": " + (authority or route.upstream.authority.encode("ascii")))
-        elif (kept := hops.kept(name, value, line)) is not None:
+        elif name not in left_out and (kept := hops.kept(name, value, line)) is not None:
             lines.append(kept)
     route.note = hops.note
     lines.append(b"\r\n")
