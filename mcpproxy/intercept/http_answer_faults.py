@@ -8,6 +8,7 @@ from mcpproxy.framing.bodies import Chunked, Length
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, outcome_of
 from mcpproxy.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG, ClosedGate, Withheld
+from mcpproxy.intercept.addons.closed_gate_http import error_head
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
 from mcpproxy.intercept.http_answer_steps import (
@@ -19,7 +20,6 @@ from mcpproxy.intercept.http_answer_steps import (
     given_steps,
     with_data,
 )
-from mcpproxy.intercept.http_closed_gate import error_head
 from mcpproxy.intercept.http_heads import new_head, status_head, with_length
 from mcpproxy.protocol.jsonrpc import Message, Request, parse
 from mcpproxy.protocol.raw_json import value_bytes

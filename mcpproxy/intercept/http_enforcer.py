@@ -10,11 +10,11 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.enforce.policy import Enforcer, RefusalResponse
 from mcpproxy.intercept.addons.addon_outcomes import addon_kind
 from mcpproxy.intercept.addons.closed_gate import A_FAULT, TOO_LONG, ClosedGate, Withheld, is_message
+from mcpproxy.intercept.addons.closed_gate_http import GatedPaths
 from mcpproxy.intercept.fault_actions import ANSWERS_OVER_HTTP, FROM_CLIENTS
 from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.intercept.fault_effects import effect_of
 from mcpproxy.intercept.fault_rules import FaultRules
-from mcpproxy.intercept.http_closed_gate import GatedPaths
 from mcpproxy.intercept.message_facts import MessageFacts, OpenRequests
 from mcpproxy.protocol.jsonrpc import Message, Request, parse
 from mcpproxy.protocol.raw_json import value_bytes

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from mcpproxy.enforce.http import is_json
 from mcpproxy.intercept.addons.addon_outcomes import outcome_of
+from mcpproxy.intercept.addons.closed_gate_http import check_request, too_long
 from mcpproxy.intercept.fault_effects import delay_of, effect_of
 from mcpproxy.intercept.held_messages import HeldMessage
 from mcpproxy.intercept.http_answer_side import AnsweringTunnel, marked
 from mcpproxy.intercept.http_answer_steps import ExpectedAnswer
-from mcpproxy.intercept.http_closed_gate import check_request, too_long
 from mcpproxy.intercept.http_enforcer import AskedRequest, WithheldRequest
 from mcpproxy.intercept.http_heads import new_head, reason, status_headers, with_length
 from mcpproxy.protocol.jsonrpc import parse

@@ -114,8 +114,8 @@ def main(path: str) -> None:
 
 def _say(result: object, id: "re.Match[bytes] | None") -> None:
     if id is not None:
-        answer = {"jsonrpc": "2.0", "id": int(id[1]), "result": result}
-        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        text = json.dumps(result).encode()
+        sys.stdout.buffer.write(b'{"jsonrpc": "2.0", "id": %b, "result": %b}\n' % (id[1], text))
         sys.stdout.buffer.flush()
 
 

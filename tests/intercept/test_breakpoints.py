@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -353,17 +354,84 @@ def test_a_path_that_is_longer_than_the_name_of_a_socket_may_be(tmp_path: Path) 
     session.close()
 
 
-@pytest.mark.parametrize(
-    "command", ["{}", "[]", "no JSON", '{"do": "resume"}', '{"do": "edit", "number": 1, "base64": "!"}']
+NOT_DONE: Final = (
+    b"{}",
+    b"[]",
+    b"no JSON",
+    b"\xff",
+    b"[" * 5000 + b"]" * 5000,
+    b'{"do":' * 5000,
+    b'{"do": "resume"}',
+    b'{"do": "resume", "number": true}',
+    b'{"do": "resume", "number": 1.0}',
+    b'{"do": "resume", "number": [1]}',
+    b'{"do": ["resume"], "number": 1}',
+    b'{"do": "resume", "number": %b}' % (b"9" * 5000),
+    b'{"do": "list", "starts": true, "state": {}, "number": NaN, "do": "drop"}',
+    b'{"do": "error", "number": 1, "message": "caf\\udce9"}',
+    b'{"do": "error", "number": 1, "message": 5}',
+    b'{"do": "error", "number": 1, "code": true}',
+    b'{"do": "edit", "number": 1}',
+    b'{"do": "edit", "number": 1, "base64": "!"}',
+    b'{"do": "edit", "number": 1, "base64": "@@@"}',
+    b'{"do": "edit", "number": 1, "base64": "Cg=="}',
+    b'{"do": "edit", "number": 1, "base64": "%b"}' % (b"QUFB" * (6 << 20)),
 )
-def test_what_is_no_command_is_refused_and_the_session_goes_on(held: Held, command: str) -> None:
-    with socket.socket(socket.AF_UNIX) as sock:
+
+
+def refused_commands(trace: str) -> None:
+    """Send all that is no command, or cannot be done; each gets one line."""
+    with socket.socket(socket.AF_UNIX) as sock, sock.makefile("rb") as answers:
         sock.settimeout(DEADLINE_S)
-        sock.connect(control_path(held.trace))
-        sock.sendall(command.encode() + b"\n")
-        assert b"refused" in sock.recv(1000)
+        sock.connect(control_path(trace))
+        for command in NOT_DONE:
+            sock.sendall(command + b"\n")
+            answer = answers.readline(1000)
+            assert list(json.loads(answer)) == ["refused"], (command[:100], answer)
+
+
+def test_what_is_no_command_is_refused_and_the_message_is_still_held(held: Held, mcpproxy: Mcpproxy) -> None:
+    held.call(1)
+    number = str(held.held()[1])
+    assert number == "1"
+    refused_commands(held.trace)
+    for do in ("error", "edit"):
+        said = mcpproxy("breakpoints", do, number, "--text", "caf\udce9", "--trace", held.trace)
+        assert (said.code, said.err.count("\n"), "UTF-8" in said.err) == (2, 1, True)
     held.say(call(5, "ping"))
     assert held.hear()["id"] == 5
+    assert ask(held.trace, {"do": "resume", "number": 1})["done"] == "resume"
+    assert held.hear()["id"] == 1
+
+
+def test_who_connects_often_sends_without_end_or_reads_nothing_does_no_harm(held: Held) -> None:
+    held.say({**search(1), "params": {**SEARCH, "arguments": {"text": "x" * (1 << 20)}}})
+    held.held()
+    connected = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+    try:
+        for sock in connected:
+            sock.connect(control_path(held.trace))
+            sock.settimeout(DEADLINE_S)
+        connected[-1].setblocking(False)
+        with suppress(BlockingIOError):  # each answer has the message, and nobody reads one
+            for _ in range(10_000):
+                connected[-1].send(b'{"do": "list"}\n' * 1000)
+        with suppress(OSError):  # a command without an end
+            for _ in range(40):
+                connected[-2].sendall(b"x" * (1 << 20))
+        assert held.held()
+        assert memory(held.process.pid) < 300 << 20
+    finally:
+        for sock in connected:
+            sock.close()
+    held.say(call(5, "ping"))
+    assert held.hear()["id"] == 5
+
+
+def memory(pid: int) -> int:
+    """The bytes of memory that a process had at most."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame, RequestHead
 from mcpproxy.trace.reader import read_trace
+from tests.intercept.test_breakpoints import refused_commands
 from tests.intercept.test_fault_http import (
     ANSWER,
     CALL,
@@ -258,3 +259,12 @@ def test_edits_that_wait_on_two_connections_keep_their_own_messages(tmp_path: Pa
         (id, "find") for id in range(1, 6)
     ]
     held.close()
+
+
+def test_what_is_no_command_is_refused_and_the_message_is_still_held(hold: Hold) -> None:
+    held = hold("--break", CALLS)
+    answer = held.call(1)
+    assert held.held() == {1: 1}
+    refused_commands(held.trace)
+    held.release("resume", 1)
+    assert words(answer.result(DEADLINE_S)) == [LOG_LINE, ANSWER % 1]
