@@ -22,6 +22,7 @@ class Agent:
 
     def __init__(self, stage: Stage) -> None:
         self._process = stage.start("mcp")
+        self._heard: list[bytes] = []
         self.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}))
         self.hear()
         self.send('{"jsonrpc":"2.0","method":"notifications/initialized"}')
@@ -32,7 +33,9 @@ class Agent:
         self._process.stdin.flush()
 
     def hear(self) -> Any:
-        return json.loads(read(self._process.stdout, is_line))
+        if not self._heard:
+            self._heard = read(self._process.stdout, is_line).splitlines()
+        return json.loads(self._heard.pop(0))
 
     def call(self, tool: str, arguments: str = "{}") -> Any:
         params = f'{{"name":"{tool}","arguments":{arguments}}}'
