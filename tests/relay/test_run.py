@@ -1,6 +1,7 @@
 """``mcpproxy run``: options, names of traces, what is refused, and what it costs to start."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Close, Frame
-from tests.relay.hosts import Host, until_recorded
+from tests.relay.hosts import DEADLINE_S, Host, until_recorded
 
 MCPPROXY = [sys.executable, "-m", "mcpproxy"]
 
@@ -308,7 +309,13 @@ def test_the_recording_of_a_relay_that_was_killed_is_completed(
     with Host([*MCPPROXY, "--trace", str(trace), "--", "cat"], process_group=0) as host:
         host.write(b"hello\n")
         assert host.read(6) == b"hello\n"
-        killed(host.process.pid, signal.SIGKILL)
+        pid = host.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        for _ in range(DEADLINE_S * 200):  # until the recorder has left the group
+            if any(os.getsid(child) == child for child in map(int, children.read_text().split())):
+                break
+            select.select([], [], [], 0.005)
+        killed(pid, signal.SIGKILL)
         host.wait()
     until_recorded(trace)
     events = [*open_trace(trace).events()]

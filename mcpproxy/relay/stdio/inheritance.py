@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import sys
 
-from mcpproxy.relay.stdio.signals import IGNORED
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
@@ -141,7 +139,7 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     failure_r, failure_w = os.pipe()
     stdin, stdout, stderr = streams
     pipes = (stdin, -1, -1, stdout, -1, stderr, failure_r, failure_w)
-    restores_signals = True  # SIGPIPE and SIGXFSZ
+    restores_signals = True  # SIGPIPE and SIGXFSZ, which Python ignores, to the default action
     rest = (restores_signals, False, -1, None, None, None, -1, prepare if is_forked else None)
     may_vfork = () if sys.version_info >= (3, 14) else (True,)
     if not is_forked:
@@ -155,7 +153,7 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
             os.environb,
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
             setsigmask=signals.blocked,
-            setsigdef=IGNORED,
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
         )
     finally:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals.numbers)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.stdio.forked_recorder import Recorder
     from mcpproxy.relay.stdio.inheritance import WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
+    from mcpproxy.relay.stdio.witness import Witness
 
 CHUNK_BYTES: Final = 256 << 10
 """How much is read at once. The server's pipes hold no more, so one read empties them."""
@@ -134,16 +135,16 @@ class Relay(PosixServerLife):
     def serve(self) -> int:
         self.open_crash_buffer()
         self._begin()
-        witness = self.signals.start()
-        if witness is not None:
-            self._register(witness, lambda _: self._on_signals(self.signals), select.POLLIN)
+        witness = self._fork_witness()
+        self.signals.start(witness.compare if witness is not None else None)
         while self.exit_code is None:
             if self.deadline is None:
                 self._turn(None)
             else:
                 self._turn(self.deadline - time.monotonic())
                 self._end_when_due()
-        self.signals.end_witness()
+        if witness is not None:
+            witness.end()
         self._drain()
         return self.exit_code
 
@@ -157,6 +158,17 @@ class Relay(PosixServerLife):
             self._turn(0)
             if self.server is not None and any(fd == self.server.stdout for fd, _ in ready):
                 break
+
+    def _fork_witness(self) -> Witness | None:
+        # Imported late, so that the server's start and the first answer do not wait for the import.
+        from mcpproxy.relay.stdio.witness import Witness
+
+        try:
+            witness = Witness(self.signals.numbers)
+        except OSError:  # too few files may be open
+            return None
+        self._register(witness.fd, lambda _: self._on_signals(self.signals), select.POLLIN)
+        return witness
 
     def _turn(self, timeout_s: float | None) -> None:
         """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""

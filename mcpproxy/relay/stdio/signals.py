@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Final
 
-    from mcpproxy.relay.stdio.witness import Witness
+    Compare = Callable[[bytes, Callable[[], bytes]], list[tuple[int, bool]]]
 else:
     import _signal as signal  # the module signal only adds enums, for 4 ms of start-up
 
@@ -46,9 +46,6 @@ are not listed here."""
 LEAVING: Final = (*ENDING, *_existing("SIGQUIT", "SIGABRT"))
 """The signals that a host sends when it wants the server to exit."""
 
-IGNORED: Final = tuple(_existing("SIGPIPE", "SIGXFSZ"))
-"""The signals that Python ignores. The server must start with the default action for them."""
-
 
 class Signals:
     """Receives signals. ``fd`` is readable when some have come.
@@ -64,7 +61,7 @@ class Signals:
         self.fd, self._write_fd = os.pipe()
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write_fd, False)
-        self._witness: Witness | None = None
+        self._compare: Compare | None = None
         self.is_child_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
         if self.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -74,34 +71,18 @@ class Signals:
         self.have_come = False
         catch(self.numbers, self._write_fd, self._note)
 
-    def start(self) -> int | None:
-        """Begin to receive signals, after the last fork, and fork the witness.
-
-        Returns:
-            Another descriptor that is readable when ``read`` has something to do; ``None`` without a witness.
-        """
-        # Imported late: the server's start does not wait for it.
-        from mcpproxy.relay.stdio.witness import Witness
-
-        try:
-            self._witness = Witness(self.numbers)
-        except OSError:  # no more files
-            pass
+    def start(self, compare: Compare | None) -> None:
+        """Begin to receive signals, after the last fork. ``compare`` is that of the witness."""
+        self._compare = compare
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self.numbers)
-        return None if self._witness is None else self._witness.fd
 
     def read(self) -> list[tuple[int, bool]]:
         """Return the signals that have come: the number, and whether the server has received it already."""
         self.have_come = False
         own = self._received()
-        if self._witness is None:
+        if self._compare is None:
             return [(number, False) for number in own]
-        return self._witness.compare(own, self._received)
-
-    def end_witness(self) -> None:
-        """Leave no other process in the group. From now on every signal counts as one to the relay alone."""
-        if self._witness is not None:
-            self._witness.end()
+        return self._compare(own, self._received)
 
     def _note(self, *_: object) -> None:
         self.have_come = True
