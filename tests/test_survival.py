@@ -8,7 +8,6 @@ import json
 import os
 import re
 import resource
-import select
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any, Final, Self
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from tests.benchmarks import peers, processes
 from tests.benchmarks.sessions import ROOT
 
@@ -94,14 +94,14 @@ class Wrapped:
         end = time.monotonic() + DEADLINE_S
         while not self.trace.exists():
             assert time.monotonic() < end, "the recorder does not begin"
-            select.select([self._recorder_ended], [], [], 0.005)
+            is_readable(self._recorder_ended, 0.005)
         os.kill(self.recorder, signal.SIGSTOP)
 
     def the_server_sees_the_end(self) -> None:
         assert self._server.recv(100) == b"end of input"
 
     def the_recorder_ends(self) -> None:
-        assert select.select([self._recorder_ended], [], [], DEADLINE_S)[0], "the recorder goes on"
+        assert is_readable(self._recorder_ended, DEADLINE_S), "the recorder goes on"
 
     def close(self) -> int:
         """Close stdin as a host does; the exit code of the proxy."""
@@ -138,7 +138,7 @@ class Wrapped:
         self._send(request)
         got = b""
         while len(got) < len(expected):
-            assert select.select([self._proxy.stdout], [], [], DEADLINE_S)[0], "no answer"
+            assert is_readable(self._proxy.stdout, DEADLINE_S), "no answer"
             chunk = self._proxy.stdout.read(1 << 16)
             assert chunk, f"the proxy closed its stdout: {self.stderr()}"
             got += chunk

@@ -8,7 +8,6 @@ completes the traces.
 import argparse
 import gc
 import os
-import select
 import signal
 import time
 from base64 import b64decode
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder import journal_reader
 from mcpproxy.recorder.journal_reader import JournalReader
@@ -108,7 +108,7 @@ class SessionRecorder:
         """Record until stdin ends, then complete all recordings."""
         while True:
             stuck = [number for number, session in self._sessions.items() if session.is_stuck]
-            if stuck and not select.select([0], [], [], RETRY_S)[0]:
+            if stuck and not is_readable(0, RETRY_S):
                 self._drain(stuck)
                 continue
             data = os.read(0, _READ_BYTES)
@@ -174,19 +174,13 @@ class SessionRecorder:
         for number, wait_s in zip((signal.SIGTERM, signal.SIGKILL), ORPHAN_S, strict=True):
             deadline = time.monotonic() + wait_s
             for session in self._sessions.values():
-                if session.pidfd >= 0 and not _has_exited(session.pidfd, deadline - time.monotonic()):
+                if session.pidfd >= 0 and not is_readable(session.pidfd, deadline - time.monotonic()):
                     with suppress(OSError):
                         signal.pidfd_send_signal(session.pidfd, number)
         deadline = time.monotonic() + _KILLED_S
         for session in self._sessions.values():
             if session.pidfd >= 0:
-                _has_exited(session.pidfd, deadline - time.monotonic())
-
-
-def _has_exited(pidfd: int, wait_s: float) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(max(0, wait_s) * 1000))
+                is_readable(session.pidfd, deadline - time.monotonic())  # it has exited
 
 
 def _pidfd(pid: int) -> int:

@@ -4,11 +4,11 @@ The lines go to a pipe that the relay reads. The recorder never waits for the pi
 kept for the next time, up to a limit; further lines are dropped and counted."""
 
 import os
-import select
 import time
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from mcpproxy.base.ready import is_writable
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.encode import finding_object
@@ -103,7 +103,7 @@ class StderrNotes:
         deadline = time.monotonic() + timeout_s
         self.flush()
         while self._pending and self._fd is not None and (left_s := deadline - time.monotonic()) > 0:
-            select.select([], [self._fd], [], left_s)
+            is_writable(self._fd, left_s)
             self.flush()
 
     def _add(self, line: bytes, *, is_last: bool = False) -> None:

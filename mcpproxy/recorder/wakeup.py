@@ -12,12 +12,12 @@ So it gives way: it sleeps until the burst is over, or what it has not recorded 
 priority."""
 
 import os
-import select
 import sys
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.relay import journal, priority
 
@@ -82,8 +82,7 @@ class Wakeup:
             time.sleep(for_s)
             return self._is_ended()
         # While the shared byte is 0 the relay writes nothing. Without that byte, records end the wait too.
-        ready, _, _ = select.select([self._fd], [], [], for_s)
-        return bool(ready) and self._read_pipe()
+        return is_readable(self._fd, for_s) and self._read_pipe()
 
     def await_end(self) -> None:
         """Wait until the relay is gone."""

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from tests.attacks.stage import DEADLINE_S, BrokenError, Stage, is_line, read
+from tests.relay.hosts import until_recorded
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.I)
 
@@ -73,12 +74,20 @@ class Proxied:
     """``mcpproxy http`` before ``origin``, a server or its URL; what it said is in ``said``."""
 
     def __init__(
-        self, stage: Stage, origin: Origin | str, *options: str, path: str = "", trace: str = "h.jsonl"
+        self,
+        stage: Stage,
+        origin: Origin | str,
+        *options: str,
+        path: str = "",
+        trace: str = "h.jsonl",
+        before: tuple[str, ...] = (),
     ) -> None:
         self.trace = stage.folder / trace
         upstream = origin if isinstance(origin, str) else f"http://127.0.0.1:{origin.port}{path}"
         listen = ("--listen", "127.0.0.1:0", "--trace", str(self.trace))
-        self._process = stage.start("http", upstream, *listen, *options, stdin=subprocess.DEVNULL)
+        self._process = stage.start(
+            "http", upstream, *listen, *options, before=before, stdin=subprocess.DEVNULL
+        )
         said = read(self._process.stderr, lambda got: b"http://127.0.0.1:" in got and is_line(got))
         self.said = said.decode()
         self.port = int(self.said.partition("http://127.0.0.1:")[2].partition("/")[0].partition(" ")[0])
@@ -112,4 +121,5 @@ class Proxied:
         except subprocess.TimeoutExpired:
             raise BrokenError("http does not end") from None
         self.said += err.decode(errors="replace")
+        until_recorded(self.trace)
         return Path(self.trace).read_bytes()

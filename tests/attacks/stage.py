@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
+from mcpproxy.base.ready import is_readable
+
 DEADLINE_S: Final = 60
 """Far more than any command here needs, on a busy machine too: one that takes longer hangs."""
 
@@ -37,7 +39,7 @@ def read(stream: IO[bytes] | None, enough: Callable[[bytes], bool]) -> bytes:
     assert stream is not None
     got = b""
     while not enough(got):
-        is_there = select.select([stream], [], [], DEADLINE_S)[0]
+        is_there = is_readable(stream, DEADLINE_S)
         if not is_there or not (data := os.read(stream.fileno(), 1 << 16)):
             raise BrokenError(f"{'it ends' if is_there else 'nothing comes'} after {got[-60:]!r}")
         got += data

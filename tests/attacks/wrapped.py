@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from mcpproxy.base.ready import is_readable
 from tests.attacks.proxied import Origin, Proxied
 from tests.attacks.stage import DEADLINE_S, BrokenError, Stage, Table, hold, is_line, read
 from tests.relay.hosts import peer
@@ -142,7 +142,7 @@ def interrupt_to_us_alone(stage: Stage) -> str:
 def _shown(terminal: int, words: bytes, otherwise: str) -> None:
     got = b""
     while words not in got:
-        hold(select.select([terminal], [], [], DEADLINE_S)[0], otherwise)
+        hold(is_readable(terminal, DEADLINE_S), otherwise)
         with suppress(OSError):  # everybody has closed it
             got += os.read(terminal, 4096)
             continue
@@ -206,9 +206,7 @@ def relay_is_killed(stage: Stage) -> str:
     handles = {os.pidfd_open(pid): name for pid, name in pids.items()}
     process.kill()
     try:
-        left = [
-            name for handle, name in handles.items() if not select.select([handle], [], [], DEADLINE_S)[0]
-        ]
+        left = [name for handle, name in handles.items() if not is_readable(handle, DEADLINE_S)]
     finally:
         for handle in handles:
             with suppress(ProcessLookupError):

@@ -8,7 +8,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import struct
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.view.view import open_view
 from tests.benchmarks import processes
 from tests.benchmarks.options import Options
@@ -61,14 +61,14 @@ class Terminal:
         """Wait until the screen was given ``text``, and return the time of that."""
         seen, end = b"", time.perf_counter() + TIMEOUT_S
         while text not in _ESCAPE.sub(b"", seen):
-            if not select.select([self._fd], [], [], max(end - time.perf_counter(), 0))[0]:
+            if not is_readable(self._fd, max(end - time.perf_counter(), 0)):
                 raise WrongBytesError(f"tui: {text!r} is not shown; the last was {seen[-300:]!r}")
             seen += self._read()
         return time.perf_counter()
 
     def pressed(self, keys: bytes, text: bytes) -> float:
         """Press keys and return how many milliseconds it takes until ``text`` is shown."""
-        while select.select([self._fd], [], [], 0.1)[0]:  # what the key before has brought
+        while is_readable(self._fd, 0.1):  # what the key before has brought
             self._read()
         began = time.perf_counter()
         os.write(self._fd, keys)
@@ -81,7 +81,7 @@ class Terminal:
     def end(self) -> None:
         """Quit."""
         os.write(self._fd, b"q")
-        while select.select([self._fd], [], [], TIMEOUT_S)[0]:
+        while is_readable(self._fd, TIMEOUT_S):
             try:
                 if not os.read(self._fd, 1 << 16):
                     break

@@ -2,7 +2,6 @@
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.base.files import Folder
+from mcpproxy.base.ready import is_readable
 from mcpproxy.cli.commands.prune import old_recordings
 from mcpproxy.fleet import manifest
 from mcpproxy.fleet.object_contents import decompressed
@@ -61,9 +61,9 @@ def kill_recorder(session: subprocess.Popen[str], trace: Path) -> None:
     assert found is not None
     ended = os.pidfd_open(found.recorder)
     while not trace.exists() or b"\n" not in trace.read_bytes():
-        assert not select.select([ended], [], [], 0.005)[0], "the recorder has ended"
+        assert not is_readable(ended, 0.005), "the recorder has ended"
     os.kill(found.recorder, signal.SIGKILL)
-    assert select.select([ended], [], [], DEADLINE_S)[0]
+    assert is_readable(ended, DEADLINE_S)
     os.close(ended)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import IO, Final
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.fleet import deletion, manifest
 from mcpproxy.fleet.fetch import fetch, units
 from mcpproxy.fleet.ship import Shipper
@@ -67,7 +67,7 @@ class Session:
         assert found is not None
         ended = os.pidfd_open(found.recorder)
         os.kill(found.recorder, signal.SIGKILL)
-        assert select.select([ended], [], [], DEADLINE_S)[0]
+        assert is_readable(ended, DEADLINE_S)
         os.close(ended)
 
     def end(self) -> None:

@@ -7,7 +7,6 @@ system.
 
 import json
 import os
-import select
 import signal
 import socket
 import sys
@@ -20,6 +19,7 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.fleet.judge.shard import Shard
 from mcpproxy.fleet.judge.shard_corpus import open_corpus
 from tests.fleet.recipes import (
@@ -104,7 +104,7 @@ def end(process: Process, number: int) -> int:
         for handle in inside:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-            assert select.select([handle], [], [], DEADLINE_S)[0]
+            assert is_readable(handle, DEADLINE_S)
     return code
 
 

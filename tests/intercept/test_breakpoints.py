@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import random
-import select
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any, Final, cast
 import pytest
 
 from mcpproxy.api import check
+from mcpproxy.base.ready import is_readable
 from mcpproxy.errors import UsageError
 from mcpproxy.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
 from mcpproxy.intercept.control import Command, Control, control_path
@@ -119,7 +119,7 @@ class Held:
     def hear(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         while b"\n" not in self._unread:
-            ready, _, _ = select.select([self.process.stdout], [], [], DEADLINE_S)
+            ready = is_readable(self.process.stdout, DEADLINE_S)
             assert ready
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             assert data, "the session has ended"

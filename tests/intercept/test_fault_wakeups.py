@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.intercept.fault_lane import LaneStep
 from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.intercept.fault_rules import read_faults
@@ -101,7 +101,7 @@ def test_one_late_message_arrives_although_nothing_else_happens(tmp_path: Path, 
         for message in asked:
             process.stdin.write(json.dumps(message).encode() + b"\n")
             process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], DEADLINE_S)
+            ready = is_readable(process.stdout, DEADLINE_S)
             assert ready, f"no answer to {message['id']}"
             assert json.loads(os.read(process.stdout.fileno(), 1 << 16))["id"] == message["id"]
         process.stdin.close()

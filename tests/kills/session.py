@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.reader import read_trace
@@ -156,7 +157,7 @@ class Session:
             return b""
 
     def wait_for(self, name: str, deadline_s: float) -> bool:
-        is_over = bool(select.select([self.handles[name]], [], [], deadline_s)[0])
+        is_over = is_readable(self.handles[name], deadline_s)
         if is_over and name in self.processes:
             self.processes[name].wait()
         return is_over

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.recorder import process
 from mcpproxy.recorder.pipeline import RecordingPipeline
@@ -64,9 +65,7 @@ class Forked:
     def notes(self) -> list[str]:
         """All its notes, after it has exited."""
         text = b""
-        while select.select([self.notes_fd], [], [], DEADLINE_S)[0] and (
-            data := os.read(self.notes_fd, 4096)
-        ):
+        while is_readable(self.notes_fd, DEADLINE_S) and (data := os.read(self.notes_fd, 4096)):
             text += data
         assert os.waitpid(self.pid, 0)[1] == 0
         os.close(self.notes_fd)

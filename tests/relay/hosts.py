@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.relay import journal
 
 DEADLINE_S = 60
@@ -161,12 +162,12 @@ class Host:
         return self.read(1 << 40)
 
     def _some(self, size: int) -> bytes:
-        readable, _, _ = select.select([self.stdout], [], [], DEADLINE_S)
+        readable = is_readable(self.stdout, DEADLINE_S)
         assert readable, "nothing came in time"
         return os.read(self.stdout, min(size, 1 << 18))
 
     def silent_for(self, seconds: float) -> bool:
-        return not select.select([self.stdout], [], [], seconds)[0]
+        return not is_readable(self.stdout, seconds)
 
     def end_input(self) -> None:
         if self.stdin >= 0:
@@ -221,7 +222,7 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([handle], [], [], DEADLINE_S)[0])
+        return is_readable(handle, DEADLINE_S)
     finally:
         os.close(handle)
 

@@ -2,12 +2,12 @@
 
 import hashlib
 import resource
-import select
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.ready import is_readable, is_writable
 from mcpproxy.relay import journal
 from tests.relay.http_peers import Peer, Proxy, Upstream, read_journal, request, stream
 
@@ -58,7 +58,7 @@ def test_where_few_sockets_are_allowed_clients_wait(upstream: Upstream, tmp_path
     """Each that is accepted reaches the server. It is said once that others wait, and again the next time."""
     with Proxy(str(tmp_path / "t"), upstream.origin, fault="few sockets") as proxy:
         pairs: list[tuple[Peer, Peer]] = []
-        while not select.select([proxy.stderr], [], [], 0)[0]:
+        while not is_readable(proxy.stderr, 0):
             pairs += open_streams(upstream, proxy, 1)
         said = b"mcpproxy: %d clients are all that this system allows; others wait\n" % len(pairs)
         assert proxy.stderr.readline() == said
@@ -76,7 +76,7 @@ def test_where_few_sockets_are_allowed_clients_wait(upstream: Upstream, tmp_path
             server.send(HEAD)
             assert client.read(len(HEAD)) == HEAD
             pairs.append((client, server))
-        assert not select.select([proxy.stderr], [], [], 0)[0]
+        assert not is_readable(proxy.stderr, 0)
         for client, server in pairs[-2:]:
             client.reset()
             assert server.is_reset()
@@ -102,7 +102,7 @@ def test_nothing_happens_while_nothing_happens(upstream: Upstream, proxy: Proxy)
         return proxy.status("voluntary_ctxt_switches")
 
     before = sleeps()
-    assert not select.select([client.sock for client, _ in pairs], [], [], 0.5)[0]
+    assert not any(is_readable(client.sock, 0.5 / len(pairs)) for client, _ in pairs)
     assert sleeps() == before
     pairs[0][1].send(b"data: 2\n\n")
     assert pairs[0][0].read(9) == b"data: 2\n\n"
@@ -150,7 +150,7 @@ def test_a_client_that_does_not_read_stops_the_server(upstream: Upstream, proxy:
     server = upstream.accept()
     server.read_head()
     sent = 0
-    while select.select([], [server.sock], [], 0.5)[1]:
+    while is_writable(server.sock, 0.5):
         sent += server.sock.send(b"x" * 65536)
         assert sent < 64 << 20
     assert proxy.status("VmHWM") < 64 << 10

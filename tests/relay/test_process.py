@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.relay import journal
 from tests.relay.hosts import (
     DEADLINE_S,
@@ -281,7 +282,7 @@ def test_a_server_that_ignores_everything_is_gone_a_second_after_the_relay(kind:
         host.until_said(b"recorder ")
         recorder = int(host.errors.split()[1])
         host.signal(signal.SIGKILL)
-        is_gone = select.select([server], [], [], DEADLINE_S)[0]  # a second on an idle machine
+        is_gone = is_readable(server, DEADLINE_S)  # a second on an idle machine
         os.close(server)
         kill(recorder)
         assert is_gone

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.relay import journal
 from mcpproxy.relay.stdio import signals
 from tests.relay.hosts import DEADLINE_S, HOME, LOOPS, Host, behind, peer, read_journal, stream
@@ -289,7 +290,7 @@ class Terminal:
     def expect(self, words: bytes) -> bytes:
         """What is shown up to ``words``, and no more than that."""
         while words not in self.shown:
-            assert select.select([self.fd], [], [], DEADLINE_S)[0], self.shown
+            assert is_readable(self.fd, DEADLINE_S), self.shown
             self.shown += os.read(self.fd, 4096)
         before, _, self.shown = self.shown.partition(words)
         return before

@@ -1,12 +1,12 @@
 """Servers that hang, flood, die, answer garbage or never close: the run ends, says so, and leaves nothing."""
 
 import os
-import select
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.ready import is_readable
 from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.validate.outcome import Validation
@@ -42,7 +42,7 @@ def running(pids: Sequence[int]) -> list[int]:
             process = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        if not select.select([process], [], [], LIMIT_S)[0]:
+        if not is_readable(process, LIMIT_S):
             found.append(pid)
         os.close(process)
     return found
