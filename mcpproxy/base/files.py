@@ -136,9 +136,16 @@ class Folder:
             status = os.fstat(self._fd)
         self.status: Final = status
 
+    def close(self) -> None:
+        """Close the descriptor; the folder is not to be used any more. Who keeps a folder closes it. One that
+        is used in a single expression is closed with its last reference."""
+        if self._fd is not None and self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1  # from now on every use is an OSError
+
     def __del__(self) -> None:
-        if (fd := getattr(self, "_fd", None)) is not None:
-            os.close(fd)
+        if hasattr(self, "_fd"):
+            self.close()
 
     def names(self) -> list[str]:
         """Return the names in the folder, sorted."""

@@ -9,6 +9,7 @@ trace and the journal stay as they are.
 import os
 import shutil
 import tempfile
+import weakref
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
@@ -61,10 +62,15 @@ class Draft:
 
     def __init__(self, trace: str) -> None:
         self._folder: Final = tempfile.mkdtemp(prefix="mcpproxy-")
+        self._files_in_use: Final[list[JournalReader | TraceWriter]] = []
+        self.close: Final = weakref.finalize(self, _close, self._files_in_use)
+        """Closes the journal and the copy, which go on no more; ``trace`` can still be read. They are also
+        closed when this object is garbage-collected."""
         try:
             with recovery.damage_refused(journal.folder(trace)):
                 self._begin(trace)
         except BaseException:
+            self.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
@@ -79,6 +85,7 @@ class Draft:
             self._copy(path, start.trace_bytes)
         reader = _Onlooker(folder, start)
         writer = TraceWriter(self._place(path), start.trace_bytes or None)
+        self._files_in_use.extend((reader, writer))
         before = tuple(map(self._place, earlier))
         self._recording = recovery.resumed(start, reader, writer, before, standard_observer)
         self._first = self._place(trace)
@@ -117,3 +124,8 @@ class Draft:
         with recovery.damage_refused(journal.folder(first)):
             self._recording.drain()
         self.trace.files[:] = self._files(first)
+
+
+def _close(files: list[JournalReader | TraceWriter]) -> None:
+    for file in files:
+        file.close()

@@ -11,7 +11,6 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from typing import Final, TypeAlias
 
 from mcpproxy.base.files import Folder
@@ -42,6 +41,7 @@ class JournalReader:
         self._kept: list[int] = []
         """The older segments that could not be deleted."""
         self._fd = -1
+        self._kept_folder: Folder | None = None
         self._read_to = start.offset
         """Up to where the segment was read, in bytes."""
         self._buffer = b""
@@ -128,11 +128,16 @@ class JournalReader:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        if self._kept_folder is not None:
+            self._kept_folder.close()
+            self._kept_folder = None
 
-    @cached_property
+    @property
     def _opened_folder(self) -> Folder:
-        """The journal's folder, which is opened once and kept open."""
-        return Folder(self.folder)
+        """The journal's folder, which is opened once and kept open until this is closed."""
+        if self._kept_folder is None:
+            self._kept_folder = Folder(self.folder)
+        return self._kept_folder
 
     def _has(self, segment: int) -> bool:
         try:

@@ -43,14 +43,20 @@ class GrowingTrace:
                 try:
                     return self._drafted(first)
                 except (OSError, McpProxyError):
-                    self._draft = None  # what the trace has by now is all that can be shown
+                    self.close()  # what the trace has by now is all that can be shown
             elif self._draft and is_recording(first):
                 from mcpproxy.view.file_ends import last_frame
 
                 if (last_frame(first) or 0) < self._draft.frames:
                     return self._draft.trace  # the trace still lacks frames that the draft has
-        self._draft = None
+        self.close()
         return open_trace(self._path)
+
+    def close(self) -> None:
+        """Close the draft, if there is one."""
+        if self._draft is not None:
+            self._draft.close()
+            self._draft = None
 
     def follow(self, poll_s: float = 0.1) -> Iterator[Event | Finding]:
         """Yield the events of the recording from its start, and wait for more until the recording ends.
@@ -61,16 +67,19 @@ class GrowingTrace:
             TraceError: there is no recording, or it cannot be read.
         """
         number = read_bytes = 0
-        trace = self.open()
-        while self._draft is not None:
-            draft_bytes = sum(map(os.path.getsize, trace.readable_files))
-            if draft_bytes > read_bytes:
-                read_bytes = draft_bytes
-                for event in islice(trace.events(), number, None):
-                    number += 1
-                    yield event
-            time.sleep(poll_s)
+        try:
             trace = self.open()
+            while self._draft is not None:
+                draft_bytes = sum(map(os.path.getsize, trace.readable_files))
+                if draft_bytes > read_bytes:
+                    read_bytes = draft_bytes
+                    for event in islice(trace.events(), number, None):
+                        number += 1
+                        yield event
+                time.sleep(poll_s)
+                trace = self.open()
+        finally:
+            self.close()
         # The trace begins with the same events as the draft.
         yield from islice(follow(self._path, poll_s), number, None)
 

@@ -80,6 +80,7 @@ class View:
     def close(self) -> None:
         """Close the files."""
         self.index.source.close()
+        self._growing.close()
 
     def __enter__(self) -> "View":
         return self
@@ -289,7 +290,7 @@ class View:
             trace = self._growing.open()
             rebuilt = not self.index.is_continued_by(trace)
             if rebuilt:  # the file was completed from its journal, or replaced
-                self.close()
+                self.index.source.close()
                 self._open(trace, for_s)
             else:
                 self.index.follow(trace)

@@ -131,14 +131,24 @@ class Fragile(Accuser):
         return super().observe(event)
 
 
+class WriterWithReader(TraceWriter):
+    """A writer that closes the reader of the journal, too."""
+
+    def __init__(self, trace: Path) -> None:
+        super().__init__(str(trace))
+        self.reader: Final = JournalReader(journal.folder(self.path))
+
+    def close(self) -> None:
+        super().close()
+        self.reader.close()
+
+
 def recording(
     trace: Path, make: Callable[[], Observing] = Accuser, live: StderrNotes | None = None
 ) -> tuple[RecordingPipeline, TraceWriter]:
-    """A recording of the journal beside ``trace``, and its writer."""
-    writer = TraceWriter(str(trace))
-    return RecordingPipeline(
-        JournalReader(journal.folder(str(trace))), writer, make, live or StderrNotes(None)
-    ), writer
+    """A recording of the journal beside ``trace``, and its writer, which closes all that is open."""
+    writer = WriterWithReader(trace)
+    return RecordingPipeline(writer.reader, writer, make, live or StderrNotes(None)), writer
 
 
 def record(trace: Path, make: type[Observing] = Accuser) -> None:

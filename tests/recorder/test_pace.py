@@ -1,5 +1,6 @@
 """The pace of the recorder: it gives way to a burst with which it cannot keep up, but not for long."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ class Recorder:
         self.segment = 1
         self.burst_ends_ns = clock.now_ns
         self.relay_ends_ns = 0
-        self.pace = Pace(JournalReader(str(self.journal.path)))
+        self.reader = JournalReader(str(self.journal.path))
+        self.pace = Pace(self.reader)
         self.pace.goes_on(clock.now_ns)
         self.naps = 0
 
@@ -73,8 +75,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def recorder(clock: Clock, tmp_path: Path) -> Recorder:
-    return Recorder(tmp_path / "s.jsonl", clock)
+def recorder(clock: Clock, tmp_path: Path) -> Iterator[Recorder]:
+    made = Recorder(tmp_path / "s.jsonl", clock)
+    yield made
+    made.reader.close()
 
 
 def test_a_recorder_that_is_quick_enough_reads_on(recorder: Recorder) -> None:

@@ -30,6 +30,7 @@ from tests.recorder.journals import (
     client,
     packed,
     record,
+    recording,
     server,
     start,
 )
@@ -125,8 +126,7 @@ def test_killed_anywhere_the_trace_is_the_same(trace: Path, tmp_path: Path) -> N
 def test_a_recovery_that_is_killed_can_be_repeated(trace: Path, tmp_path: Path) -> None:
     whole = live_result(tmp_path, *SEGMENTS)
     folder = JournalFolder(trace, *SEGMENTS)
-    writer = TraceWriter(str(trace))
-    session = RecordingPipeline(JournalReader(str(folder.path)), writer, Accuser, StderrNotes(None))
+    session, writer = recording(trace)
     session.drain()
     writer.close()
     assert "checkpoint" in folder.names()
@@ -173,8 +173,8 @@ def test_a_judge_that_broke_breaks_again(trace: Path, tmp_path: Path) -> None:
     JournalFolder(other, *SEGMENTS)
     record(other, Fragile)
     JournalFolder(trace, *SEGMENTS)
-    writer = TraceWriter(str(trace))
-    RecordingPipeline(JournalReader(journal.folder(str(trace))), writer, Fragile, StderrNotes(None)).drain()
+    session, writer = recording(trace, Fragile)
+    session.drain()
     writer.close()
     assert recover(str(trace), Fragile)
     assert trace.read_bytes() == other.read_bytes()
@@ -185,8 +185,7 @@ def test_a_recorder_that_lives_is_left_alone(trace: Path) -> None:
     lock = Lock.take(str(folder.path))
     assert lock
     assert not recover(str(trace))
-    writer = TraceWriter(str(trace))
-    session = RecordingPipeline(JournalReader(str(folder.path)), writer, Accuser, StderrNotes(None))
+    session, writer = recording(trace)
     session.drain()
     opened = open_trace(trace)
     for _ in opened.events():
@@ -271,8 +270,8 @@ def test_another_file_keeps_its_content(trace: Path) -> None:
 
 def test_a_trace_that_was_shortened_is_not_filled_with_zeros(trace: Path) -> None:
     JournalFolder(trace, *SEGMENTS)
-    writer = TraceWriter(str(trace))
-    RecordingPipeline(JournalReader(journal.folder(str(trace))), writer, Accuser, StderrNotes(None)).drain()
+    session, writer = recording(trace)
+    session.drain()
     writer.close()
     os.truncate(trace, trace.stat().st_size // 2)
     opened = open_trace(trace)

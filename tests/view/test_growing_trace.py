@@ -13,21 +13,19 @@ from mcpproxy.base.style import PLAIN
 from mcpproxy.cli.calls.following import FollowedSession
 from mcpproxy.cli.calls.frame_lines import EVERYTHING, as_json, as_text, shown_in
 from mcpproxy.cli.main import main
-from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pipeline import RecordingPipeline
-from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.trace.writer import TraceWriter
 from mcpproxy.view.calls import Outcome
 from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.folder import recording
 from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.view import View, open_view
+from tests import descriptors
 from tests.cli.test_follow import Page
 from tests.recorder.journals import Entry, JournalFolder, packed, start
+from tests.recorder.journals import recording as recording_of
 from tests.view.situations import SITUATIONS
 
 
@@ -66,9 +64,8 @@ class Recorder:
     def __init__(self, relay: Relay) -> None:
         lock = Lock.take(str(relay.folder.path))
         assert lock is not None
-        self._lock, self._writer = lock, TraceWriter(str(relay.trace))
-        reader = JournalReader(str(relay.folder.path))
-        self._pipeline = RecordingPipeline(reader, self._writer, standard_observer, StderrNotes(None))
+        self._lock = lock
+        self._pipeline, self._writer = recording_of(relay.trace, standard_observer)
 
     def reads(self) -> None:
         self._pipeline.drain()
@@ -98,6 +95,17 @@ def test_a_session_is_seen_before_its_recorder_begins(relay: Relay) -> None:
         assert view.refresh().first == 4
         assert outcomes(view)[3:] == [Outcome.OK, Outcome.OK]
         assert not relay.trace.exists()
+
+
+def test_a_view_that_is_closed_has_nothing_open(relay: Relay) -> None:
+    relay.passes(6)
+    before = descriptors.opened()
+    view = open_view(relay.trace)
+    relay.passes(3)
+    view.refresh()
+    assert descriptors.opened() != before
+    view.close()
+    assert descriptors.opened() == before
 
 
 def test_no_row_goes_away_while_a_recorder_catches_up(relay: Relay) -> None:
