@@ -113,6 +113,13 @@ class CrashBuffer:
         self._memory[:_CHUNK_AT] = _LOST.pack(client, server, stderr, self._journal.position)
         self.clear()
 
+    def close(self) -> None:
+        """Unmap the file, which holds a descriptor; Windows does not delete one that is mapped."""
+        self._journal.on_loss = ignore
+        self._chunk.release()
+        self._room.release()
+        self._memory.close()
+
 
 class TurnBuffer(CrashBuffer):
     """The crash buffer of a loop that journals once in a turn. A record is appended before its bytes are
@@ -169,12 +176,10 @@ class TurnBuffer(CrashBuffer):
         self._end = 0
 
     def close(self) -> None:
-        """Journal what is left, and unmap the file: Windows does not delete one that is mapped."""
+        """Journal what is left, and unmap the file."""
         self.flush()
-        self._journal.on_loss = ignore
-        for view in (self._chunk, self._room, self._size_field):
-            view.release()
-        self._memory.close()
+        self._size_field.release()
+        super().close()
 
 
 def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, int]]:

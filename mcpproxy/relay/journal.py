@@ -261,8 +261,10 @@ class Journal:
 
     def close(self, at_ns: int) -> bytes:
         """Write the records that wait, and close the segment. Return the records that could not be
-        written."""
+        written. Once it is closed, there are none."""
         unwritten = b""
+        if self._fd < 0:
+            return unwritten
         if self._lost is not None and not self._recover(at_ns):
             if any(self._lost.values()):
                 gap = self._gap()
@@ -270,6 +272,7 @@ class Journal:
             for kind, when_ns, payload, connection in self._held:
                 unwritten += HEAD.pack(len(payload), kind, connection, when_ns) + payload
         os.close(self._fd)
+        self._fd = -1  # never a file that is opened later and has the number
         self._unlock()
         return unwritten
 

@@ -3,6 +3,8 @@
 import errno
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,8 +21,16 @@ START = b'{"transport":"stdio"}'
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Journal:
-    return Journal(str(tmp_path / "t"), START, 1)
+def written(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(str(tmp_path / "t"), START, 1)
+    yield made
+    made.close(99)
+
+
+@pytest.fixture
+def holding(written: Journal) -> Iterator[CrashBuffer]:
+    with closing(CrashBuffer(written, 64)) as made:
+        yield made
 
 
 def left_by(written: Journal) -> list[Entry]:
@@ -34,8 +44,7 @@ def left_by(written: Journal) -> list[Entry]:
     return found[1:]
 
 
-def test_the_last_chunk_is_kept(written: Journal) -> None:
-    holding = CrashBuffer(written, 64)
+def test_the_last_chunk_is_kept(written: Journal, holding: CrashBuffer) -> None:
     holding.store(journal.CLIENT, 5, b"a longer question")
     holding.store(journal.SERVER, 7, b"answer")
     assert left_by(written) == [(journal.SERVER, b"answer", 7, 0)]
@@ -43,12 +52,11 @@ def test_the_last_chunk_is_kept(written: Journal) -> None:
 
 def test_an_empty_crash_buffer_gives_no_record(written: Journal) -> None:
     assert crash_buffer.left_records(written.folder, 0) == []
-    CrashBuffer(written, 64)
-    assert crash_buffer.left_records(written.folder, 0) == []
+    with closing(CrashBuffer(written, 64)):
+        assert crash_buffer.left_records(written.folder, 0) == []
 
 
-def test_a_cleared_chunk_is_not_kept(written: Journal) -> None:
-    holding = CrashBuffer(written, 64)
+def test_a_cleared_chunk_is_not_kept(written: Journal, holding: CrashBuffer) -> None:
     holding.store(journal.CLIENT, 5, b"found no room")
     holding.clear()
     assert left_by(written) == []
@@ -69,34 +77,38 @@ def test_a_full_disk_is_refused_at_once(written: Journal, monkeypatch: pytest.Mo
         CrashBuffer(written, 64)
 
 
-def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(written: Journal) -> None:
+def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(
+    written: Journal, holding: CrashBuffer
+) -> None:
     written.append(journal.CLIENT, 2, b"ask")
-    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
+    holding.store(journal.SERVER, 3, b"answer")
     assert left_by(written) == [(journal.CLIENT, b"ask", 2, 0), (journal.SERVER, b"answer", 3, 0)]
 
 
-def test_a_rest_is_found_although_the_journal_is_younger(written: Journal) -> None:
+def test_a_rest_is_found_although_the_journal_is_younger(written: Journal, holding: CrashBuffer) -> None:
     """The rest waited for room while an answer passed, so its time is earlier than the last record's."""
     written.append(journal.CLIENT, 2, b"first half, ")
     written.append(journal.SERVER, 9, b"answer")
-    CrashBuffer(written, 64).store(journal.CLIENT, 2, memoryview(b"second half"))
+    holding.store(journal.CLIENT, 2, memoryview(b"second half"))
     assert left_by(written)[-1] == (journal.CLIENT, b"second half", 2, 0)
 
 
 @pytest.mark.parametrize("journaled", [b"answer", b"ans"], ids=["whole", "in part"])
-def test_a_chunk_that_was_journaled_is_not_found_again(written: Journal, journaled: bytes) -> None:
-    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
+def test_a_chunk_that_was_journaled_is_not_found_again(
+    written: Journal, holding: CrashBuffer, journaled: bytes
+) -> None:
+    holding.store(journal.SERVER, 3, b"answer")
     written.append(journal.SERVER, 3, journaled)
     assert left_by(written) == [(journal.SERVER, journaled, 3, 0)]
 
 
 @pytest.mark.parametrize("is_journaled", [True, False])
 def test_a_chunk_at_the_end_of_a_segment(
-    written: Journal, is_journaled: bool, monkeypatch: pytest.MonkeyPatch
+    written: Journal, holding: CrashBuffer, is_journaled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next record begins another segment, which a killed relay may have made and left empty."""
     monkeypatch.setattr(journal, "SEGMENT_BYTES", 8)
-    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
+    holding.store(journal.SERVER, 3, b"answer")
     if is_journaled:
         written.append(journal.SERVER, 3, b"answer")
     else:
@@ -104,9 +116,11 @@ def test_a_chunk_at_the_end_of_a_segment(
     assert left_by(written) == [(journal.SERVER, b"answer", 3, 0)]
 
 
-def test_a_checkpoint_does_not_hide_the_chunk_in_the_crash_buffer(written: Journal) -> None:
+def test_a_checkpoint_does_not_hide_the_chunk_in_the_crash_buffer(
+    written: Journal, holding: CrashBuffer
+) -> None:
     """The recorder that adds the chunk to the trace may be killed, too."""
-    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
+    holding.store(journal.SERVER, 3, b"answer")
     reader = JournalReader(written.folder)
     reader.end()
     while reader.read():
@@ -115,8 +129,10 @@ def test_a_checkpoint_does_not_hide_the_chunk_in_the_crash_buffer(written: Journ
     assert left_by(written) == [(journal.SERVER, b"answer", 3, 0)]
 
 
-def test_unwritten_records_come_after_the_journal_instead_of_the_crash_buffer(written: Journal) -> None:
-    CrashBuffer(written, 64).store(journal.CLIENT, 8, b"lost")
+def test_unwritten_records_come_after_the_journal_instead_of_the_crash_buffer(
+    written: Journal, holding: CrashBuffer
+) -> None:
+    holding.store(journal.CLIENT, 8, b"lost")
     written.close(9)
     reader = JournalReader(written.folder)
     gap = b'{"reason":"full","client":4,"server":0,"stderr":0}'
@@ -146,9 +162,8 @@ def test_a_journal_hands_over_what_a_full_disk_did_not_take(
 
 
 def test_a_kill_does_not_take_the_count_of_what_a_full_disk_lost(
-    written: Journal, monkeypatch: pytest.MonkeyPatch
+    written: Journal, holding: CrashBuffer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holding = CrashBuffer(written, 64)
     with monkeypatch.context() as disk:
         fail(disk)
         for number in range(3):
@@ -162,9 +177,10 @@ def test_a_kill_does_not_take_the_count_of_what_a_full_disk_lost(
     assert [kind for kind, *_ in left_by(written)] == [journal.GAP, journal.CLIENT]
 
 
-def test_a_chunk_that_was_read_to_its_place_is_kept_from_store_on(written: Journal) -> None:
+def test_a_chunk_that_was_read_to_its_place_is_kept_from_store_on(
+    written: Journal, holding: CrashBuffer
+) -> None:
     source, end = os.pipe()
-    holding = CrashBuffer(written, 64)
     for number, sent in enumerate((b"a longer question", b"answer"), start=1):
         os.write(end, sent)
         chunk = holding.read(source)
@@ -182,9 +198,10 @@ def test_a_chunk_that_was_read_to_its_place_is_kept_from_store_on(written: Journ
     ]
 
 
-def test_a_rest_is_stored_after_another_chunk_was_read_over_it(written: Journal) -> None:
+def test_a_rest_is_stored_after_another_chunk_was_read_over_it(
+    written: Journal, holding: CrashBuffer
+) -> None:
     source, end = os.pipe()
-    holding = CrashBuffer(written, 64)
     os.write(end, b"first half, second half")
     rest = memoryview(bytes(holding.read(source)[12:]))
     os.write(end, b"an answer that is longer than the rest")
@@ -205,11 +222,20 @@ TURN = [
 ]
 
 
-def turn_of(written: Journal, *records: Entry) -> TurnBuffer:
-    buffer = TurnBuffer(written, 200)
-    for kind, payload, at_ns, connection in records:
-        buffer.append(kind, at_ns, payload, connection)
-    return buffer
+TurnOf = Callable[..., TurnBuffer]
+
+
+@pytest.fixture
+def turn_of(written: Journal) -> Iterator[TurnOf]:
+    with ExitStack() as stack:
+
+        def turn(*records: Entry) -> TurnBuffer:
+            buffer = stack.enter_context(closing(TurnBuffer(written, 200)))
+            for kind, payload, at_ns, connection in records:
+                buffer.append(kind, at_ns, payload, connection)
+            return buffer
+
+        yield turn
 
 
 def journaled(written: Journal) -> bytes:
@@ -223,14 +249,16 @@ def packed(*records: Entry) -> bytes:
     )
 
 
-def test_a_turn_that_was_not_journaled_is_found(written: Journal) -> None:
-    turn_of(written, *TURN)
+def test_a_turn_that_was_not_journaled_is_found(written: Journal, turn_of: TurnOf) -> None:
+    turn_of(*TURN)
     assert left_by(written) == TURN
 
 
-def test_a_kill_at_any_step_of_a_turn_leaves_whole_records_in_order(written: Journal) -> None:
+def test_a_kill_at_any_step_of_a_turn_leaves_whole_records_in_order(
+    written: Journal, turn_of: TurnOf
+) -> None:
     """The longer turn before it must not show through."""
-    buffer = turn_of(written, *TURN, (journal.CLIENT, bytes(90), 7, 1))
+    buffer = turn_of(*TURN, (journal.CLIENT, bytes(90), 7, 1))
     buffer.flush()
     end = written.position
     found: list[list[Entry]] = [[]]
@@ -249,14 +277,16 @@ def test_a_kill_at_any_step_of_a_turn_leaves_whole_records_in_order(written: Jou
         found.clear()
 
 
-def test_a_turn_is_journaled_in_one_write(written: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_is_journaled_in_one_write(
+    written: Journal, turn_of: TurnOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, sizes, write = journaled(written), list[int](), os.write
 
     def counted(fd: int, data: bytes) -> int:
         sizes.append(len(data))
         return write(fd, data)
 
-    buffer = turn_of(written, *TURN)
+    buffer = turn_of(*TURN)
     monkeypatch.setattr(os, "write", counted)
     buffer.flush()
     buffer.flush()
@@ -266,9 +296,11 @@ def test_a_turn_is_journaled_in_one_write(written: Journal, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("size", range(len(packed(*TURN)) + 1))
-def test_a_turn_of_which_a_part_was_written_is_found_whole(written: Journal, size: int) -> None:
+def test_a_turn_of_which_a_part_was_written_is_found_whole(
+    written: Journal, turn_of: TurnOf, size: int
+) -> None:
     """A kill may interrupt the write."""
-    turn_of(written, *TURN)
+    turn_of(*TURN)
     with Path(written.folder, journal.segment_name(1)).open("ab") as segment:
         segment.write(packed(*TURN)[:size])
     assert left_by(written) == TURN
@@ -276,26 +308,26 @@ def test_a_turn_of_which_a_part_was_written_is_found_whole(written: Journal, siz
 
 @pytest.mark.parametrize("size", range(len(packed(*TURN)) + 1))
 def test_what_the_disk_did_not_take_of_a_turn_is_written_later(
-    written: Journal, size: int, monkeypatch: pytest.MonkeyPatch
+    written: Journal, turn_of: TurnOf, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = os.write
 
     def short(fd: int, data: bytes) -> int:
         return write(fd, data[:size])
 
-    buffer = turn_of(written, *TURN)
+    buffer = turn_of(*TURN)
     monkeypatch.setattr(os, "write", short)
     buffer.flush()
     assert left_by(written) == TURN
 
 
 def test_a_turn_that_a_full_disk_does_not_take_is_counted(
-    written: Journal, monkeypatch: pytest.MonkeyPatch
+    written: Journal, turn_of: TurnOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(fd: int, data: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    buffer = turn_of(written, *TURN)
+    buffer = turn_of(*TURN)
     monkeypatch.setattr(os, "write", full)
     monkeypatch.setattr(journal, "_write", full)
     buffer.flush()
@@ -304,15 +336,17 @@ def test_a_turn_that_a_full_disk_does_not_take_is_counted(
     assert b'"client":8,"server":6,"stderr":0' in payload
 
 
-def test_a_turn_longer_than_its_buffer_keeps_its_order(written: Journal) -> None:
+def test_a_turn_longer_than_its_buffer_keeps_its_order(written: Journal, turn_of: TurnOf) -> None:
     long = [(journal.CLIENT, bytes([number]) * size, 2, 1) for number, size in enumerate((160, 30, 400, 9))]
-    turn_of(written, *long)
+    turn_of(*long)
     assert left_by(written) == long
 
 
-def test_a_turn_at_the_end_of_a_segment(written: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_at_the_end_of_a_segment(
+    written: Journal, turn_of: TurnOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal, "SEGMENT_BYTES", 8)
-    buffer = turn_of(written, *TURN)
+    buffer = turn_of(*TURN)
     assert crash_buffer.left_records(written.folder, journal.position(1, 1000)) == TURN
     buffer.flush()
     assert crash_buffer.left_records(written.folder, written.position) == []
@@ -320,6 +354,6 @@ def test_a_turn_at_the_end_of_a_segment(written: Journal, monkeypatch: pytest.Mo
     assert left_by(written) == [*TURN, (journal.SERVER, b"more", 9, 2)]
 
 
-def test_a_closed_buffer_has_journaled_its_turn(written: Journal) -> None:
-    turn_of(written, *TURN).close()
+def test_a_closed_buffer_has_journaled_its_turn(written: Journal, turn_of: TurnOf) -> None:
+    turn_of(*TURN).close()
     assert left_by(written) == TURN
