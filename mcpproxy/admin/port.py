@@ -11,16 +11,19 @@ machine are not known, and the port answers every request.
 import socket
 import threading
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.admin.metrics import Metrics
 from mcpproxy.relay.http.guard import is_loopback
+
+if TYPE_CHECKING:
+    import uvicorn
 
 _BACKLOG: Final = 64
 
 
 class AdminPort:
-    """Serves ``metrics`` on ``host:port`` until the process ends; port 0 picks a free port.
+    """Serves ``metrics`` on ``host:port`` until it is closed or the process ends; port 0 picks a free port.
 
     ``tell`` is called with one line about a later failure, in the thread of the web server.
 
@@ -44,7 +47,24 @@ class AdminPort:
         self._metrics = metrics
         self._known_hosts = (host.lower(), bound[0]) if is_loopback(bound[0]) else None
         self._tell = tell
-        threading.Thread(target=self._serve, name="admin", daemon=True).start()
+        self._server: uvicorn.Server | None = None
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._serve, name="admin", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "AdminPort":
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the port, and wait until the answers that have begun are sent."""
+        self._is_closed = True
+        if self._server is not None:
+            self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
 
     def _serve(self) -> None:
         try:
@@ -65,7 +85,10 @@ class AdminPort:
                 server_header=False,
                 headers=[("Connection", "close")],
             )
-            uvicorn.Server(config).run(sockets=[self._socket])
+            self._server = uvicorn.Server(config)
+            if self._is_closed:
+                return
+            self._server.run(sockets=[self._socket])
         except Exception as fault:
             # Any exception: nothing above catches it in this thread, and the recording must go on.
             self._tell(f"the admin port is gone: {fault!r}; the recording goes on")

@@ -3,6 +3,7 @@
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,6 +27,10 @@ from tests.recorder.journals import Accuser, JournalFolder
 DEADLINE_S = 60
 
 
+def opened(metrics: Metrics, bound: str = "127.0.0.1", tell: Callable[[str], None] = print) -> AdminPort:
+    return AdminPort(bound, 0, metrics, tell)
+
+
 def ask(port: AdminPort, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://{port.address}{path}", timeout=DEADLINE_S) as response:
@@ -37,17 +42,17 @@ def ask(port: AdminPort, path: str) -> tuple[int, str]:
 
 def test_what_the_port_answers() -> None:
     metrics, said = Metrics(), list[str]()
-    port = AdminPort("127.0.0.1", 0, metrics, said.append)
-    assert ask(port, "/healthz") == (200, "ok\n")
-    assert ask(port, "/readyz") == (200, "ok\n")
-    metrics.set_lag(1, "the trace cannot be written: No space left on device")
-    assert ask(port, "/readyz") == (503, "the trace cannot be written: No space left on device\n")
-    assert ask(port, "/healthz") == (200, "ok\n")
-    status, text = ask(port, "/metrics")
-    assert status == 200
-    assert "# TYPE mcpproxy_frames_total counter\n" in text
-    assert "mcpproxy_recorder_stuck 1.0\n" in text
-    assert ask(port, "/elsewhere")[0] == 404
+    with opened(metrics, tell=said.append) as port:
+        assert ask(port, "/healthz") == (200, "ok\n")
+        assert ask(port, "/readyz") == (200, "ok\n")
+        metrics.set_lag(1, "the trace cannot be written: No space left on device")
+        assert ask(port, "/readyz") == (503, "the trace cannot be written: No space left on device\n")
+        assert ask(port, "/healthz") == (200, "ok\n")
+        status, text = ask(port, "/metrics")
+        assert status == 200
+        assert "# TYPE mcpproxy_frames_total counter\n" in text
+        assert "mcpproxy_recorder_stuck 1.0\n" in text
+        assert ask(port, "/elsewhere")[0] == 404
     assert said == []
 
 
@@ -81,33 +86,34 @@ def asking_for(host: bytes) -> bytes:
     ],
 )
 def test_on_loopback_the_port_answers_to_names_of_this_machine(bound: str, host: bytes, status: int) -> None:
-    answer = say(AdminPort(bound, 0, Metrics(), print), asking_for(host))
+    with opened(Metrics(), bound) as port:
+        answer = say(port, asking_for(host))
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert (b"mcpproxy_frames" in answer) == (status == 200)
 
 
 def test_idle_connections_keep_nobody_from_asking() -> None:
-    port = AdminPort("127.0.0.1", 0, Metrics(), print)
-    assert ask(port, "/healthz") == (200, "ok\n")
-    number = int(port.address.rpartition(":")[2])
-    with ExitStack() as stack:
-        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", number))) for _ in range(300)]
-        for half in idle[::2]:
-            half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
-        for _ in range(10):
-            assert ask(port, "/healthz") == (200, "ok\n")
-        gone = [one for one in idle[: -brief_connection.MAX_CONNECTIONS] if hears_its_end(one)]
-        assert len(gone) == 300 - brief_connection.MAX_CONNECTIONS
+    with opened(Metrics()) as port:
+        assert ask(port, "/healthz") == (200, "ok\n")
+        number = int(port.address.rpartition(":")[2])
+        with ExitStack() as stack:
+            idle = [stack.enter_context(socket.create_connection(("127.0.0.1", number))) for _ in range(300)]
+            for half in idle[::2]:
+                half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
+            for _ in range(10):
+                assert ask(port, "/healthz") == (200, "ok\n")
+            gone = [one for one in idle[: -brief_connection.MAX_CONNECTIONS] if hears_its_end(one)]
+            assert len(gone) == 300 - brief_connection.MAX_CONNECTIONS
 
 
 def test_a_request_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brief_connection.BriefConnection, "life_s", 0.05)
-    port = AdminPort("127.0.0.1", 0, Metrics(), print)
-    for begun in (b"", b"GET /healthz HTTP/1.1\r\n", b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"):
-        number = int(port.address.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", number), timeout=DEADLINE_S) as connection:
-            connection.sendall(begun)
-            assert hears_its_end(connection)
+    with opened(Metrics()) as port:
+        for begun in (b"", b"GET /healthz HTTP/1.1\r\n", b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"):
+            number = int(port.address.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", number), timeout=DEADLINE_S) as connection:
+                connection.sendall(begun)
+                assert hears_its_end(connection)
 
 
 def hears_its_end(connection: socket.socket) -> bool:
@@ -139,11 +145,11 @@ def recorded(tmp_path: Path, watching: Metrics, live: StderrNotes) -> Path:
 def test_a_recording_is_counted(tmp_path: Path) -> None:
     metrics = Metrics()
     trace = recorded(tmp_path, metrics, StderrNotes(None))
-    port = AdminPort("127.0.0.1", 0, metrics, print)
     tally = read_trace(str(trace))
     list(tally.events())
     assert tally.tally is not None
-    text = ask(port, "/metrics")[1]
+    with opened(metrics) as port:
+        text = ask(port, "/metrics")[1]
     for sender, count in tally.tally.frames.items():
         assert f'mcpproxy_frames_total{{sender="{sender}"}} {float(count)}\n' in text
     assert "mcpproxy_open_exchanges 0.0\n" in text
