@@ -81,6 +81,17 @@ class RecordingLibrary:
         self._mask_key: Final = os.urandom(32)
         self._redaction: Final = self._new_redaction()
 
+    def __enter__(self) -> "RecordingLibrary":
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the recordings that are open."""
+        while self._open:
+            self._open.popitem()[1].view.close()
+
     def _new_redaction(self) -> Redaction:
         return Redaction(RedactionScope(secrets=True), self._mask_key)
 

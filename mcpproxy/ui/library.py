@@ -116,6 +116,11 @@ class Library:
             return folder.recordings(self._path)
         return [folder.recording(path) for path in (self._path, *self._added)]
 
+    def close(self) -> None:
+        """Close the recordings that are open."""
+        while self._open:
+            self._open.popitem()[1].close()
+
     def controlled(self) -> list[str]:
         """Return the recordings beside which there is a socket of this user, because their sessions may hold
         messages."""

@@ -7,7 +7,8 @@ status and one sentence.
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -94,6 +95,7 @@ class PageApp:
                 Route(f"{one}/held", self.release, methods=["POST"]),
                 Route(f"{one}/held/{{number:int}}", self.held_text),
             ],
+            lifespan=self._lifespan,
             exception_handlers={
                 NoRecordingError: _sentence(404),
                 NotReleasedError: _sentence(409),
@@ -102,6 +104,12 @@ class PageApp:
                 ValueError: _sentence(400),
             },
         )
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncGenerator[None]:
+        del app
+        yield
+        self._library.close()
 
     # The page itself, and the folder
 

@@ -26,8 +26,15 @@ class Agent:
     """Asks about the recordings in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
-        self._tools = tools(RecordingLibrary(str(folder)), allows_validate=False)
+        self._library = RecordingLibrary(str(folder))
+        self._tools = tools(self._library, allows_validate=False)
         self.names = list(self._tools)
+
+    def __enter__(self) -> "Agent":
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._library.close()
 
     def __call__(self, name: str, **arguments: Any) -> Answer:
         """Return the answer of a tool."""

@@ -1,6 +1,7 @@
 """No secret leaves a recording: not in an answer, and not by what a filter finds."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,10 +42,11 @@ def recorded(path: Path) -> None:
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
+def agent(tmp_path: Path) -> Iterator[Agent]:
     recorded(tmp_path / "a.jsonl")
     recorded(tmp_path / "b.jsonl")
-    return Agent(tmp_path)
+    with Agent(tmp_path) as made:
+        yield made
 
 
 def every_answer(agent: Agent) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,15 @@ HTTP = "everything-http-2025-06-18"
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent(with_recordings(tmp_path / "recordings"))
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    with Agent(with_recordings(tmp_path / "recordings")) as made:
+        yield made
 
 
 @pytest.fixture
-def situations(tmp_path: Path) -> Agent:
-    return Agent(with_situations(tmp_path / "situations"))
+def situations(tmp_path: Path) -> Iterator[Agent]:
+    with Agent(with_situations(tmp_path / "situations")) as made:
+        yield made
 
 
 def test_recordings_come_in_pages_the_latest_first(agent: Agent) -> None:

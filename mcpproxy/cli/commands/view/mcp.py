@@ -69,22 +69,23 @@ def run(argv: list[str]) -> int:
 
     from mcpproxy.agents.recording_library import RecordingLibrary
 
-    library = RecordingLibrary(folder)
-    # The ends of all recordings are read before the first question, while the SDK is imported.
-    threading.Thread(target=library.recordings, daemon=True).start()
-    from mcpproxy.agents.recording_server import RecordingServer
+    with RecordingLibrary(folder) as library:
+        # The ends of all recordings are read before the first question, while the SDK is imported.
+        threading.Thread(target=library.recordings, daemon=True).start()
+        from mcpproxy.agents.recording_server import RecordingServer
 
-    server = RecordingServer(library, allows_validate=options.allow_validate)
-    if options.http:
-        _serve_http(server, options.http, host, port, token)
-    else:
-        # A thread waits for stdin; only the end of the process ends that, and there is nothing to undo.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        tell_on_a_terminal(
-            "waiting for a client on stdin; mcpproxy hosts --add-mcp HOST lets a host start this; Ctrl-C ends"
-        )
-        asyncio.run(server.serve_stdio())
+        server = RecordingServer(library, allows_validate=options.allow_validate)
+        if options.http:
+            _serve_http(server, options.http, host, port, token)
+        else:
+            # A thread waits for stdin; only the end of the process ends that, and there is nothing to undo.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            tell_on_a_terminal(
+                "waiting for a client on stdin; mcpproxy hosts --add-mcp HOST lets a host start this; "
+                "Ctrl-C ends"
+            )
+            asyncio.run(server.serve_stdio())
     return 0
 
 
