@@ -19,6 +19,8 @@ from tests.benchmarks import processes
 from tests.soak.outcome import Outcome, Sample, compare
 from tests.soak.traffic import Client, serve
 
+_START_TIMEOUT_S: Final = 60
+
 GRACE_S: Final = 25.0
 """How long a shipper may take after SIGTERM: less than the 30 seconds that Kubernetes gives a pod."""
 
@@ -47,6 +49,8 @@ class Sidecar:
     ) -> None:
         self.name: Final = name
         self.folder: Final = folder
+        self._log: Final = folder.parent / f"{name}.log"
+        self._said_before = 0  # by shippers that were killed
         folder.mkdir()
         mcpproxy = [sys.executable, "-m", "mcpproxy"]
         listen = ["--listen", "127.0.0.1:0", "--trace-dir", str(folder), "--label", name, "--live", "off"]
@@ -67,7 +71,8 @@ class Sidecar:
         self.client: Final = Client(name, int(found[1]))
 
     def _start_shipper(self) -> subprocess.Popen[bytes]:
-        with (self.folder.parent / f"{self.name}.log").open("ab") as log:
+        with self._log.open("ab") as log:
+            self._said_before = log.tell()
             return subprocess.Popen(self._ship, env=self._env, stdin=subprocess.DEVNULL, stderr=log)
 
     def kill_shipper(self) -> None:
@@ -92,6 +97,10 @@ class Sidecar:
 
     def stop(self) -> tuple[int, int]:
         """End both as Kubernetes does, with SIGTERM at the same time; return their exit codes."""
+        end = time.monotonic() + _START_TIMEOUT_S
+        while b"shipping " not in self._log.read_bytes()[self._said_before :]:  # then it handles the signal
+            assert time.monotonic() < end, self._log.read_text(errors="replace")
+            time.sleep(0.01)
         self.shipper.send_signal(signal.SIGTERM)
         self.proxy.send_signal(signal.SIGTERM)
         assert self.proxy.stderr is not None
