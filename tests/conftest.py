@@ -10,10 +10,17 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] # it has its types inline
 
 from tests import schedule, signals
+from tests.descriptors import files_are_closed, files_of_the_module_are_closed, pytest_fixture_setup
 from tests.peers.fixtures import peers
 from tests.peers.sessions import sessions
 
-__all__ = ["peers", "sessions"]
+__all__ = [
+    "files_are_closed",
+    "files_of_the_module_are_closed",
+    "peers",
+    "pytest_fixture_setup",
+    "sessions",
+]
 
 # No deadline: how long an example takes depends on the machine.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

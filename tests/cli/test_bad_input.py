@@ -71,10 +71,10 @@ def test_a_trace_of_somebody_else(
 ) -> None:
     """Refused by a stand-in for the system call, because root may read everything."""
 
-    def refuse(path: str, mode: str) -> NoReturn:
+    def refuse(path: str, *, follows: bool) -> NoReturn:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
-    monkeypatch.setattr("mcpproxy.trace.trace_file.open", refuse, raising=False)
+    monkeypatch.setattr("mcpproxy.trace.trace_file.open_regular", refuse)
     path = recordings.write(tmp_path / "t.jsonl", CLEAN)
     refused = mcpproxy(command, path)
     assert refused.code == 2

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import obstore
+import polars
 import pytest
+from obstore.store import MemoryStore
 
 from tests.cli.conftest import mcpproxy, state_dir
 from tests.fleet import corpus
@@ -11,6 +14,13 @@ from tests.peers.fixtures import Peers
 from tests.peers.object_store import ObjectStore
 
 __all__ = ["mcpproxy", "state_dir"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtimes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Start the threads of obstore and of polars: what they have open stays until the process ends."""
+    obstore.put(MemoryStore(), "name", b"content")
+    polars.DataFrame({"n": [1]}).write_parquet(tmp_path_factory.mktemp("polars") / "table.parquet")
 
 
 @pytest.fixture

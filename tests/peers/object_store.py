@@ -12,6 +12,7 @@ from typing import Final
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
+from tests import descriptors
 from tests.peers.ports import free_ports
 
 ACCESS_KEY: Final = "fleet-test-access"
@@ -83,6 +84,12 @@ class ObjectStore:
 
     def wait_until_ready(self) -> None:
         """Wait until an object can be written, which makes the bucket."""
+        before = descriptors.sockets()
+        self._write_ready()
+        while descriptors.sockets() - before:  # a thread closes the connection behind us
+            time.sleep(0.01)
+
+    def _write_ready(self) -> None:
         names = self.variables
         store = S3Store(
             BUCKET,
