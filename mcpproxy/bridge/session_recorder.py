@@ -48,7 +48,12 @@ class JournaledSession:
         self.pidfd = _pidfd(pid)
         self._trace: Final = trace
         self._folder: Final = journal.folder(trace)
-        lock = Lock.take(self._folder, is_waiting=True)
+        lock = None
+        try:
+            lock = Lock.take(self._folder, is_waiting=True)
+        finally:
+            if lock is None:
+                self._close_pidfd()
         if lock is None:
             raise McpProxyError(f"{self._folder}: the journal is gone; leave it alone while a session lives")
         self._lock: Final = lock
@@ -90,6 +95,9 @@ class JournaledSession:
         self._reader.close()
         self._writer.close()
         self._lock.release()
+        self._close_pidfd()
+
+    def _close_pidfd(self) -> None:
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1

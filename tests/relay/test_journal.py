@@ -44,6 +44,18 @@ def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert read_journal(trace) == [(START, 5, b'{"label":"x"}'), *written]
 
 
+def test_a_closed_journal_writes_nowhere(tmp_path: Path) -> None:
+    """Least of all to the file that has got its number."""
+    writer = Journal(str(tmp_path / "t.jsonl"), b"{}", 0)
+    writer.close(1)
+    with (tmp_path / "other").open("wb", buffering=0) as first, (tmp_path / "another").open("wb") as second:
+        writer.append(CLIENT, 2, b"late")
+        assert writer.close(3) == b""
+        first.write(b"mine")
+        second.write(b"mine")
+    assert [path.read_bytes() for path in sorted(tmp_path.glob("*o*er"))] == [b"mine", b"mine"]
+
+
 def test_folder_and_segments_are_private(tmp_path: Path) -> None:
     writer = Journal(str(tmp_path / "t.jsonl"), b"{}", 0)
     modes = [stat.S_IMODE(os.stat(path).st_mode) for path in (writer.folder, f"{writer.folder}/00000001")]
