@@ -10,6 +10,7 @@ import pytest
 from mcpproxy.agents.tool_table import UNTRUSTED
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
+from tests import descriptors
 from tests.agents.agent import Agent, with_recordings, with_situations
 from tests.cli import recordings
 from tests.view.situations import SITUATIONS, Conversation, write
@@ -37,6 +38,15 @@ def test_recordings_come_in_pages_the_latest_first(agent: Agent) -> None:
     assert len(rows) == whole["total"]
     times = [row.get("started_at", "") for row in rows]
     assert times == sorted(times, reverse=True)
+
+
+def test_an_agent_that_has_left_leaves_no_recording_open(tmp_path: Path) -> None:
+    folder = with_recordings(tmp_path / "f")
+    before = descriptors.opened()
+    with Agent(folder) as agent:
+        agent("get_frame", frame=1)
+        assert descriptors.opened() != before
+    assert descriptors.opened() == before
 
 
 def test_a_recording_that_begins_meanwhile_does_not_move_the_pages(tmp_path: Path) -> None:
