@@ -1,5 +1,6 @@
 """The filter language: which rows pass, and what is said of a filter that cannot be read."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.view.situations import C, S, begun, forecast, text, write
 
 
 @pytest.fixture
-def view(tmp_path: Path) -> View:
+def view(tmp_path: Path) -> Iterator[View]:
     """Rows 1 to 3 are the handshake and ``tools/list``."""
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)  # 4
@@ -24,7 +25,8 @@ def view(tmp_path: Path) -> View:
     session.asks(1, "roots/list", ms=3500, by=S)  # 8
     session.answers(1, {"roots": [{"uri": "file:///srv/größe"}]}, ms=3600, by=C)
     session.says(S, "not JSON, größer", 3700)  # 9
-    return open_view(write(tmp_path / "session.jsonl", session.closes(ms=10_000)))
+    with open_view(write(tmp_path / "session.jsonl", session.closes(ms=10_000))) as view:
+        yield view
 
 
 ROWS = {

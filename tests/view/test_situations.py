@@ -1,5 +1,6 @@
 """The twelve situations as rows: what a reader sees at a glance, and what belongs to a call."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def view(request: pytest.FixtureRequest, tmp_path: Path) -> View:
-    return open_view(write(tmp_path / "session.jsonl", SITUATIONS[request.param]))
+def view(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[View]:
+    with open_view(write(tmp_path / "session.jsonl", SITUATIONS[request.param])) as view:
+        yield view
 
 
 def seen(call: Call) -> tuple[str, str | None, str, float | None]:
