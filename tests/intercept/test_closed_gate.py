@@ -200,12 +200,13 @@ def test_a_host_that_fails_whenever_it_is_asked_opens_nothing(
 def test_a_host_that_is_killed_again_and_again_opens_nothing(start: Start) -> None:
     session = start(addon=BLOCKS.format(does="pass", budget_s=5))
     pid_path = Path(f"{session.addon_path}.pid")
+    ended: set[int] = set()
     while "failed too often" not in session.stderr:
         assert b'"error"' in session.ask(b'"tools/call","params":{"name":"SECRET"}')
-        try:
-            os.kill(int(pid_path.read_text() or 0), signal.SIGKILL)
-        except ProcessLookupError:  # the next one has not been asked yet
-            continue
+        written = pid_path.read_text()
+        if written and int(written) not in ended:  # it is the host that was just asked
+            os.kill(int(written), signal.SIGKILL)
+            ended.add(int(written))
     for method in (b'"ping"', b'"tools/call","params":{"name":"SECRET"}'):
         assert b"An addon failed" in session.ask(method)
     assert SECRET not in session.heard
