@@ -286,7 +286,7 @@ class FaultLanes:
         """Return what becomes of a line that must not pass a gate that fails closed."""
         if not self._gate.addons:
             return None
-        if message is None:
+        if message is None or self._is_broken:
             return self._gate.withhold(sender, raw, A_FAULT)
         return self._gate.withheld(sender, raw, message)
 

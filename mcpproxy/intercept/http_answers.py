@@ -201,9 +201,9 @@ class AnswerReader:
 
     def _whole(self, answer: HeldAnswer) -> list[AnswerStep]:
         """Return the steps for a body that is complete."""
-        self._answer = None
         raw, content = self._held[: self._read], b"".join(answer.parts)
         steps = (self._faults.stream if answer.is_stream else self._faults.body)(answer, raw, content)
+        self._answer = None
         if steps is not None:
             self._held, self._read = self._held[self._read :], 0
             return steps

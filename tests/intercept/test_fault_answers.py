@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.intercept.addons.closed_gate import ClosedGate
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_rules import read_faults
 from mcpproxy.intercept.http_answer_faults import AnswerFaults
@@ -263,3 +264,29 @@ def test_a_bug_of_ours_lets_everything_pass(answer: bytes, monkeypatch: pytest.M
     answers = Answers("from:server tool:search => drop")
     assert answers.feed(*(answer[at : at + 50] for at in range(0, len(answer), 50))) == answer
     assert answers.said == ["a fault of mcpproxy, no rule acts on these answers: LookupError: a bug"]
+
+
+@pytest.mark.parametrize("sent", [body(SAID), STREAM])
+def test_a_bug_opens_no_closed_gate(sent: bytes) -> None:
+    def decide(session: str, content: bytes) -> None:
+        raise RuntimeError(session, content)
+
+    answers = Answers("tool:none => drop")
+    gate = ClosedGate("Guard")
+    faults = AnswerFaults(decide, answers.faults.mark, lambda _: None, gate)
+    answers.reader = AnswerReader(faults, answers.faults.on_bug)
+    answers.reader.expected.append(ExpectedAnswer("", "POST", None, True, b"1"))
+    given = answers.feed(sent, sent)
+    assert SAID not in given
+    assert given.count(b'"id":1,"error"') == 1
+    assert answers.steps[-1].kind == "end"
+    assert "a fault of mcpproxy" in answers.said[0]
+
+
+def test_a_request_that_nothing_has_judged_does_not_pass_a_closed_gate() -> None:
+    faults = FaultEnforcer(read_faults([], ["tool:none => drop"], "http", 7))
+    for is_closed in (False, True):
+        faults.gate = ClosedGate("Guard" if is_closed else "")
+        faults.begin()
+        faults.deny_unjudged(is_broken=True)
+        assert (faults.response is not None) == is_closed

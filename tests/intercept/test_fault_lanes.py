@@ -1,5 +1,6 @@
 """What happens to the lines of both directions, as a conversation with a clock of its own (in ms)."""
 
+import json
 from typing import Final
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from mcpproxy.intercept.fault_lane import LIMIT_BYTES, LaneStep
 from mcpproxy.intercept.fault_lanes import FaultLanes
 from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.session.frame import CLIENT, SERVER, Finding, Sender
 
 MS: Final = 1_000_000
 ONE: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}\n'
@@ -205,3 +206,20 @@ def test_a_bug_of_ours_lets_everything_pass(monkeypatch: pytest.MonkeyPatch) -> 
     lanes = Lanes("=> drop")
     assert lanes.client(ONE + TWO) == [("pass", ONE), ("pass", TWO)]
     assert lanes.said == ["a fault of mcpproxy, no rule acts any more: LookupError: a bug"]
+
+
+def test_a_bug_in_the_rules_opens_no_closed_gate() -> None:
+    class Judge:
+        def sent(self, *told: object, **more: object) -> tuple[Finding, ...]:
+            raise RuntimeError("a bug")
+
+    lanes = Lanes("tool:none => drop")
+    lanes.lanes = FaultLanes(
+        read_faults([], ["tool:none => drop"], "stdio", 7), lanes.said.append, closed="Guard"
+    )
+    lanes.lanes.judge = Judge()
+    for id in (1, 2):  # the line that meets the bug, and one after it
+        kept, (to, answer) = lanes.client(ONE.replace(b"1,", b"%d," % id))
+        assert (kept[0], to, json.loads(answer)["id"]) == ("keep", "to client", id)
+    assert [step[0] for step in lanes.server(SAID_ONE)] == ["keep", "to client"]
+    assert "a fault of mcpproxy, no rule acts any more: RuntimeError: a bug" in lanes.said

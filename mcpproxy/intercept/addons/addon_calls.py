@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final, TypeAlias
 
 from mcpproxy.base.own_process import own_command
@@ -59,13 +59,15 @@ class AddonHostProcess:
     def __init__(self, transport: str, names: Sequence[str]) -> None:
         self.sock, other = socket.socketpair()
         module = "mcpproxy.intercept.addons.addon_host"
-        with other:
+        with other, ExitStack() as unless_started:
+            unless_started.callback(self.sock.close)
             self._process = subprocess.Popen(
                 own_command(module, str(other.fileno()), transport, *names),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(other.fileno(),),
             )
+            unless_started.pop_all()
         self._names = names
         self._frames = FrameReader()
         self.sock.setblocking(False)
