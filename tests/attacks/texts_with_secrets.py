@@ -75,7 +75,12 @@ def _recording(path: Path) -> None:
         "id": 3,
         "error": {"code": -32000, "message": f"{MARKER} {json.dumps(asked)}"},
     }
-    again = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "t", "arguments": {}}}
+    again: dict[str, object] = {
+        "jsonrpc": "2.0",
+        "id": 3,
+        "method": "tools/call",
+        "params": {"name": "t", "arguments": {}},
+    }
     lines = [text.replace("\n", " ") for text in (*texts, *WHOLE)]
     recordings.write(
         path,
