@@ -90,6 +90,7 @@ def test_metrics_and_log_records_are_sent_too(tmp_path: Path) -> None:
         assert says(process.stderr, "PROTO-005")
         ends(process)
         receiver.await_signals()
+        asked = receiver.await_span("tools/list")
     (of_resource,) = receiver.metrics
     assert values(of_resource.resource.attributes)["service.name"] == os.path.basename(sys.executable)
     (of_scope,) = of_resource.scope_metrics
@@ -98,7 +99,7 @@ def test_metrics_and_log_records_are_sent_too(tmp_path: Path) -> None:
     assert [point.count for points in durations.values() for point in points] == [1, 1]
     (record,) = receiver.logs[0].scope_logs[0].log_records
     assert values(record.attributes)["mcpproxy.rule"] == "PROTO-005"
-    assert record.trace_id.hex() == receiver.await_span("tools/list").trace_id
+    assert record.trace_id.hex() == asked.trace_id
 
 
 @pytest.mark.parametrize("wanted", [("metrics", "logs"), ("metrics",), ("logs",), ()])
