@@ -2,6 +2,8 @@
 
 import hashlib
 import resource
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from mcpproxy.base.ready import is_readable, is_writable
 from mcpproxy.relay import journal
+from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import Peer, Proxy, Upstream, read_journal, request, stream
 
 STREAMS = 300
@@ -17,30 +20,48 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 
 @pytest.fixture
-def many_descriptors() -> Iterator[None]:
+def most_streams() -> Iterator[int]:
+    """How many streams may be open: each has two sockets here, and two in the proxy."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    yield
+    yield sys.maxsize if hard == resource.RLIM_INFINITY else (hard - 100) // 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def open_streams(upstream: Upstream, proxy: Proxy, count: int) -> list[tuple[Peer, Peer]]:
     """Clients and servers in the middle of an SSE stream each."""
-    pairs: list[tuple[Peer, Peer]] = []
-    for _ in range(count):
-        client = proxy.connect()
-        client.send(request(b"", b"Accept: text/event-stream", line=b"GET /mcp HTTP/1.1"))
-        server = upstream.accept()
-        server.read_head()
-        server.send(HEAD + b"data: first\n\n")
-        assert client.read(len(HEAD) + 13) == HEAD + b"data: first\n\n"
-        pairs.append((client, server))
-    return pairs
+    return [open_stream(asks(proxy), upstream) for _ in range(count)]
 
 
-@pytest.mark.usefixtures("many_descriptors")
-def test_many_streams_open_at_once(upstream: Upstream, proxy: Proxy) -> None:
-    pairs = open_streams(upstream, proxy, STREAMS)
+def asks(proxy: Proxy) -> Peer:
+    """A client that asks for a stream."""
+    client = proxy.connect()
+    client.send(request(b"", b"Accept: text/event-stream", line=b"GET /mcp HTTP/1.1"))
+    return client
+
+
+def open_stream(client: Peer, upstream: Upstream) -> tuple[Peer, Peer]:
+    """The client, and the server that has begun to answer it."""
+    server = upstream.accept()
+    server.read_head()
+    server.send(HEAD + b"data: first\n\n")
+    assert client.read(len(HEAD) + 13) == HEAD + b"data: first\n\n"
+    return client, server
+
+
+def is_passed_on(upstream: Upstream, proxy: Proxy) -> bool:
+    """Whether a client is connected to the server before the proxy says that others wait."""
+    end = time.monotonic() + DEADLINE_S
+    while not is_readable(upstream.listener, 0.01):
+        if is_readable(proxy.stderr):
+            return False
+        assert time.monotonic() < end, "it neither passes on the client nor says why"
+    return True
+
+
+def test_many_streams_open_at_once(upstream: Upstream, proxy: Proxy, most_streams: int) -> None:
+    count = min(STREAMS, most_streams)
+    pairs = open_streams(upstream, proxy, count)
     for number, (_, server) in enumerate(pairs):
         server.send(b"data: %03d\n\n" % number)
     for number, (client, _) in enumerate(pairs):
@@ -50,7 +71,7 @@ def test_many_streams_open_at_once(upstream: Upstream, proxy: Proxy) -> None:
     for _, server in pairs:
         assert server.rest() == b""
     records = proxy.stop()
-    for number in range(STREAMS):
+    for number in range(count):
         assert stream(records, journal.SERVER, number + 1).endswith(b"data: %03d\n\n" % number)
 
 
@@ -58,13 +79,17 @@ def test_where_few_sockets_are_allowed_clients_wait(upstream: Upstream, tmp_path
     """Each that is accepted reaches the server. It is said once that others wait, and again the next time."""
     with Proxy(str(tmp_path / "t"), upstream.origin, fault="few sockets") as proxy:
         pairs: list[tuple[Peer, Peer]] = []
-        while not is_readable(proxy.stderr, 0):
-            pairs += open_streams(upstream, proxy, 1)
-        said = b"mcpproxy: %d clients are all that this system allows; others wait\n" % len(pairs)
-        assert proxy.stderr.readline() == said
-        waiting = [proxy.connect() for _ in range(2)]
-        for client in waiting:
-            client.send(request(b"", line=b"GET /mcp HTTP/1.1"))
+        client = asks(proxy)
+        while is_passed_on(upstream, proxy):
+            pairs.append(open_stream(client, upstream))
+            client = asks(proxy)
+        said = proxy.stderr.readline()
+        allowed = int(said.split()[1])
+        assert said == b"mcpproxy: %d clients are all that this system allows; others wait\n" % allowed
+        while len(pairs) < allowed:  # it may say so before the last of them is connected to the server
+            pairs.append(open_stream(client, upstream))
+            client = asks(proxy)
+        waiting = [client, asks(proxy)]
         for client, server in pairs:
             server.send(b"data: 2\n\n")
             assert client.read(9) == b"data: 2\n\n"
@@ -84,12 +109,12 @@ def test_where_few_sockets_are_allowed_clients_wait(upstream: Upstream, tmp_path
         assert proxy.stderr.readline() == said
 
 
-@pytest.mark.usefixtures("many_descriptors")
-def test_an_idle_stream_costs_little(upstream: Upstream, proxy: Proxy) -> None:
+def test_an_idle_stream_costs_little(upstream: Upstream, proxy: Proxy, most_streams: int) -> None:
     open_streams(upstream, proxy, 50)
+    count = min(500, most_streams - 50)
     before_kib = proxy.status("VmRSS")
-    open_streams(upstream, proxy, 500)
-    assert (proxy.status("VmRSS") - before_kib) / 500 < 6
+    open_streams(upstream, proxy, count)
+    assert (proxy.status("VmRSS") - before_kib) / count < 6
 
 
 def test_nothing_happens_while_nothing_happens(upstream: Upstream, proxy: Proxy) -> None:
