@@ -21,14 +21,16 @@ class SecretPattern:
     have no letter ``i``, because the pattern also matches U+0131 (i without a dot), which ``casefold`` keeps.
 
     The secret is the group ``secret``, else the first group that has matched, else the whole match. A match
-    counts only if ``is_secret`` returns true for it.
+    counts only if ``is_secret`` returns true for it. Of a match that does not count, what follows the group
+    ``name`` is searched again, so such a pattern has no repetition without a limit.
     """
 
-    __slots__ = ("_is_secret", "_marks", "pattern")
+    __slots__ = ("_is_secret", "_marks", "pattern", "text")
 
     def __init__(
         self, text: str, *marks: str, is_secret: Callable[[re.Match[str]], bool] | None = None
     ) -> None:
+        self.text = text
         self.pattern = pattern(text)
         self._marks = marks
         self._is_secret = is_secret
@@ -104,9 +106,9 @@ def _is_basic(match: re.Match[str]) -> bool:
 _QUOTE: Final = r"\\{0,4}[\"'`]?"
 """A quote, escaped if JSON or a command stands within a text."""
 _IS: Final = rf"{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
-_NO_WORD: Final = r"(?=\\{0,4}[\"'`]|[^\s\"',;]*[0-9])"
+_NO_WORD: Final = r"(?=\\{0,4}[\"'`]|[^\s\"',;]{0,255}[0-9])"
 """Before a value that looks like no word of a sentence."""
-_VALUE: Final = r"(?P<secret>(?![<=]|\$[{(]|\{\{)[^\s\"'`,;&\\<>]{6,})"
+_VALUE: Final = r"(?P<secret>(?![<=]|\$[{(]|\{\{)[^\s\"'`,;&\\<>]{6,4096})"
 """A value; what stands for one in a document (``<password>``, ``${PASSWORD}``) is none."""
 _NAME_MARKS: Final = (
     "key", "secret", "pass", "token", "pwd", "pw", "auth", "jwt", "cook", "credent", "sg", "sess", "s\u0131g",
@@ -126,7 +128,7 @@ PATTERNS: Final = (
     SecretPattern(r"\bglpat-[A-Za-z0-9_-]{20,255}", "glpat-"),
     SecretPattern(r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,255}", "xox", "xapp-"),
     SecretPattern(r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{20,255})", "hooks.slack.com/"),
-    SecretPattern(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", "eyj"),  # JWT
+    SecretPattern(r"\beyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,65536}\.[A-Za-z0-9_-]{0,2048}", "eyj"),  # JWT
     SecretPattern(
         r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:.{0,20000}?-----END [A-Z ]{0,40}PRIVATE KEY-----|.*)",
         "-----begin ",
@@ -151,7 +153,7 @@ PATTERNS: Final = (
     SecretPattern(r"\b(?:ya29\.[A-Za-z0-9_-]{20,255}|GOCSPX-[A-Za-z0-9_-]{20,64})", "ya29.", "gocspx-"),
     SecretPattern(  # ``Authorization: token X``, whatever the scheme
         rf"(?i)authorization{_QUOTE} ?[:=] ?{_QUOTE}(?:[a-z][a-z0-9-]{{1,20}} +)?(?![<$]|[A-Z_]+=[^=])"
-        r"(?P<secret>(?=[^\s\"',;]*[0-9=+/]|[^\s\"',;]{20})[^\s\"',;\\]{6,})",
+        r"(?P<secret>(?=[^\s\"',;]{0,255}[0-9=+/]|[^\s\"',;]{20})[^\s\"',;\\]{6,})",
         "author",
     ),
     SecretPattern(  # ``curl -u user:password``; two numbers are ids of a user and a group
@@ -166,13 +168,13 @@ PATTERNS: Final = (
     ),
     SecretPattern(  # a name and its value side by side: an environment of Kubernetes, a list of headers
         rf"(?i)(?<![A-Za-z])(?:name|key){_IS}(?P<name>[^\W\d][\w.-]{{0,99}}+){_QUOTE}(?:[\s,]|\\{{1,4}}n){{1,200}}"
-        rf"{_QUOTE}value{_IS}(?P<secret>(?!\$[{{(])[^\s\"'`,;&\\<>{{}}]{{1,4096}})",
+        rf"{_QUOTE}value{_IS}(?P<secret>(?!\$[{{(])[^\s\"'`,;&\\<>{{}}\[\]]{{1,4096}})",
         "value",
         is_secret=_is_named,
     ),
     SecretPattern(  # ``--password X``; a name in capitals stands for a value
-        r"(?<![\w-])--?(?P<name>[A-Za-z][\w-]{0,99}+)(?: +|=)[\"']?"
-        r"(?P<secret>(?![-<$|&;[{(]|[A-Z_]+\b(?![a-z0-9]))[^\s\"';|&\\]+)",
+        r"(?<![\w-])--?(?P<name>[A-Za-z][\w-]{0,99}+)(?: {1,9}|=)[\"']?"
+        r"(?P<secret>(?![-<$|&;[{(]|[A-Z_]{1,99}\b(?![a-z0-9]))[^\s\"';|&\\]{1,4096})",
         *_NAME_MARKS, "bearer", "pat", "cred",
         is_secret=_is_option,
     ),
@@ -184,7 +186,7 @@ PATTERNS: Final = (
     ),
     SecretPattern(  # ``the password is X``, if X is no word
         r"(?i)\bpass(?:word|wd|phrase|code)(?: is|:|=)? +[\"'`]?"
-        r"(?P<secret>(?=[^\s\"'`,;]*[0-9])[^\s\"'`,;<>(){}\[\]]{6,})",
+        r"(?P<secret>(?=[^\s\"'`,;]{0,255}[0-9])[^\s\"'`,;<>(){}\[\]]{6,4096})",
         "pass",
     ),
     SecretPattern(  # ``PIN: 1234``, ``OTP is 123456``

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
 from typing import Final
 
 from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, credential_kind, is_credential
@@ -27,14 +26,15 @@ _MAX_NESTED_JSON: Final = 4
 
 _OPENING: Final = re.compile(r"\{(?=\s*\")|\[(?=\s*[\"{\[])")
 """Where an object or an array with names or texts in it may begin."""
-_MOST_OPENINGS: Final = 64
+_MOST_TRIES: Final = 64
 """How often a text is tried as JSON."""
 _DECODER: Final = json.JSONDecoder()
 
 NAMING_MEMBERS: Final = frozenset({"name", "key"})
 VALUE_MEMBER: Final = "value"
 """An object may hold the name of a value in one member and the value in another one, in any case:
-environments of Kubernetes, header lists of HTTP Archives, settings."""
+environments of Kubernetes, header lists of HTTP Archives, settings. A list or an object as the value is found
+only behind its name."""
 
 
 def secrets_masked(text: str, mask: Callable[[str], str]) -> str:
@@ -237,11 +237,12 @@ def _pointer_regex(pointer: str) -> str:
 
 def _json_in(text: str) -> Iterator[tuple[int, int]]:
     """Yield where JSON objects and arrays begin and end in a text: a log line or an error may quote one."""
-    end = 0
-    for opening in islice(_OPENING.finditer(text), _MOST_OPENINGS):
-        if opening.start() >= end:
-            try:
-                _, end = _DECODER.raw_decode(text, opening.start())
-            except (ValueError, RecursionError):
-                continue
+    end = tries = 0
+    while tries < _MOST_TRIES and (opening := _OPENING.search(text, end)):
+        tries += 1
+        try:
+            _, end = _DECODER.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            end = opening.end()
+        else:
             yield opening.start(), end

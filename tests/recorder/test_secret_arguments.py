@@ -1,8 +1,10 @@
 """Secrets among the arguments of a command: which arguments are masked, and which stay."""
 
+import re
+
 import pytest
 
-from mcpproxy.base.secret_values import PATTERNS
+from mcpproxy.base.secret_values import PATTERNS, SecretPattern
 from mcpproxy.recorder.secret_arguments import masked, shown
 from mcpproxy.session.masked_values import ANY_MASK
 
@@ -107,3 +109,13 @@ def test_every_secret_has_a_mark_of_its_pattern(text: str) -> None:
     found = [any(map(secret.counts, secret.pattern.finditer(text))) for secret in PATTERNS]
     assert any(found)
     assert [secret.sub(lambda _: "", text) != text for secret in PATTERNS] == found
+
+
+@pytest.mark.parametrize(
+    "secret", [each for each in PATTERNS if "?P<name>" in each.text], ids=lambda each: each.text[:40]
+)
+def test_a_text_is_searched_in_linear_time(secret: SecretPattern) -> None:
+    """What follows a name of no secret is searched again, so each run that may follow has a limit."""
+    without_classes = re.sub(r"\[(?:\\.|[^\]\\])+\]", "C", secret.text)
+    plain = re.sub(r"\\.", "E", without_classes)
+    assert re.findall(r"[*+](?!\+)|\{\d+,\}(?!\+)", re.sub(r"\}\+", "}", plain)) == []

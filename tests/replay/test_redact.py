@@ -107,6 +107,23 @@ def test_the_preset_leaves_other_texts_alone(text: str) -> None:
     assert masked(call(note=text), RedactionScope(secrets=True)) == call(note=text)
 
 
+def test_json_within_texts_stays_json_and_all_of_it_is_searched() -> None:
+    objects = "".join('{"a": {"b": [{}]}} ' for _ in range(30))
+    lists = json.dumps({"name": "password", "value": ["s3cret77"]})
+    said = str(
+        masked(
+            call(note=f'{objects}{{"password": "correct horse"}}', text=lists), RedactionScope(secrets=True)
+        )
+    )
+    assert "correct horse" not in said
+    assert "s3cret77" not in said
+    assert json.loads(
+        json.loads(json.dumps(masked(call(text=lists), RedactionScope(secrets=True))))["params"]["arguments"][
+            "text"
+        ]
+    )
+
+
 def test_of_some_names_only_values_of_one_form_are_secrets() -> None:
     message = call(
         pin=13,
