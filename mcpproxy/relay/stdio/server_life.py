@@ -140,8 +140,8 @@ class PosixServerLife(ServerLife):
                 self._forward(number, is_received)
 
     def _poll_server(self, how: int) -> bool:
-        """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped, if ``how`` is
-        WUNTRACED and not 0."""
+        """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped, which
+        is known with WUNTRACED as ``how``; with 0 it is false."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)

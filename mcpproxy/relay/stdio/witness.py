@@ -42,11 +42,17 @@ else:
     import _signal as signal
 
 ANSWER_S: Final = 2.0
-"""How long the witness may take to answer. Only one that was stopped takes longer than a moment."""
+"""How long the witness may take to answer, while everything else waits. Only one that was stopped takes
+longer than a moment."""
 
 TREE_S: Final = 5.0
 """How much time may be between the signals of a killer of trees to the relay and to the witness."""
 
+MOST_ROUNDS: Final = 8
+"""How often signals that come during an answer are asked about, while everything else waits."""
+
+_NOBODY: Final = 0x7FFFFFFF
+"""The id of no process: Linux gives none above 2^22."""
 _ANSWER: Final = b"\0"
 _REAL_TIME: Final[int] = getattr(signal, "SIGRTMIN", 1 << 8)
 
@@ -84,7 +90,9 @@ class Witness:
             self.pid = 0
             self._fork()
         heard = self._take()
-        while heard or any(number != signal.SIGCHLD for number in own):
+        rounds = 0
+        while rounds < MOST_ROUNDS and (heard or any(number != signal.SIGCHLD for number in own)):
+            rounds += 1
             _finish_loops()
             heard += self._answer()
             _finish_loops()  # so that the relay has received all that the witness has heard from the group
@@ -165,13 +173,13 @@ class Witness:
 def _finish_loops() -> None:
     """Wait until all signals to a group that this process has received are with the other members, too.
 
-    On Linux the loop over the members holds ``tasklist_lock`` for reading, and setpgid takes it for writing,
-    also if the process leads a session and the call fails. The call changes nothing: it names the group that
-    this process is in. A group of Linux has its newest member first, so the witness is seldom behind; but
-    ``kill -1`` begins with the oldest process. macOS holds no lock; there the witness follows the relay
-    directly, and the question takes longer than the step from one to the other."""
+    On Linux the loop over the members holds ``tasklist_lock`` for reading, and setpgid takes it for writing
+    before it looks for the process: a call for one that cannot exist waits, and changes nothing. A group of
+    Linux has its newest member first, so the witness is seldom behind; but ``kill -1`` begins with the oldest
+    process. macOS holds no lock; there the witness follows the relay directly, and the question takes longer
+    than the step from one to the other."""
     try:
-        os.setpgid(0, os.getpgrp())
+        os.setpgid(_NOBODY, 1)
     except OSError:
         pass
 
