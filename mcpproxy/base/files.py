@@ -263,7 +263,8 @@ def walk(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     while waiting:
         below = waiting.pop()
         try:
-            opened = Folder(os.path.join(folder, below) if below else folder)
+            # Behind a slash a symbolic link would be followed.
+            opened = Folder(os.path.join(folder, below.rstrip("/")) if below else folder)
         except FileNotFoundError:
             if not below:
                 raise

@@ -26,7 +26,8 @@ def forget_working_directory() -> None:
     """Take the working directory off the path of imports, where ``python -m mcpproxy`` has put it.
 
     From then on modules are imported from where the command ``mcpproxy`` imports them. The folder stays if it
-    is where mcpproxy itself comes from: a checkout that is not installed.
+    is where mcpproxy itself comes from: a checkout that is not installed, in which commands that start others
+    (``own_command``) do not work.
     """
     if sys.flags.safe_path:
         return

@@ -65,12 +65,12 @@ _ALTERED: Final = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
 _GIVEN: Final = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
 """Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, for its own answers to them,
 for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
-_TOO_LARGE: Final = "the recording is as large as --max-size allows"
-_LEFT_OUT: Final = f"{_TOO_LARGE}, what follows is left out"
-
 _FAULTED: Final = _ALTERED | _GIVEN
 _BY_PROXY: Final = _OWN | _GIVEN
 _WHOLE_LINES: Final = _REFUSED | _OWN | _FAULTED
+
+_TOO_LARGE: Final = "the recording is as large as --max-size allows"
+_LEFT_OUT: Final = f"{_TOO_LARGE}, what follows is left out"
 
 
 class RecordingPipeline:
@@ -113,9 +113,10 @@ class RecordingPipeline:
         """How large all files together may become; 0 for no limit."""
         self._earlier_bytes = _size_of(state.before)
         """The size of the files before the current one."""
-        self._kept: tuple[int, ...] | None = None
+        was_large = 0 < self._max_bytes <= self._earlier_bytes + writer.position
+        self._kept: tuple[int, ...] | None = tuple(self._passed) if was_large else None
         """How many bytes of each stream were read before the recording became too large; ``None`` if it is
-        not. Later ones are only counted."""
+        not. Later ones are only counted; after a kill of the recorder, those since its last checkpoint."""
         self._rule_options: RuleOptions | None = start.rule_options
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""

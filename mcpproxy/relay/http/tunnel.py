@@ -197,9 +197,9 @@ class Tunnel(Pair):
         answer would cost the usual server 1 to 2 µs of 20."""
         end = data.find(b"\r\n\r\n")
         route = self._requests.route
-        if (end >= 0 and not may_have_hops(data[: end + 2])) or self._stage == _OPAQUE or route is None:
+        if end < 0 or not may_have_hops(data[: end + 2]) or self._stage == _OPAQUE or route is None:
             return
-        if not data.startswith(b"HTTP/1.") or self._requests.is_pipelined or end < 0:
+        if not data.startswith(b"HTTP/1.") or self._requests.is_pipelined:
             return
         if self._rewriter is None:
             self._rewriter = Rewriter(self._proxy.rewriting, self._note_rewrite, removes_hops=True)
