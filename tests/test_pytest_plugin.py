@@ -353,6 +353,13 @@ def asks(recording, *cities):
 
 SERVER = server_http.started()
 URL = f"http://127.0.0.1:{SERVER.server_port}/mcp"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended():
+    yield
+    SERVER.shutdown()
+    SERVER.server_close()
 """
 
 OVER_HTTP_OSLO: Final = (

@@ -138,10 +138,9 @@ class RecordingTools:
     def find_calls(
         self, filter: FilterText = "", recording: HandleOrAll = "", cursor: Cursor = "", limit: Limit = 20
     ) -> CallPage:
-        """Find calls: requests with their answers, and records that belong to none.
+        """Find calls: requests with their answers.
 
-        Without a recording, all are searched, the latest first. If note says that not all were, go on with
-        next.
+        Without a recording, all are searched. If note says that not all were, go on with next.
         """
         wanted = parse_filter(filter)
         if recording:

@@ -39,6 +39,7 @@ _SECRET_PARTS = (
     "secret",
     "pass",
     "pwd",
+    "pw",
     "auth",
     "cred",
     "jwt",

@@ -34,8 +34,11 @@ def distant(variables: Mapping[str, str], hold: Hold) -> Generator[dict[str, str
         listening.set()
         await over.wait()
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # sockets of connections that were aborted are closed in the next turn
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),))
     thread.start()
@@ -56,4 +59,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, h
             writer.write(piece)
             await writer.drain()
     finally:
-        writer.close()
+        if reader.at_eof():
+            writer.close()
+        else:  # it is over: what is not sent yet would keep the socket open
+            writer.transport.abort()

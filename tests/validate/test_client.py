@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.frame import CLIENT, SERVER, Close
 from mcpproxy.validate import Client, connected_stdio
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
@@ -238,6 +238,7 @@ def test_who_is_known_to_run_on_is_not_waited_for_again(
     def patience_s(context: ProbeContext) -> float:
         wire = context.new_client("second").wire
         assert isinstance(wire, StdioWire)
+        wire.recording.close(Close("exited"))
         return wire.grace_s
 
     assert patience_s(asyncio.run(closed(""))) == GRACE_S
