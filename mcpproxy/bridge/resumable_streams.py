@@ -6,7 +6,7 @@ sessions are secrets.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -68,7 +68,7 @@ class ResumableStream:
     ``has_ids`` says whether its events have ids; without them, an event is kept only until it is sent.
     ``on_pace`` is called when ``is_behind`` changes, and ``on_drop`` when an event is dropped that no
     connection has taken, which happens only without a client. ``on_size`` is called with the change when
-    ``size`` changes, and with 0 when the client leaves.
+    ``size`` changes, and with 0 when the client has taken an event or leaves.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class ResumableStream:
         self._next = number + 1
         self._unsent_bytes = sum(map(len, islice(self._events, self._next - self._first, None)))
 
-    async def read(self, limit: ConnectionLimit | None = None) -> AsyncIterator[bytes]:
+    async def read(self, limit: ConnectionLimit | None = None) -> AsyncGenerator[bytes]:
         """Yield the events for a new connection, and end the older connection.
 
         With a ``limit``, the connection ends at that time although the stream is not over, and its first
@@ -243,6 +243,7 @@ class ResumableStream:
                     self._unsent_bytes -= len(event)
                     self._drop_old()
                     self._check_pace()
+                    self._on_size(self, 0)
                     yield prefix + event
                     prefix = b""
                 elif self.is_over:

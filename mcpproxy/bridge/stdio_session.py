@@ -125,6 +125,7 @@ class StdioSession:
         self.kept_bytes = 0
         """How many bytes of events its streams keep for clients that come back."""
         self._is_full = False  # clients have yet to take all that may be kept
+        self._is_fitting = False
         self._on_kept: Final = on_kept
         self._streams: Final[OrderedDict[int, ResumableStream]] = OrderedDict()
         self.get_stream: Final = self._make_stream(0)
@@ -180,16 +181,16 @@ class StdioSession:
         if stream.has_ids:
             self._streams[stream.number] = stream
             self._count(stream.size)
-            self._fit(stream)
             while len(self._streams) > _MOST_STREAMS:
                 over = [one for one in self._streams.values() if one.is_over]
                 dispensable = next((one for one in over if one.is_done), None)
                 if dispensable is None:
                     if len(over) <= _MOST_UNREAD:
-                        return  # all have open requests, or answers that the client has yet to fetch
+                        break  # all have open requests, or answers that the client has yet to fetch
                     dispensable = over[0]
                 del self._streams[dispensable.number]
                 self._count(-dispensable.size)
+            self._fit(stream)
 
     def resumed(self, last_event_id: str) -> ResumableStream:
         """Return the stream of an event, ready to go on after that event.
@@ -245,7 +246,11 @@ class StdioSession:
 
     def _fit(self, growing: ResumableStream) -> None:
         """Drop events beyond the limit. Read no further while clients have yet to take what is left."""
+        if self._is_fitting:
+            return  # each event that is dropped changes a size
+        self._is_fitting = True
         self.shed(self.kept_bytes - SESSION_BYTES, growing)
+        self._is_fitting = False
         is_full = self.kept_bytes > SESSION_BYTES and self._awaited_bytes() > SESSION_BYTES
         if is_full != self._is_full:
             self._is_full = is_full

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,9 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcpproxy.bridge import session_table
+from mcpproxy.bridge.resumable_streams import ResumableStream
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.session_table import HttpSessions
 from mcpproxy.bridge.stdio_session import SESSION_BYTES, StdioSession
+from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.replay.server.request_body import BODIES_BYTES, LONGEST_BODY
 from tests.bridge.ends import DEADLINE_S, Bridge, Reply, call, result
 
@@ -88,10 +91,23 @@ def test_a_session_keeps_the_newest_answers_of_clients_that_have_left(bridge: Br
 
 
 class _NoProcess:
-    """In the place of a process: nothing is read from it."""
+    """In the place of a process: it takes everything, and nothing is read from it."""
+
+    is_held = False
 
     def hold(self, *, is_held: bool) -> None:
-        del is_held
+        self.is_held = is_held
+
+    async def write(self, line: bytes) -> bool:
+        del line
+        return True
+
+
+def _sessions(process: _NoProcess) -> HttpSessions:
+    def make(*_: object) -> ServerProcess:
+        return cast("ServerProcess", process)
+
+    return HttpSessions(make, lambda text: None, 64, 60.0)
 
 
 async def _kept(sessions: HttpSessions, megabytes: int) -> StdioSession:
@@ -102,10 +118,7 @@ async def _kept(sessions: HttpSessions, megabytes: int) -> StdioSession:
 
 
 async def _total() -> tuple[int, int]:
-    def make(*_: object) -> ServerProcess:
-        return cast("ServerProcess", _NoProcess())
-
-    sessions = HttpSessions(make, lambda text: None, 64, 60.0)
+    sessions = _sessions(_NoProcess())
     quiet = await _kept(sessions, 1)
     greedy = [await _kept(sessions, 4) for _ in range(8)]
     return quiet.kept_bytes, sum(one.kept_bytes for one in greedy)
@@ -116,3 +129,46 @@ def test_all_sessions_share_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     quiet, greedy = asyncio.run(_total())
     assert quiet > MIB
     assert quiet + greedy <= 16 * MIB
+
+
+async def _full_and_taken() -> None:
+    process = _NoProcess()
+    session = _sessions(process).begin()
+    streams: list[ResumableStream] = []
+    for number in range(6):  # each keeps less than a stream may keep, and all more than a session
+        line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number
+        answer = await session.ask(line, parse(line), {(int, number): b"%d" % number})
+        answer.begin_stream(primes=False)
+        session.keep(answer.stream)
+        streams.append(answer.stream)
+    for _ in range(3):
+        for stream in streams:
+            stream.put(b"x" * MIB)
+    assert process.is_held
+    readers = [stream.read() for stream in streams]
+    for reader in readers:
+        for _ in range(3):
+            await anext(reader)
+    assert not process.is_held  # and all are still connected
+
+
+def test_a_server_is_read_on_when_the_clients_of_a_full_session_have_taken_all() -> None:
+    asyncio.run(_full_and_taken())
+
+
+async def _full_and_left() -> int:
+    session = _sessions(_NoProcess()).begin()
+    stream = session.get_stream
+    stream.await_client()
+    for _ in range(sys.getrecursionlimit()):
+        stream.put(b"small")
+    for _ in range(SESSION_BYTES // MIB + 1):
+        stream.put(b"x" * MIB)
+    reader = stream.read()
+    await anext(reader)
+    await reader.aclose()
+    return session.kept_bytes
+
+
+def test_a_client_may_leave_any_number_of_small_events_of_a_full_session() -> None:
+    assert asyncio.run(_full_and_left()) <= SESSION_BYTES
