@@ -81,24 +81,24 @@ class PageKeys:
         return ticket
 
     def exchange(self, secret: str, key: str) -> bool:
-        """Exchange a ticket for ``key``, and return whether that was done, or ``secret`` is a key already."""
-        if _digest(secret) in self._keys:
-            return True
-        if not _KEY.fullmatch(key) or not self._use(secret):
-            return False
-        self._keys.add(_digest(key))
-        return True
+        """Exchange a ticket for ``key``, and return whether that was done.
+
+        Without a ``key``, return whether ``secret`` is a key already.
+        """
+        if not key:
+            return _digest(secret) in self._keys
+        return _KEY.fullmatch(key) is not None and self._use(secret, key)
 
     def admits(self, secret: str) -> bool:
         """Whether ``secret`` is a key. A ticket that a script sends becomes its key."""
-        if self._use(secret):
-            self._keys.add(_digest(secret))
+        self._use(secret, secret)
         return _digest(secret) in self._keys
 
-    def _use(self, ticket: str) -> bool:
+    def _use(self, ticket: str, key: str) -> bool:
         until, when_used = self._tickets.pop(_digest(ticket), (0.0, None))
         if when_used is None or time.monotonic() >= until:
             return False
+        self._keys.add(_digest(key))
         when_used()
         return True
 

@@ -9,6 +9,7 @@ neither hidden folders nor the folder of temporary files.
 import os
 import secrets
 import threading
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -48,9 +49,7 @@ class RedirectFile:
         return Path(self._path).as_uri()
 
     def remove(self) -> None:
-        """Remove the file, if it is still there."""
+        """Remove the file, if it is still there and can be removed."""
         self._timer.cancel()
-        try:
+        with suppress(OSError):
             os.unlink(self._path)
-        except FileNotFoundError:
-            pass

@@ -1,5 +1,6 @@
 """The page answers those who have a key, from its own address, and nobody else."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ from starlette.responses import PlainTextResponse
 
 from mcpproxy.ui.access import Access
 from mcpproxy.ui.bearer import PageKeys
+from mcpproxy.ui.redirect_file import RedirectFile
 
 PORT = 8123
 HOME = f"http://127.0.0.1:{PORT}"
@@ -66,12 +68,36 @@ def test_a_ticket_that_a_script_sends_is_its_key() -> None:
     assert client.get(DATA, client.ticket).text == "recordings"
     assert client.get(DATA, client.ticket).text == "recordings"
     assert client.used == 1
+    assert client.exchange(client.ticket).status_code == 401  # the page may not think that it has a key
+    assert client.get(DATA, KEY).status_code == 401
 
 
 def test_a_ticket_is_good_for_its_time() -> None:
     client = Browser(seconds=0)
     assert client.exchange(client.ticket).status_code == 401
     assert client.get(DATA, client.ticket).status_code == 401
+
+
+@pytest.mark.parametrize("key", [KEY, ""])
+def test_a_used_ticket_has_its_key_whatever_happens_next(key: str) -> None:
+    keys = PageKeys()
+    admitted: list[bool] = []
+    ticket = keys.new_ticket(lambda: admitted.append(keys.admits(key or ticket)))
+    assert keys.exchange(ticket, key) if key else keys.admits(ticket)
+    assert admitted == [True]
+
+
+def test_the_file_of_a_used_ticket_may_be_anything_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    file = RedirectFile(HOME)
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    path.mkdir()  # no user may unlink it
+    file.remove()
+    assert path.is_dir()
 
 
 @pytest.mark.parametrize("key", ["", "k" * 42, "k" * 44, "k" * 42 + "=", "k" * 42 + " "])

@@ -73,11 +73,24 @@ def test_an_address_works_once_and_the_next_is_printed(
     refused = second.get_by_text("each works once")
     refused.wait_for()
     assert "token" not in second.url
+    assert second.evaluate("localStorage.getItem('mcpproxy-key')") is None
     second.goto(page.url)
     second.wait_for_selector(".scroller .row .c-outcome")
     other.close()
     visitor.opens(url)  # who has the key needs no other address
     visitor.opens(url)
+
+
+def test_an_address_works_if_the_server_was_out_of_reach_at_first(browser: Browser, page: Served) -> None:
+    context = browser.new_context()
+    first = context.new_page()
+    first.route("**/api/key", lambda route: route.abort(), times=1)
+    with first.expect_event("requestfailed"):
+        first.goto(page.url)
+    first.reload()
+    first.wait_for_selector(".scroller .row .c-outcome")
+    assert "token" not in first.url
+    context.close()
 
 
 def test_links_work_in_other_tabs_and_after_a_reload(visitor: Visitor, page: Served) -> None:
@@ -104,7 +117,7 @@ def test_a_server_at_another_port_gets_no_secret(
 ) -> None:
     url, got = neighbour
     visitor.opens(page.url)
-    key = visitor.page.evaluate("localStorage.getItem('key')")
+    key = visitor.page.evaluate("localStorage.getItem('mcpproxy-key')")
     data = f"{page.home}/api/recordings"
     assert httpx.get(data, headers={"Authorization": f"Bearer {key}"}).status_code == 200
     visitor.page.goto(url)

@@ -11,7 +11,17 @@ export class ApiError extends Error {}
 /** Whether this page is a file that `mcpproxy export html` wrote. */
 export const isExported = document.getElementById("recording") !== null;
 const offline = isExported ? import("./offline.js") : null;
-const key = isExported ? Promise.resolve("") : findKey();
+/** @type {Promise<string> | null} */
+let key = null;
+
+/** Return the key of the page; if the server cannot be reached, the next request looks for it again. */
+function foundKey() {
+  key ??= findKey().catch((error) => {
+    key = null;
+    throw error;
+  });
+  return key;
+}
 
 /**
  * @param {string} path
@@ -41,7 +51,7 @@ export async function get(path, query, signal) {
  * @param {{method?: string, headers?: Record<string, string>, body?: string, signal?: AbortSignal}} [options]
  */
 export async function request(url, options = {}) {
-  return fetch(url, { ...options, headers: { ...options.headers, ...bearer(await key) } });
+  return fetch(url, { ...options, headers: { ...options.headers, ...bearer(await foundKey()) } });
 }
 
 /**

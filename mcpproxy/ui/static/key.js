@@ -7,7 +7,7 @@
  * which do not know ports, the storage of an origin is not seen by the servers of other ports.
  */
 
-const NAME = "key";
+const NAME = "mcpproxy-key"; // another program may have this port later
 const PATH = "/api/key";
 
 /** @returns {string} the key that was stored; empty if there is none. A browser may forbid storage. */
@@ -28,30 +28,42 @@ function store(key) {
   }
 }
 
-/** Take the ticket out of the address. @returns {string} empty if the address has none */
-function takeTicket() {
+/** @param {string} key */
+function forget(key) {
+  if (stored() === key) localStorage.removeItem(NAME);
+}
+
+/** Take the ticket out of the address. */
+function dropTicket() {
   const query = new URLSearchParams(location.search);
-  const ticket = query.get("token");
-  if (ticket === null) return "";
   query.delete("token");
   const text = query.toString();
   history.replaceState(null, "", `${text ? `?${text}` : location.pathname}${location.hash}`);
-  return ticket;
 }
 
 /**
  * Return the key; if there is none, a text that the server does not take, so that it answers with what is needed.
- * A key that still works is kept, and then the ticket is left unused.
+ * A key that still works is kept, and then the ticket is left unused. Without an answer the ticket stays in the
+ * address, for the next attempt.
  */
 export async function findKey() {
-  const ticket = takeTicket();
+  const ticket = new URLSearchParams(location.search).get("token");
   const key = stored();
   if (!ticket) return key;
-  if (key && (await fetch(PATH, { method: "POST", headers: bearer(key) })).ok) return key;
+  const works = key && (await fetch(PATH, { method: "POST", headers: bearer(key) })).ok;
+  const found = works ? key : await exchanged(ticket);
+  dropTicket();
+  return found;
+}
+
+/** @param {string} ticket @returns {Promise<string>} its key; empty if the server does not take it */
+async function exchanged(ticket) {
   const made = newKey();
   store(made); // before the answer: the page may be left or reloaded until then
   const headers = { ...bearer(ticket), "Mcpproxy-Key": made };
-  return (await fetch(PATH, { method: "POST", headers, keepalive: true })).ok ? made : "";
+  if ((await fetch(PATH, { method: "POST", headers, keepalive: true })).ok) return made;
+  forget(made);
+  return "";
 }
 
 /** @returns {string} 32 random bytes as base64url */
