@@ -43,7 +43,9 @@ _MAX_SPANS: Final = 1500
 _MAX_POINTS: Final = 20_000
 """How many calls the timeline and the plot of latencies draw."""
 _LARGEST: Final = 1 << 53
-"""The largest number of the query: more rows, and more nanoseconds, than a recording has."""
+"""The largest number of the query: more rows than a recording has."""
+_LATEST_NS: Final = (1 << 63) - 1
+"""The latest time of the query: no recording has a later one."""
 _LIVE_S: Final = 0.25
 _FOLDER_S: Final = 1.0
 """How often a running recording and the folder are read again."""
@@ -382,7 +384,7 @@ def _time_ns(text: str) -> int:
     value = float(text)
     if math.isnan(value):
         raise ValueError("a time is a number of milliseconds")
-    return int(max(-_LARGEST, min(value * 1e6, _LARGEST)))
+    return int(max(-_LATEST_NS, min(value * 1e6, _LATEST_NS)))
 
 
 def _sentence(status: int) -> Callable[[Request, Exception], Response]:

@@ -454,6 +454,32 @@ def test_the_first_rows_take_few_answers(visitor: Visitor, page: Served) -> None
     assert asked == {one, f"{one}/calls?start=0&limit=200"}
 
 
+def test_events_are_read_in_any_pieces_and_a_fault_of_the_page_is_not_one_of_the_network(
+    visitor: Visitor, page: Served
+) -> None:
+    visitor.opens(page.url)
+    seen = visitor.page.evaluate(
+        """async () => {
+            const { receive } = await import("/static/event_stream.js");
+            const bytes = new TextEncoder().encode(
+                'event: rows\\r\\ndata: ["a\u2028b",\\r\\ndata: 1]\\r\\n\\r\\n');
+            const body = () => new ReadableStream({
+                start(to) { for (const byte of bytes) to.enqueue(Uint8Array.of(byte)); to.close(); },
+            });
+            const seen = [];
+            const handlers = {
+                rows(data) { seen.push(data); undefined.fault; },
+                lost() { seen.push("lost"); ending.abort(); },
+            };
+            const ending = new AbortController();
+            const connect = async () => new Response(body());
+            const fault = await receive(connect, handlers, ending.signal).catch(String);
+            return [seen, String(fault).startsWith("TypeError")];
+        }"""
+    )
+    assert seen == [[["a\u2028b", 1]], True]
+
+
 def test_types_in_the_scripts_are_right() -> None:
     import mcpproxy.ui
 

@@ -14,22 +14,22 @@ const RETRY_MS = 2000;
 export async function receive(connect, handlers, signal) {
   let last = "";
   while (!signal.aborted) {
-    try {
-      const answer = await connect(last ? { "Last-Event-ID": last } : {});
-      if (signal.aborted) return;
+    const answer = await unlessLost(connect(last ? { "Last-Event-ID": last } : {}));
+    if (signal.aborted) return;
+    if (answer) {
       if (!answer.ok || !answer.body) {
         handlers.failed?.(null);
         return;
       }
       handlers.opened?.(null);
-      for await (const event of events(answer.body)) {
+      const received = events(answer.body);
+      for (let step = await unlessLost(received.next()); step && !step.done; step = await unlessLost(received.next())) {
         if (signal.aborted) return;
-        if (event.id) last = event.id;
-        handlers[event.name]?.(event.data ? JSON.parse(event.data) : null);
+        const { id, name, data } = step.value;
+        if (id) last = id;
+        handlers[name]?.(data.length ? JSON.parse(data.join("\n")) : null);
       }
-    } catch (error) {
       if (signal.aborted) return;
-      if (!(error instanceof TypeError || error instanceof DOMException)) throw error; // not the network
     }
     handlers.lost?.(null);
     await new Promise((done) => setTimeout(done, RETRY_MS));
@@ -37,25 +37,44 @@ export async function receive(connect, handlers, signal) {
 }
 
 /**
+ * @template T
+ * @param {Promise<T>} promise
+ * @returns {Promise<T | null>} null if the network has failed
+ */
+async function unlessLost(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    if (error instanceof TypeError || error instanceof DOMException) return null;
+    throw error;
+  }
+}
+
+/**
  * @param {ReadableStream<Uint8Array>} body
- * @returns {AsyncGenerator<{name: string, id: string, data: string}>}
+ * @returns {AsyncGenerator<{name: string, id: string, data: string[]}>}
  */
 async function* events(body) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
-  let rest = "";
-  let event = { name: "message", id: "", data: "" };
+  /** @type {string[]} */
+  let rest = []; // of the line that has not ended
+  const none = () => ({ name: "message", id: "", data: /** @type {string[]} */ ([]) });
+  let event = none();
   for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
+    const lines = decoder.decode(part.value, { stream: true }).split("\n");
+    rest.push(lines[0]);
+    if (lines.length === 1) continue;
+    lines[0] = rest.join("");
+    rest = lines.splice(-1);
     for (const line of lines.map((one) => one.replace(/\r$/, ""))) {
-      const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line) ?? ["", "", ""];
+      const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line) ?? ["", "", ""];
       if (field === "event") event.name = value;
       else if (field === "id") event.id = value;
-      else if (field === "data") event.data += value;
+      else if (field === "data") event.data.push(value);
       else if (!line) {
         yield event;
-        event = { name: "message", id: "", data: "" };
+        event = none();
       }
     }
   }
