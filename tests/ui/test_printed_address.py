@@ -1,6 +1,7 @@
 """The printed address works once, no other server gets the key, and no process has it as an argument."""
 
 import re
+import signal
 import stat
 import sys
 from collections.abc import Iterator
@@ -147,3 +148,18 @@ def test_the_browser_is_opened_without_a_secret_among_its_arguments(
         assert visitor.page.url.startswith(running.home)
         assert not file.exists()
         assert "token" not in visitor.page.url
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_that_ends_the_page_leaves_no_file(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BROWSER", "true %s")
+    number = signal.Signals[name]
+    with served(folder, "--open") as running:
+        assert [*tmp_path.glob("mcpproxy-*.html")]
+        running.process.send_signal(number)
+        assert running.process.wait(60) == -number
+    assert not [*tmp_path.glob("mcpproxy-*.html")]

@@ -113,11 +113,24 @@ def _print_address(keys: "PageKeys", home: str) -> None:
 @contextmanager
 def _opened(keys: "PageKeys", home: str) -> Generator[None]:
     """Open the browser on the page within this context."""
+    import signal
     import webbrowser
 
     from mcpproxy.ui.redirect_file import LIFETIME_S, RedirectFile
 
     files: list[RedirectFile] = []
+
+    def end(number: int, frame: object) -> None:
+        del frame
+        for file in files:
+            file.remove()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    for name in ("SIGTERM", "SIGHUP"):  # which end a process without ``finally``
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
     ticket = keys.new_ticket(lambda: files[0].remove(), LIFETIME_S)
     try:
         files.append(RedirectFile(f"{home}?token={ticket}"))
