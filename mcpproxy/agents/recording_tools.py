@@ -29,7 +29,8 @@ _MAX_NOTES: Final = 10
 _MAX_IN_RUN: Final = 20
 
 _SEARCH_S: Final = 2.0
-"""How long is searched for one answer. The next call goes on, so that none takes long."""
+"""After this time no further recording is searched for one answer: the next call goes on with it. A recording
+that is begun is searched until the page is full, however long that takes."""
 
 
 class RecordingTools:
