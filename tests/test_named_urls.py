@@ -114,6 +114,7 @@ READS: Final = {
 
 JOINS: Final = {
     "base/named_url.py": "the function",
+    "intercept/addons/closed_gate_http.py": "keeps the path, of whatever origin; nothing is requested",
     "observer/attribution.py": "compares resources; nothing is requested",
     "protocol/schema/effort.py": "names parts of a schema; nothing is requested",
 }

@@ -14,6 +14,7 @@ from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
 from mcpproxy.intercept.http_answer_steps import (
     LIMIT_BYTES,
     AnswerStep,
+    ChunksOf,
     Decide,
     HeldAnswer,
     coded,
@@ -31,7 +32,7 @@ class AnswerFaults:
 
     ``mark`` makes the mark of a fault. ``asks`` returns the hook of the addons for a message, if any.
     ``gate`` withholds what they cannot be asked about. ``on_endpoint`` is called with the place to which a
-    server of HTTP+SSE lets clients post.
+    server of HTTP+SSE lets clients post, as the server names it, and the target of the request.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class AnswerFaults:
         mark: Callable[[str, str], FaultMark],
         asks: Callable[[Message], str | None] = lambda _: None,
         gate: ClosedGate | None = None,
-        on_endpoint: Callable[[str], None] = lambda _: None,
+        on_endpoint: Callable[[str, str], None] = lambda _named, _target: None,
     ) -> None:
         self.gate: Final = gate or ClosedGate()
         self._on_endpoint = on_endpoint
@@ -146,6 +147,7 @@ class AnswerFaults:
     def stream(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
         """Return the steps for an event stream of a known length; ``None`` if it passes."""
         blocks = answer.framer.feed(content, 0)
+        self._learn(answer, blocks)
         decided = [self._decided(answer, block) for block in blocks]
         end = content[sum(len(block.raw) for block in blocks) :]
         if self.gate.addons and answer.expected.is_gated:
@@ -257,8 +259,7 @@ class AnswerFaults:
             return self.gate.withhold(SERVER, b"", TOO_LONG)
         if block.data is None:
             return None
-        if block.event == "endpoint" and block.data.strip()[:1] not in (b"{", b"["):  # of HTTP+SSE
-            self._on_endpoint(block.data.decode("utf-8", "replace").strip())
+        if _endpoint(block) is not None:
             return None
         message, expected = parse(block.data), answer.expected
         withheld = self.gate.withheld(SERVER, block.data, message)
@@ -268,6 +269,12 @@ class AnswerFaults:
         elif expected.id and value_bytes(told, ("id",)) == expected.id and not isinstance(message, Request):
             expected.id = b""  # the request has its answer
         return withheld
+
+    def _learn(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
+        """Take note of where the clients of a server of HTTP+SSE post to, whatever becomes of the event."""
+        for block in blocks if self.gate.addons and answer.expected.is_gated else ():
+            if (endpoint := _endpoint(block)) is not None:
+                self._on_endpoint(endpoint, answer.expected.target)
 
     def missing(self, answer: HeldAnswer) -> list[AnswerStep]:
         """Return the steps for a stream at its end, if what was withheld may have been the answer."""
@@ -326,6 +333,7 @@ class AnswerFaults:
 
         ``tail`` is the beginning of an event that never ends, which does not pass.
         """
+        self._learn(answer, blocks)
         decided = [self._decided(answer, block) for block in blocks]
         withheld = [
             self._withheld(answer, block) if met is None else None
@@ -353,8 +361,8 @@ class AnswerFaults:
             steps.append(AnswerStep("alter", coded(answer.body, tail), fault))
         if answer.body.over:
             steps += self.missing(answer)
-            # The last chunk came with the events.
-            steps.append(AnswerStep("pass", raw[raw.rfind(b"\r\n0") + 2 :]))
+            if isinstance(answer.body, ChunksOf):
+                steps.append(AnswerStep("pass", answer.body.last_chunk(raw)))
         return steps
 
     def _asked_event(self, answer: HeldAnswer, hook: str, block: SseBlock) -> AnswerStep:
@@ -411,6 +419,13 @@ class AnswerFaults:
 
     def mark_of(self, decision: FaultDecision) -> FaultMark:
         return self._mark(decision.rule.name, decision.rule.action.verb)
+
+
+def _endpoint(block: SseBlock) -> str | None:
+    """Return where the clients of a server of HTTP+SSE post to, if an event says it."""
+    data = (block.data or b"").strip()
+    is_place = block.event == "endpoint" and block.data is not None and data[:1] not in (b"{", b"[")
+    return data.decode("utf-8", "surrogateescape") if is_place else None
 
 
 def _cut(decision: FaultDecision, raw: bytes) -> int:

@@ -81,7 +81,7 @@ class AnsweringTunnel(EnforcingTunnel):
             findings = live.found(self._records.number, content) if live is not None else ()
             return faults.decide_answer(session, content, findings)
 
-        answers = AnswerFaults(decide, faults.mark, faults.asks, faults.gate, faults.paths.add)
+        answers = AnswerFaults(decide, faults.mark, faults.asks, faults.gate, faults.paths.add_named)
         return AnswerReader(answers, faults.on_bug)
 
     def _hold(self, held: HeldMessage, go_on: Callable[[Released], None]) -> None:

@@ -49,12 +49,25 @@ class AnswerStep:
     answered: "Callable[[AddonOutcome], list[AnswerStep]] | None" = None
 
 
+class ChunksOf(Chunked):
+    """A chunked body that knows whether it is between two chunks, and where its last chunk begins."""
+
+    @property
+    def is_between(self) -> bool:
+        return self.over or (not self._left and not self._line and self._read == Chunked._size)
+
+    def last_chunk(self, raw: bytes) -> bytes:
+        """Return the last chunk, which has no content, and the trailers, at the end of ``raw``."""
+        end_of_size = len(raw) - len(self._lines or b"")
+        return raw[raw.rfind(b"\n", 0, end_of_size - 1) + 1 :]
+
+
 @slotted()
 class ExpectedAnswer:
     """A request whose answer is expected: its session and method; a fault that meets the answer's head.
 
     ``is_gated``: the answer has to pass a gate that fails closed. ``id``: of the request that waits for an
-    answer, as JSON has it; empty if there is none.
+    answer, as JSON has it; empty if there is none. ``target``: path and query.
     """
 
     session: str
@@ -62,6 +75,7 @@ class ExpectedAnswer:
     decision: FaultDecision | None = None
     is_gated: bool = False
     id: bytes = b""
+    target: str = ""
 
 
 @slotted()

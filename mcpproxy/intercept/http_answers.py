@@ -17,18 +17,10 @@ from mcpproxy.framing.bodies import Chunked, Length, UntilClose, response_body
 from mcpproxy.framing.heads import response_head
 from mcpproxy.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG
 from mcpproxy.intercept.http_answer_faults import AnswerFaults
-from mcpproxy.intercept.http_answer_steps import LIMIT_BYTES, AnswerStep, ExpectedAnswer, HeldAnswer
+from mcpproxy.intercept.http_answer_steps import LIMIT_BYTES, AnswerStep, ChunksOf, ExpectedAnswer, HeldAnswer
 from mcpproxy.intercept.http_heads import new_head
 
 _HEAD_BYTES: Final = 64 << 10
-
-
-class _ChunksOf(Chunked):
-    """A chunked body that knows whether it is between two chunks."""
-
-    @property
-    def is_between(self) -> bool:
-        return self.over or (not self._left and not self._line and self._read == Chunked._size)
 
 
 class AnswerReader:
@@ -136,7 +128,7 @@ class AnswerReader:
         is_stream = is_plain and media_type == "text/event-stream"
         is_whole = is_plain and (media_type == "application/json" or (is_stream and isinstance(body, Length)))
         if isinstance(body, Chunked):
-            body = _ChunksOf()
+            body = ChunksOf()
         unseen = ""
         if self._is_closed and expected.is_gated and not is_whole and not is_stream and not body.over:
             is_whole, unseen = True, "it is neither JSON nor an event stream, or is compressed"
@@ -181,7 +173,7 @@ class AnswerReader:
             answer.blocks += answer.framer.feed(content, at_ns)
             answer.held_bytes += len(content)
             is_complete = answer.held_bytes == sum(len(block.raw) for block in answer.blocks)
-            is_between = not isinstance(body, _ChunksOf) or body.is_between
+            is_between = not isinstance(body, ChunksOf) or body.is_between
             is_gated = self._is_closed and answer.expected.is_gated
             if is_complete and is_between and answer.blocks:
                 steps = self._events(answer)

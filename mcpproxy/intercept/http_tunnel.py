@@ -114,8 +114,9 @@ class FaultTunnel(AnsweringTunnel):
         session = (route.request.value(b"mcp-session-id") or b"").decode("latin-1")
         decision, self._head_decision = self._head_decision, None
         method, id = route.request.method.decode("ascii"), self._ids.popleft() if self._ids else b""
-        is_gated = self._faults.paths.has(route.request.path.decode("latin-1"))
-        self._answers.expected.append(ExpectedAnswer(session, method, decision, is_gated, id))
+        target = route.request.path.decode("latin-1")
+        is_gated = self._faults.paths.has(target)
+        self._answers.expected.append(ExpectedAnswer(session, method, decision, is_gated, id, target))
 
     def _refuse_request(
         self, passing: list[bytes], request: bytes, after: bytes, verdict: RefusalResponse, now: int

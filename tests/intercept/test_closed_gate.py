@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from mcpproxy.intercept.addons.closed_gate_http import GatedPaths
 from tests.intercept.odd_messages import ADDON, REQUESTS, RESPONSES, SECRET, Odd
 from tests.relay.hosts import DEADLINE_S, HOME
 
@@ -261,6 +262,18 @@ class Lenient(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
+    def do_GET(self) -> None:
+        assert isinstance(self.server, LenientServer)
+        answer = f"event: endpoint\ndata: {self.server.endpoint}\n\n".encode()
+        is_chunked = self.headers.get("X-Form") == "chunked"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header(
+            *("Transfer-Encoding", "chunked") if is_chunked else ("Content-Length", str(len(answer)))
+        )
+        self.end_headers()
+        self.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(answer), answer) if is_chunked else answer)
+
     def log_message(self, format: str, *args: object) -> None:
         del format, args
 
@@ -269,16 +282,17 @@ class LenientServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Lenient)
         self.heard: list[bytes] = []
+        self.endpoint = ""
 
 
 class Proxy:
     """A proxy before ``server`` with an addon."""
 
-    def __init__(self, folder: Path, server: LenientServer, addon: str) -> None:
+    def __init__(self, folder: Path, server: LenientServer, addon: str, *more: str) -> None:
         (folder / "guard.py").write_text(addon)
         self.server = server
         command = [sys.executable, "-m", "mcpproxy", "http", "--listen", "127.0.0.1:0"]
-        options = ["--trace", str(folder / "h.jsonl"), "--addon", str(folder / "guard.py")]
+        options = ["--trace", str(folder / "h.jsonl"), "--addon", str(folder / "guard.py"), *more]
         self.process = subprocess.Popen(
             [*command, f"http://127.0.0.1:{server.server_port}/mcp", *options],
             stderr=subprocess.PIPE,
@@ -314,7 +328,7 @@ class Proxy:
         self.process.stderr.close()
 
 
-MakeProxy = Callable[[str], Proxy]
+MakeProxy = Callable[..., Proxy]
 
 
 @pytest.fixture
@@ -324,8 +338,8 @@ def proxy(tmp_path: Path) -> Iterator[MakeProxy]:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
 
-        def make(addon: str) -> Proxy:
-            made.append(Proxy(tmp_path, server, addon))
+        def make(addon: str, *more: str) -> Proxy:
+            made.append(Proxy(tmp_path, server, addon, *more))
             return made[-1]
 
         yield make
@@ -334,6 +348,12 @@ def proxy(tmp_path: Path) -> Iterator[MakeProxy]:
         server.shutdown()
         thread.join(DEADLINE_S)
 
+
+PATHS: Final = (
+    *("/mcp/", "//mcp", "/%6dcp", "/mcp?x", "/mcp/x", "/mcp/../x", "/MCP", "/x\\..\\mcp", "//mcp?x=://"),
+    *("/x/../mcp", "/./mcp", "/x/%2e%2E/mcp", "/../mcp", "/mcp;a=1", "/x/..;a/mcp;a", "/mcp%3Ba", "/;/mcp"),
+)
+"""Each may be that of the endpoint for some servers."""
 
 CALL: Final = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"SECRET"}}'
 
@@ -357,13 +377,52 @@ def test_no_odd_request_passes_over_http_and_each_is_answered(proxy: MakeProxy) 
     ]:
         assert guarded.post(body, *fields)[0] == status, fields
     assert guarded.post(CALL, method="PUT")[0] == 415
-    for path in ("/mcp/", "//mcp", "/%6dcp", "/mcp?x", "/mcp/x"):
+    for path in PATHS:
         assert guarded.post(CALL, "Content-Type: text/plain", path=path)[0] == 415, path
     assert guarded.server.heard == []
     form = "Content-Type: application/x-www-form-urlencoded"
     assert guarded.post(b"code=1", form, path="/token")[0] == 200, "what is no message goes its way"
     assert guarded.post(CALL) == (200, b'{"jsonrpc":"2.0","id":7,"result":{}}')
     assert guarded.server.heard[0] == b"code=1"
+
+
+NAMED: Final = (
+    ("messages/?s=1", "/a/messages/?s=1"),
+    ("../b", "/b"),
+    ("/c?x", "/c?y"),
+    ("http://other:1/d", "/d"),
+    ("//other/e", "/e"),
+    ("/f\tf", "/ff"),
+    ("\\g", "/g"),
+    ("h\u00e9", "/a/h%C3%A9"),
+    ("http://[::1/i", "/i"),
+    ("?x", "/a/sse?x"),
+)
+"""What a server names in its answer to ``GET /a/sse``, and where clients post to then."""
+
+
+@pytest.mark.parametrize("form", ["json", "chunked"])
+@pytest.mark.parametrize("options", [(), ("--fault", "from:server => delay 1ms")], ids=["", "acted on"])
+def test_the_path_that_a_server_of_http_and_sse_names_is_gated(
+    proxy: MakeProxy, options: tuple[str, ...], form: str
+) -> None:
+    guarded = proxy(ADDON, "--endpoint", "/a/sse", *options)
+    for named, posted in NAMED:
+        guarded.server.endpoint = named
+        if named != "?x":
+            assert guarded.post(CALL, "Content-Type: text/plain", path=posted)[0] == 200, named
+        assert guarded.post(b"", f"X-Form: {form}", path="/a/sse?v=1", method="GET")[0] == 200
+        assert guarded.post(CALL, "Content-Type: text/plain", path=posted)[0] == 415, named
+
+
+def test_if_too_much_is_named_every_path_is_gated() -> None:
+    paths = GatedPaths()
+    for number in range(2_000):
+        paths.add_named(f"/messages/{number}", "/sse")
+    assert paths.has("/messages/1999")
+    paths = GatedPaths()
+    paths.add_named("/" + "m" * (1 << 20), "/sse")
+    assert paths.has("/" + "m" * (1 << 20))
 
 
 FORMS: Final = (

@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.framing.bodies import Chunked
 from mcpproxy.intercept.addons.closed_gate import ClosedGate
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_rules import read_faults
@@ -281,6 +282,40 @@ def test_a_bug_opens_no_closed_gate(sent: bytes) -> None:
     assert given.count(b'"id":1,"error"') == 1
     assert answers.steps[-1].kind == "end"
     assert "a fault of mcpproxy" in answers.said[0]
+
+
+class Gated(Answers):
+    """The answers to request 1 before a gate that fails closed, under rules."""
+
+    def __init__(self, *specs: str) -> None:
+        super().__init__(*(specs or ("tool:none => drop",)))
+        decision = self.reader.expected.pop().decision
+        gate = ClosedGate("Guard", self.said.append)
+        faults = AnswerFaults(
+            self.faults.decide_answer, self.faults.mark, lambda _: "response" if specs else None, gate
+        )
+        self.reader = AnswerReader(faults, self.faults.on_bug)
+        self.reader.expected.append(ExpectedAnswer("", "POST", decision, True, b"1"))
+
+
+ODD: Final = SAID.replace(b"[]", b"NaN")
+
+
+@pytest.mark.parametrize("end", [END, b"00;x=y\r\n\r\n", b"0\r\n0: 1\r\n\r\n"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_stream_ends_as_its_server_ended_it_after_an_event_that_was_withheld(
+    end: bytes, is_known: bool
+) -> None:
+    odd = ODD if is_known else b"garbage"
+    sent = SSE_HEAD + chunk(event(LOG)) + chunk(event(odd)) + end
+    for at in range(len(sent) - len(end) - 1, len(sent)):
+        answers = Gated()
+        given = answers.feed(sent[:at], sent[at:])
+        assert odd not in given
+        read = Chunked()
+        content, stop = read.feed(given, len(SSE_HEAD))
+        assert (read.over, stop, given[-len(end) :]) == (True, len(given), end)
+        assert content.count(b'"id":1,"error"') == 1
 
 
 def test_a_request_that_nothing_has_judged_does_not_pass_a_closed_gate() -> None:

@@ -2,15 +2,17 @@
 whose body no addon can be asked about, because it is compressed, too long, or no JSON."""
 
 import re
+from string import punctuation
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote_to_bytes, urljoin
 
+from mcpproxy.base.named_url import LONGEST_URL
 from mcpproxy.intercept.addons.closed_gate import LIMIT_BYTES
 from mcpproxy.relay.http.request_head import Refusal
 from mcpproxy.relay.http.route import Route
 
 _MOST_PATHS: Final = 1_000
-"""How many paths are learned from servers; further ones are not gated."""
+"""How many paths are remembered; if servers name more, every path is gated."""
 _ABOUT_BODIES: Final = frozenset(
     (
         b"content-length",
@@ -34,24 +36,48 @@ class GatedPaths:
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
+        self._has_all = False
 
     def add(self, target: str) -> None:
         """Gate the path of a target or URL."""
-        if len(self._paths) < _MOST_PATHS:
-            self._paths.add(_normal(target))
+        self._paths |= _readings(target)
+
+    def add_named(self, named: str, target: str) -> None:
+        """Gate the path of a URL that a server named in its answer to a request to ``target``."""
+        if len(named) > LONGEST_URL or len(self._paths) > _MOST_PATHS:
+            self._has_all = True
+            return
+        url = quote(re.sub("[\t\r\n]", "", named), safe=punctuation, errors="surrogateescape")
+        for each in (url, url.replace("\\", "/")):  # which some clients take for the same
+            try:
+                self.add(urljoin(f"http://server{target}", each))
+            except ValueError:  # no URL
+                self.add(each)
 
     def has(self, target: str) -> bool:
         """Whether a request to this target is gated, however its path is written."""
-        path = _normal(target)
-        return path in self._paths or any(path.startswith(each + "/") for each in self._paths if each)
+        if self._has_all:
+            return True
+        below = tuple(each + "/" for each in self._paths if each)
+        return any(path in self._paths or path.startswith(below) for path in _readings(target))
 
 
-def _normal(target: str) -> str:
-    try:
-        path = urlsplit(target).path if "://" in target else target.partition("?")[0]
-    except ValueError:  # no URL
-        path = target
-    return re.sub("/+", "/", unquote(path)).rstrip("/").casefold()
+def _readings(target: str) -> set[str]:
+    """Return what servers may take for the path of a target or URL: as it is, and without dot segments.
+
+    Neither has empty segments, parameters, or a slash at the end.
+    """
+    path = re.sub("(?i)^https?://[^/?#]*", "", target)
+    path = re.split("[?#]", path, maxsplit=1)[0]
+    text = unquote_to_bytes(path.encode("latin-1", "replace")).decode("utf-8", "surrogateescape")
+    segments = [name for each in re.split(r"[/\\]", text.casefold()) if (name := each.partition(";")[0])]
+    resolved: list[str] = []
+    for name in segments:
+        if name == "..":
+            del resolved[-1:]
+        elif name != ".":
+            resolved.append(name)
+    return {"".join("/" + name for name in each) for each in (segments, resolved)}
 
 
 def check_request(route: Route, *, is_gated: bool, is_json: bool) -> None:
