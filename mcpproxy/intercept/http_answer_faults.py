@@ -49,6 +49,30 @@ class AnswerFaults:
         self._mark = mark
         self._asks = asks
 
+    def altered_head(self, answer: HeldAnswer, sent: bytes, content: bytes = b"") -> list[AnswerStep]:
+        """Return the steps for a head that meets a fault, at the beginning of ``sent``; none if it meets
+        none. ``content`` is the content of the body after it in ``sent``."""
+        decision = answer.expected.decision
+        if decision is None:
+            return []
+        head, fault = _given_head(answer), self.mark_of(decision)
+        steps = [
+            AnswerStep("alter", sent, fault, has_more=True),
+            AnswerStep("give", head, fault, head, "head", has_more=bool(content)),
+        ]
+        if content:
+            steps.append(AnswerStep("give", sent[len(answer.head) :], fault, content, "body"))
+        return steps
+
+    def passed(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep]:
+        """Return the steps for an answer, complete in ``raw``, of which at most the head meets a fault."""
+        if answer.expected.decision is None:
+            return [AnswerStep("pass", raw)]
+        if not answer.is_stream:
+            return self.altered_head(answer, raw, content)
+        rest = raw[len(answer.head) :]
+        return [*self.altered_head(answer, answer.head), AnswerStep("pass", rest)]
+
     def refused(self, answer: HeldAnswer, sent: bytes, why: str, error: bytes = b"") -> list[AnswerStep]:
         """Return the steps for an answer whose body does not pass; ``sent`` is what has come of it.
 
@@ -58,7 +82,7 @@ class AnswerFaults:
         self.gate.say_once(SERVER, why)
         if not error or answer.expected.id:
             error = self.gate.error(answer.expected.id or b"null", why)
-        steps = given_steps(fault, error_head(answer.head, len(error)), error, error)
+        steps = given_steps(fault, error_head(_given_head(answer), len(error)), error, error)
         return [AnswerStep("alter", sent, fault, has_more=True), *steps, AnswerStep("end", fault=fault)]
 
     def refused_stream(self, answer: HeldAnswer, sent: bytes, why: str) -> list[AnswerStep]:
@@ -89,28 +113,28 @@ class AnswerFaults:
         def given_body(fault: FaultMark, head: bytes, new: bytes) -> list[AnswerStep]:
             """Return the steps that give ``new``, in the transfer coding of the answer."""
             if new == content:  # it was only held
-                return given_steps(fault, head, raw[len(head) :], new)
+                return given_steps(fault, head, raw[len(answer.head) :], new)
             if isinstance(answer.body, Length):
                 return given_steps(fault, with_length(head, len(new)), new, new)
             end = b"0\r\n\r\n" if isinstance(answer.body, Chunked) else b""
             return given_steps(fault, head, coded(answer.body, new) + end, new)
 
         acts = decision is not None and effect is not None and decision.rule.action.verb != "duplicate"
-        if not acts and answer.expected.decision is None and answer.expected.is_gated:
+        if not acts and answer.expected.is_gated:
             withheld = self.gate.withheld(SERVER, content, message)
             if withheld is not None:
                 return self.refused(answer, raw, withheld.why, withheld.given or b"")
-        if not acts and answer.expected.decision is None and (hook := self._asks(message)):
+        if not acts and (hook := self._asks(message)):
 
             def answered(outcome: AddonOutcome) -> list[AnswerStep]:
                 given, _ = outcome_of(outcome, content, message)
                 if given == content:
-                    return [AnswerStep("pass", raw)]
+                    return self.passed(answer, raw, content)
                 fault = self._mark(f"addon {outcome.addon}", outcome.how)
                 sent = AnswerStep("alter", raw, fault, has_more=True)
                 if given is None:
                     return [sent, AnswerStep("end", fault=fault)]
-                return [sent, *given_body(fault, head, given)]
+                return [sent, *given_body(fault, _given_head(answer), given)]
 
             return [self._ask(answer, hook, raw, content, answered)]
         if decision is None or effect is None or decision.rule.action.verb == "duplicate":
@@ -153,7 +177,9 @@ class AnswerFaults:
         if self.gate.addons and answer.expected.is_gated:
             if end.strip():
                 return self.refused(answer, raw, NOT_COMPLETE)
+            id = answer.expected.id
             if any(decided) and any(self._hook(block) or self._withheld(answer, block) for block in blocks):
+                answer.expected.id = id  # nothing of it passes, not even the answer
                 return self.refused(answer, raw, "a fault rule acts on another event of the same body")
         if any(met is not None and met[0].rule.action.verb == "pause" for met in decided):
             return self._held_stream(answer, raw, blocks, decided)
@@ -171,7 +197,7 @@ class AnswerFaults:
             length += max(given, len(block.raw)) if met[-1].kind == "end" else given
         if not any(decided):
             hooks = [self._withheld(answer, block) or self._hook(block) for block in blocks]
-            if any(hooks) and answer.expected.decision is None:
+            if any(hooks):
                 return self._asked_stream(answer, raw, content, blocks, hooks)
             return None
         if rest := content[sum(len(block.raw) for block in blocks) :]:
@@ -183,9 +209,7 @@ class AnswerFaults:
         for index in (last, *gives)[: len(gives)]:
             steps[index] = replace(steps[index], has_more=True)
         fault = next(step.fault for step in steps if step.fault is not None)
-        decision = answer.expected.decision
-        head = new_head(decision.rule.action, answer.head) if decision else answer.head
-        head = with_length(head, length)
+        head = with_length(_given_head(answer), length)
         if head == answer.head:
             return [AnswerStep("pass", head), *steps]
         given_head = AnswerStep("give", head, fault, head, "head", has_more=True)
@@ -223,11 +247,11 @@ class AnswerFaults:
 
                 return [self._ask(answer, hook, raw, data, answered)]
             if not marks:
-                return [AnswerStep("pass", raw)]
+                return self.passed(answer, raw, content)
             given = [
                 event for event in (*events, rest, *(step.content for step in self.missing(answer))) if event
             ]
-            head = with_length(answer.head, sum(map(len, given)))
+            head = with_length(_given_head(answer), sum(map(len, given)))
             steps = [AnswerStep("alter", raw, marks[0], has_more=True)]
             steps.append(AnswerStep("give", head, marks[0], head, "head", has_more=True))
             steps += [AnswerStep("give", event, marks[0], event, "event", has_more=True) for event in given]
@@ -419,6 +443,12 @@ class AnswerFaults:
 
     def mark_of(self, decision: FaultDecision) -> FaultMark:
         return self._mark(decision.rule.name, decision.rule.action.verb)
+
+
+def _given_head(answer: HeldAnswer) -> bytes:
+    """Return the head of an answer as a rule about heads makes it."""
+    decision = answer.expected.decision
+    return new_head(decision.rule.action, answer.head) if decision else answer.head
 
 
 def _endpoint(block: SseBlock) -> str | None:

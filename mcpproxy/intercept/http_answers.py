@@ -14,13 +14,18 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.framing.bodies import Chunked, Length, UntilClose, response_body
-from mcpproxy.framing.heads import response_head
+from mcpproxy.framing.heads import Headers, response_head
 from mcpproxy.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG
 from mcpproxy.intercept.http_answer_faults import AnswerFaults
 from mcpproxy.intercept.http_answer_steps import LIMIT_BYTES, AnswerStep, ChunksOf, ExpectedAnswer, HeldAnswer
-from mcpproxy.intercept.http_heads import new_head
 
 _HEAD_BYTES: Final = 64 << 10
+
+
+def _is_ambiguous(headers: Headers) -> bool:
+    """Whether clients may differ on how a body is read."""
+    names = [name.lower() for name, value in headers for _ in value.split(",")]
+    return max(names.count("content-type"), names.count("content-encoding")) > 1
 
 
 class AnswerReader:
@@ -124,36 +129,29 @@ class AnswerReader:
             return self._give_up()
         fields = {name.lower(): value.lower() for name, value in headers}
         media_type = fields.get("content-type", "").partition(";")[0].strip()
+        is_gated = self._is_closed and expected.is_gated
         is_plain = fields.get("content-encoding", "identity") == "identity" and not body.over
+        is_plain = is_plain and not (is_gated and _is_ambiguous(headers))
         is_stream = is_plain and media_type == "text/event-stream"
         is_whole = is_plain and (media_type == "application/json" or (is_stream and isinstance(body, Length)))
         if isinstance(body, Chunked):
             body = ChunksOf()
         unseen = ""
-        if self._is_closed and expected.is_gated and not is_whole and not is_stream and not body.over:
+        if is_gated and not is_whole and not is_stream and not body.over:
             is_whole, unseen = True, "it is neither JSON nor an event stream, or is compressed"
         answer = HeldAnswer(body, expected, self._held[:end], is_whole, is_stream, unseen=unseen)
         self._answer = answer if not body.over else None
         self._read = end
         if answer.is_whole:
             return []
-        steps = self._altered_head(answer, answer.head)
-        return steps or self._pass(end)
+        return self._altered_head(answer) or self._pass(end)
 
-    def _altered_head(self, answer: HeldAnswer, sent: bytes, content: bytes = b"") -> list[AnswerStep]:
-        """Return the steps for a head that meets a fault, at the beginning of ``sent``; none if it meets
-        none. ``content`` is the content of the body after it in ``sent``."""
-        decision = answer.expected.decision
-        if decision is None:
-            return []
-        head, fault = new_head(decision.rule.action, answer.head), self._faults.mark_of(decision)
-        self._held, self._read = self._held[len(sent) :], max(0, self._read - len(sent))
-        steps = [
-            AnswerStep("alter", sent, fault, has_more=True),
-            AnswerStep("give", head, fault, head, "head", has_more=bool(content)),
-        ]
-        if content:
-            steps.append(AnswerStep("give", sent[len(answer.head) :], fault, content, "body"))
+    def _altered_head(self, answer: HeldAnswer) -> list[AnswerStep]:
+        """Return the steps for a head that meets a fault; none if it meets none."""
+        steps = self._faults.altered_head(answer, answer.head)
+        if steps:
+            size = len(answer.head)
+            self._held, self._read = self._held[size:], max(0, self._read - size)
         return steps
 
     def _on_body(self, answer: HeldAnswer, at_ns: int) -> list[AnswerStep]:
@@ -196,12 +194,8 @@ class AnswerReader:
         raw, content = self._held[: self._read], b"".join(answer.parts)
         steps = (self._faults.stream if answer.is_stream else self._faults.body)(answer, raw, content)
         self._answer = None
-        if steps is not None:
-            self._held, self._read = self._held[self._read :], 0
-            return steps
-        if answer.is_stream:
-            return [*self._altered_head(answer, answer.head), *self._pass(self._read)]
-        return self._altered_head(answer, raw, content) or self._pass(self._read)
+        self._held, self._read = self._held[self._read :], 0
+        return self._faults.passed(answer, raw, content) if steps is None else steps
 
     def _events(self, answer: HeldAnswer, tail: bytes = b"") -> list[AnswerStep]:
         """Return the steps for events that are complete. ``tail`` is one that never will be."""

@@ -5,6 +5,7 @@ from typing import Final
 import pytest
 
 from mcpproxy.framing.bodies import Chunked
+from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
 from mcpproxy.intercept.addons.closed_gate import ClosedGate
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_rules import read_faults
@@ -287,13 +288,11 @@ def test_a_bug_opens_no_closed_gate(sent: bytes) -> None:
 class Gated(Answers):
     """The answers to request 1 before a gate that fails closed, under rules."""
 
-    def __init__(self, *specs: str) -> None:
+    def __init__(self, *specs: str, hook: str | None = None) -> None:
         super().__init__(*(specs or ("tool:none => drop",)))
         decision = self.reader.expected.pop().decision
         gate = ClosedGate("Guard", self.said.append)
-        faults = AnswerFaults(
-            self.faults.decide_answer, self.faults.mark, lambda _: "response" if specs else None, gate
-        )
+        faults = AnswerFaults(self.faults.decide_answer, self.faults.mark, lambda _: hook, gate)
         self.reader = AnswerReader(faults, self.faults.on_bug)
         self.reader.expected.append(ExpectedAnswer("", "POST", decision, True, b"1"))
 
@@ -316,6 +315,62 @@ def test_a_stream_ends_as_its_server_ended_it_after_an_event_that_was_withheld(
         content, stop = read.feed(given, len(SSE_HEAD))
         assert (read.over, stop, given[-len(end) :]) == (True, len(given), end)
         assert content.count(b'"id":1,"error"') == 1
+
+
+SET_HEAD: Final = 'from:client => set-header {"X-Set": "5"}, of response'
+
+
+@pytest.mark.parametrize("sent", [body(ODD), body(event(LOG) + event(ODD), LENGTH_HEAD)])
+def test_what_is_withheld_is_so_whatever_a_rule_does_to_the_head(sent: bytes) -> None:
+    answers = Gated(SET_HEAD)
+    given = answers.feed(sent)
+    assert ODD not in given
+    assert given.count(b'"id":1,"error"') == 1
+    assert b"\r\nX-Set: 5\r\n" in given
+
+
+@pytest.mark.parametrize("sent", [body(SAID), body(event(SAID), LENGTH_HEAD)])
+@pytest.mark.parametrize("changed", [SAID, SAID.replace(b"[]", b"[1]"), None])
+def test_addons_are_asked_whatever_a_rule_does_to_the_head(sent: bytes, changed: bytes | None) -> None:
+    answers = Gated(SET_HEAD, hook="response")
+    answers.feed(sent)
+    assert answers.kinds == ["ask"]
+    asked = answers.steps.pop()
+    assert asked.answered is not None
+    answers.steps += asked.answered(
+        AddonOutcome("drop" if changed is None else "new", "Guard", changed or b"")
+    )
+    assert SAID not in answers.given or changed == SAID
+    if changed is not None:
+        assert changed in answers.given
+        assert b"\r\nX-Set: 5\r\n" in answers.given
+
+
+def test_a_stream_that_is_refused_has_an_error_for_its_request_behind_its_answer() -> None:
+    answers = Gated("from:server kind:notification => drop")
+    given = answers.feed(body(event(SAID) + event(LOG) + event(ODD), LENGTH_HEAD))
+    assert b'"id":1,"error"' in given
+    assert SAID not in given
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"application/json\r\nContent-Type: text/event-stream",
+        b"text/event-stream\r\ncontent-type: application/json",
+        b"text/event-stream; a, application/json",
+        b"application/json\r\nContent-Encoding: gzip\r\nContent-Encoding: identity",
+    ],
+)
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_a_body_that_clients_may_read_differently_does_not_pass_a_closed_gate(
+    fields: bytes, is_gated: bool
+) -> None:
+    answers = Gated() if is_gated else Answers("tool:none => drop")
+    sent = body(SAID).replace(b"application/json", fields)
+    given = answers.feed(sent)
+    assert (SAID in given) != is_gated
+    assert (b'"id":1,"error"' in given) == is_gated
 
 
 def test_a_request_that_nothing_has_judged_does_not_pass_a_closed_gate() -> None:
