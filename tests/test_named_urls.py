@@ -98,6 +98,7 @@ CLIENTS: Final = ("bridge", "validate", "fuzz", "replay/client", "ui", "agents",
 CONNECTING: Final = {"open_connection", "create_connection", "AsyncConnectionPool", "AsyncClient", "urlopen"}
 
 CONNECTS: Final = {
+    "base/tls_failures.py": "the host was connected to before; nothing is sent",
     "bridge/http_connection.py": "requests are those of RemoteServer, which resolves",
     "fleet/judge/engine_ray.py": "the address is the user's own",
     "replay/client/http_link.py": "resolves, and follows no redirect",
