@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.base import own_sockets
 from mcpproxy.intercept.fault_actions import FaultAction
-from mcpproxy.intercept.held_messages import HeldMessage, NotHeldError, Release
+from mcpproxy.intercept.held_messages import HeldMessage, Release
 from mcpproxy.intercept.message_facts import target_of
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, Response
 
@@ -45,7 +45,7 @@ class Control:
     """The relay's side of the socket.
 
     ``register`` and ``unregister`` are those of the relay's loop. ``on_command`` returns the answer to a
-    command; it raises a ``ValueError`` for what is not a command, and a ``NotHeldError`` for a
+    command; it raises a ``ValueError`` for what is not a command, and a ``LookupError`` with its number for a
     message that is not held.
 
     Raises:
@@ -111,8 +111,8 @@ class Control:
             if not isinstance(command, dict):
                 return {"refused": "not a command"}
             answer = self._on_command(cast("Command", command))
-        except NotHeldError as error:
-            number = error.number
+        except LookupError as error:
+            number = error.args[0]
             if how := self._released.get(number):
                 return {"refused": f"message {number} was {how} already", "gone": True}
             return {"refused": f"nothing is held by the number {number}", "gone": True}
@@ -209,7 +209,7 @@ def answered(
     that nothing has changed. ``show`` returns one. The others release one.
 
     Raises:
-        NotHeldError: nothing is held by this number.
+        LookupError: nothing is held by this number.
         ValueError: it is not a command, or cannot be done; then the message is still held.
     """
     do, number = command.get("do"), command.get("number")
@@ -223,7 +223,7 @@ def answered(
     if do == "show" and type(number) is int:
         shown = [_whole(held, now_ns) for held in messages if held.mark.number == number]
         if not shown:
-            raise NotHeldError(number)
+            raise LookupError(number)
         return {"held": shown}
     asked = _read_release(command)
     release(asked)

@@ -25,7 +25,7 @@ from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
 from mcpproxy.intercept.fault_lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Queued, Run
 from mcpproxy.intercept.fault_rules import FaultRules
-from mcpproxy.intercept.held_messages import HeldMessage, NotHeldError, Release, released
+from mcpproxy.intercept.held_messages import HeldMessage, Release, released
 from mcpproxy.intercept.message_facts import OpenRequests
 from mcpproxy.protocol.jsonrpc import Message, parse
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Finding, Sender, other
@@ -131,11 +131,11 @@ class FaultLanes:
         """Release a line that a breakpoint holds, and yield what to do.
 
         Raises:
-            NotHeldError: nothing is held by this number.
+            LookupError: nothing is held by this number.
         """
         lane = next((lane for lane in self._lanes.values() if release.number in lane.paused), None)
         if lane is None:
-            raise NotHeldError(release.number)
+            raise LookupError(release.number)
         paused = lane.paused[release.number]
         outcome = released(paused, release)  # if it fails, the line is still held
         del lane.paused[release.number]

@@ -12,14 +12,6 @@ from mcpproxy.session.frame import FaultMark, Finding, Sender
 _INTERNAL_ERROR: Final = FaultAction("error", text="Internal error")
 
 
-class NotHeldError(Exception):
-    """Nothing is held by ``number``."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number: Final = number
-
-
 @slotted(frozen=True)
 class HeldMessage:
     """A message that is held until somebody releases it, or until ``until_ns``.
@@ -104,10 +96,8 @@ class HeldMessages:
         """Release a message.
 
         Raises:
-            NotHeldError: nothing is held by this number.
+            LookupError: nothing is held by this number.
         """
-        if release.number not in self._held:
-            raise NotHeldError(release.number)
         held, go_on = self._held[release.number]
         outcome = released(held, release)  # if it fails, the message is still held
         del self._held[release.number]

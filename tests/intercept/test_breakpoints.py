@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -335,22 +335,6 @@ def test_a_socket_replaces_one_that_was_left_and_nothing_else(tmp_path: Path) ->
     with pytest.raises(FileExistsError):
         Control(str(path), print, print, lambda command: command)
     assert path.read_text() == "a file of the user"
-
-
-def test_a_bug_in_a_command_is_not_taken_for_a_message_that_is_gone(tmp_path: Path) -> None:
-    def on_command(command: Command) -> Command:
-        raise KeyError(command)
-
-    handlers: dict[int, Callable[[int], None]] = {}
-    path = str(tmp_path / "t.jsonl.control")
-    made = Control(path, lambda fd, on, _: handlers.update({fd: on}), print, on_command)
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(path)
-        client.sendall(b'{"do":"list"}\n')
-        for _ in range(2):
-            list(handlers.values())[-1](0)
-        assert json.loads(client.recv(1 << 10)) == {"refused": "not a command"}
-    made.close()
 
 
 def test_a_socket_is_removed_by_its_session_alone(tmp_path: Path) -> None:
