@@ -13,6 +13,8 @@
     ├── HostFileError               a configuration file of a host cannot be read, or must not be written
     │   └── UnrecordedError         it was written, and the ledger could not be written afterwards
     ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
+    ├── ForeignUrlError             a peer named a URL that is not requested; becomes a reason
+    ├── NotDoneError                a command about held messages is not done
     ├── FilterError                 a filter of calls cannot be read
     ├── FaultRuleError              rules of faults cannot be used
     ├── AddonError                  an addon cannot be used
@@ -33,17 +35,20 @@
     ├── NoJudgeError                no process can be started to judge recordings, or it has other rules
     ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
     ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
+    │   ├── TooLongError            an event or a body is longer than any that is passed on
     │   └── UnreachableError        there is no connection to it
     ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
-    ├── BodyTooLongError            a body is longer than a bridge takes; becomes a response
+    ├── BodyRefusedError            a body is too long, stalls, or has no room; becomes a response
     ├── GoneEventsError             a client comes back for events that are not kept; becomes a response
     ├── TooManySessionsError        a bridge has as many sessions as it may; becomes a response
     ├── CannotStartError            a bridge cannot start the server of a session; becomes a response
     ├── NotFuzzedError              a recording gives nothing to change, or the server does not take it
     ├── NotBackError                a server behind a URL is gone; becomes a fault that is not confirmed
+    ├── _ExcessError                no more of a response is read; becomes a skipped check
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         ├── GoneError               the server process ended, or closed the connection
+        ├── ForeignEndpointError    the server names an endpoint to which no message may be sent
         ├── TimedOutError           no answer came in time
         ├── NotInitializedError     the session is not open yet
         ├── AlreadyInitializedError the session is already open

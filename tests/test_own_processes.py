@@ -51,7 +51,7 @@ ALLOWED: Final = {
     "mcpproxy.relay.stdio.forked_recorder": "the recorder",
     # The server that the user names:
     "mcpproxy.bridge.server_process": "the server behind the bridge",
-    "mcpproxy.relay.stdio.forked_server": "the wrapped server",
+    "mcpproxy.relay.stdio.witness": "a fork of the relay",
     "mcpproxy.relay.stdio.inheritance": "the wrapped server",
     "mcpproxy.relay.stdio.threads": "the wrapped server, on Windows",
     "mcpproxy.replay.client.stdio_link": "the server that a recording is played to",

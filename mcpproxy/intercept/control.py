@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.base import own_sockets
+from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.held_messages import HeldMessage, Release
 from mcpproxy.intercept.message_facts import target_of
@@ -116,7 +117,7 @@ class Control:
             if how := self._released.get(number):
                 return {"refused": f"message {number} was {how} already", "gone": True}
             return {"refused": f"nothing is held by the number {number}", "gone": True}
-        except _NotDoneError as error:
+        except NotDoneError as error:
             return {"refused": str(error)}
         except Exception:  # whatever a command says, the session goes on
             return {"refused": "not a command"}
@@ -280,7 +281,7 @@ def _read_release(command: Command) -> Release:
     """
     number, how = command.get("number"), _WAYS.get(str(command.get("do")))
     if how is None or type(number) is not int:
-        raise _NotDoneError("not a command")
+        raise NotDoneError("not a command")
     return Release(number, how, _new_message(command) if how == "edit" else b"", _error(command))
 
 
@@ -288,24 +289,24 @@ def _new_message(command: Command) -> bytes:
     try:
         data = base64.b64decode(str(command.get("base64", "")), validate=True)
     except ValueError:
-        raise _NotDoneError("the new message is not base64") from None
+        raise NotDoneError("the new message is not base64") from None
     if not data.strip():
-        raise _NotDoneError("the new message is empty; drop it to give nothing")
+        raise NotDoneError("the new message is empty; drop it to give nothing")
     if len(data) > _MESSAGE_BYTES:
-        raise _NotDoneError(f"the new message is longer than {_MESSAGE_BYTES >> 20} MiB")
+        raise NotDoneError(f"the new message is longer than {_MESSAGE_BYTES >> 20} MiB")
     return data
 
 
 def _error(command: Command) -> FaultAction:
     code, text = command.get("code", -32603), command.get("message", "Internal error")
     if type(code) is not int or not isinstance(text, str):
-        raise _NotDoneError("an error has a whole number as its code, and a text")
+        raise NotDoneError("an error has a whole number as its code, and a text")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _NotDoneError("the text of the error is not UTF-8") from None
+        raise NotDoneError("the text of the error is not UTF-8") from None
     return FaultAction("error", text=text, code=code)
 
 
-class _NotDoneError(ValueError):
+class NotDoneError(McpProxyError):
     """A command that is not done; the text says why to whoever gave it."""

@@ -193,5 +193,6 @@ def link_to_a_socket(stage: Stage) -> str:
     stage.run("breakpoints", "--trace", "a.jsonl")
     with _page(stage, stage.folder) as stream:
         _held(stream)
+    talker.close()
     hold(not talker.connections, f"{talker.connections} connections to it")
     return "not connected to"

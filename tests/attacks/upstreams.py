@@ -4,7 +4,8 @@ import socket
 import ssl
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.attacks.proxied import Origin, Proxied
@@ -15,7 +16,8 @@ _CERTS = Path(__file__).parents[1] / "relay" / "certs"
 TABLE = Table()
 
 
-def _strict(version: ssl.TLSVersion) -> int:
+@contextmanager
+def _strict(version: ssl.TLSVersion) -> Iterator[int]:
     """The port of a server that speaks TLS with clients that have a certificate only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_CERTS / "localhost.pem", _CERTS / "localhost.key")
@@ -25,28 +27,38 @@ def _strict(version: ssl.TLSVersion) -> int:
 
     def refuse() -> None:
         while True:
-            connection, _ = listener.accept()
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # it is shut down
+                return
             connection.settimeout(DEADLINE_S)
-            with connection, suppress(OSError):
-                context.wrap_socket(connection, server_side=True).recv(1 << 16)
+            with connection, suppress(OSError), context.wrap_socket(connection, server_side=True) as secured:
+                secured.recv(1 << 16)
 
-    threading.Thread(target=refuse, daemon=True).start()
-    return listener.getsockname()[1]
+    thread = threading.Thread(target=refuse, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(DEADLINE_S)
+        listener.close()
 
 
 @TABLE
 def client_certificate(stage: Stage) -> str:
     """A server that demands a client certificate gets the client an answer, and stderr the reason."""
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-        url = f"https://127.0.0.1:{_strict(version)}/mcp"
-        with Proxied(stage, url, "--insecure", trace=f"{version.name}.jsonl") as proxied:
-            answer = proxied.ask("POST", "/mcp", b"{}")
-            proxied.stop()
-        hold(b" 502 " in answer, f"{version.name}: the client got {answer[:40]!r}")
-        hold(b"client certificate" in answer, f"{version.name}: {answer[-80:]!r}")
-        hold(proxied.said.count("client certificate") == 1, f"{version.name}: {proxied.said[-80:]!r}")
-        done = stage.run("validate", "--insecure", url)
-        hold("client certificate" in done.err, f"{version.name}: validate says {done.err.strip()[-60:]}")
+        with _strict(version) as port:
+            url = f"https://127.0.0.1:{port}/mcp"
+            with Proxied(stage, url, "--insecure", trace=f"{version.name}.jsonl") as proxied:
+                answer = proxied.ask("POST", "/mcp", b"{}")
+                proxied.stop()
+            hold(b" 502 " in answer, f"{version.name}: the client got {answer[:40]!r}")
+            hold(b"client certificate" in answer, f"{version.name}: {answer[-80:]!r}")
+            hold(proxied.said.count("client certificate") == 1, f"{version.name}: {proxied.said[-80:]!r}")
+            done = stage.run("validate", "--insecure", url)
+            hold("client certificate" in done.err, f"{version.name}: validate says {done.err.strip()[-60:]}")
     return "502 and the reason, TLS 1.2 and 1.3"
 
 

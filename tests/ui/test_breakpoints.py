@@ -216,7 +216,8 @@ def sends(visitor: Visitor, body: dict[str, Any]) -> Any:
         """async (body) => {
             const recording = new URLSearchParams(location.search).get("recording");
             const address = `/api/recordings/${recording}/held`;
-            const answer = await fetch(address, { method: "POST", body: JSON.stringify(body) });
+            const headers = { Authorization: `Bearer ${localStorage.getItem("mcpproxy-key")}` };
+            const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
             return [answer.status, await answer.text()];
         }""",
         body,

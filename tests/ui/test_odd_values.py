@@ -1,5 +1,6 @@
 """Whatever stands in a query or a path, the page answers with data or with a refusal, and never fails."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -39,11 +40,13 @@ TERMS: Final = ("call:", "frame:", "latency:>", "bytes:>", "code:", "session:", 
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> httpx.AsyncClient:
+def client(tmp_path: Path) -> Iterator[httpx.AsyncClient]:
     write(tmp_path / "a.jsonl", SITUATIONS["failed tool"])
-    app = PageApp(Library(str(tmp_path)), CallSender(str(tmp_path))).app()
+    library = Library(str(tmp_path))
+    app = PageApp(library, CallSender(str(tmp_path))).app()
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+    yield httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+    library.close()
 
 
 def test_nothing_odd_is_a_failure_of_the_page(client: httpx.AsyncClient) -> None:
