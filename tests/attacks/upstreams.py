@@ -4,7 +4,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ TABLE = Table()
 
 
 @contextmanager
-def _strict(version: ssl.TLSVersion) -> Iterator[int]:
+def _strict(version: ssl.TLSVersion) -> Generator[int]:
     """The port of a server that speaks TLS with clients that have a certificate only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_CERTS / "localhost.pem", _CERTS / "localhost.key")
