@@ -21,6 +21,6 @@ _POLL = select.poll
 
 if __name__ == "__main__":
     setattr(select, "poll", Watched)  # noqa: B010 # the type of a module has no such attribute to set
-    from mcpproxy.__main__ import main
+    from mcpproxy.cli.main import main
 
     raise SystemExit(main())
