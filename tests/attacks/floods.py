@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Final
 
 from tests.attacks.proxied import Origin, message
@@ -35,6 +36,13 @@ class Flood(Origin):
         self._pause_s = pause_s
         self._lull = socket.socketpair()
         super().__init__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, value, trace)
+        for end in self._lull:
+            end.close()
 
     def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(DEADLINE_S)
