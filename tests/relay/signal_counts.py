@@ -191,9 +191,7 @@ def main() -> int:
                     row = "".join(f"{table[number, times]:9}" for number in numbers)
                     _say(f"{name:10}{kind:11}{times:6}{row}")
         for kind, before in (("unwrapped", []), ("wrapped", wrapper)):
-            ends = collections.Counter(
-                ended_by_the_sdk(before) for _ in range(max(1, options.sessions // 10))
-            )
+            ends = collections.Counter(ended_by_the_sdk(before) for _ in range(options.sessions))
             differing += sum(ends.values()) - ends[bytes([signal.SIGTERM])]
             for noted, times in sorted(ends.items()):
                 heard = " ".join(signal.Signals(number).name for number in noted) or "nothing"

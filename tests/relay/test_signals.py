@@ -98,6 +98,28 @@ def test_every_signal_reaches_the_server_and_its_child_as_often_as_unwrapped(kin
         assert (server, child) == (bytes([number]), bytes([number]) if for_child is None else for_child)
 
 
+@pytest.mark.parametrize("where", ["group", "alone"])
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_signal_that_the_host_ignored_reaches_a_server_that_handles_it(kind: str, where: str) -> None:
+    numbers = sendable(kind)
+    started_by = [sys.executable, "-c", IGNORES_ALL + EXECUTE]
+    wrapped = counts(HOSTS[where]([*started_by, *behind(kind, peer("tally"))]), numbers)
+    assert wrapped == counts(HOSTS[where]([*started_by, *peer("tally")]), numbers)
+    assert [server for server, _ in wrapped] == [bytes([number]) for number in numbers]
+
+
+def test_a_hangup_that_the_host_ignored_does_not_ask_the_server_to_exit() -> None:
+    started_by = [sys.executable, "-c", IGNORES_ALL + EXECUTE]
+    with Host([*started_by, *behind("stdio", peer("polite", "SIGTERM"), grace_s=0.01)]) as host:
+        assert host.read(6) == b"ready\n"
+        host.signal(signal.SIGHUP)
+        host.end_input()
+        assert host.silent_for(0.3)
+        host.signal(signal.SIGTERM)
+        assert host.rest() == b"bye\n"
+        assert host.wait() == 6
+
+
 def test_real_time_signals_to_the_group_and_to_us_are_all_counted() -> None:
     host = PipeHost(behind("stdio", peer("tally")))
     host.ask()

@@ -137,7 +137,7 @@ class PosixServerLife(ServerLife):
             if number == signal.SIGCHLD:
                 self._reap()
             else:
-                self._forward(number, is_received)
+                self._forward(number, is_received, number in signals.ignored)
 
     def _poll_server(self, how: int) -> bool:
         """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped, which
@@ -162,12 +162,15 @@ class PosixServerLife(ServerLife):
             pid, _ = os.waitpid(self.recorder.pid, os.WNOHANG)
             self.recorder.reaped = bool(pid)
 
-    def _forward(self, number: int, is_received: bool) -> None:
-        """Forward a signal to the server, unless the server has received it already (``is_received``)."""
+    def _forward(self, number: int, is_received: bool, is_ignored: bool) -> None:
+        """Forward a signal to the server, unless the server has received it already (``is_received``).
+
+        One that the host had ignored at the start (``is_ignored``) does not ask the server to exit.
+        """
         self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
-        if number in LEAVING:
+        if number in LEAVING and not is_ignored:
             self.signalled = True
-        if number == signal.SIGTERM:
+        if number == signal.SIGTERM and not is_ignored:
             self.terminated = True
         if not is_received:
             self._kill(number)

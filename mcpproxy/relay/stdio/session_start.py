@@ -49,6 +49,7 @@ def run(
         server = start_server(command, signals)
     except OSError as caught:
         error = caught
+    signals.catch_ignored()
 
     has_recorder = False
 

@@ -8,6 +8,10 @@ that reads or writes in the background.
 *Blocked signals.* A host may start the relay with signals blocked. The server is started with the same
 signals blocked, but the relay receives its signals in any case. They stay blocked until the last fork, so
 that no child takes one for the relay.
+
+*Ignored signals.* The server is started with the signals ignored that the host ignored (``nohup``, a job in
+the background of a script), and may set a handler for one. So they are forwarded like all others. They stay
+ignored until the server has started, which inherits that.
 """
 
 from __future__ import annotations
@@ -51,7 +55,8 @@ class Signals:
     """Receives signals. ``fd`` is readable when some have come.
 
     Attributes:
-        numbers: the signals that are received. One that was ignored when the host started us stays ignored.
+        numbers: the signals that are received.
+        ignored: those of them that were ignored when the host started us.
         have_come: whether some have come since ``read`` was called.
         blocked: the signals that were blocked when the host started us.
         is_child_ignored: whether the host started us with SIGCHLD ignored; the server must ignore it too.
@@ -65,11 +70,16 @@ class Signals:
         self.is_child_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
         if self.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        numbers = [number for number in _forwarded() if signal.getsignal(number) != signal.SIG_IGN]
-        self.numbers = {signal.SIGCHLD, *numbers}
+        self.numbers = {signal.SIGCHLD, *_forwarded()}
+        self.ignored = {number for number in self.numbers if signal.getsignal(number) == signal.SIG_IGN}
         self.blocked: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self.numbers)
         self.have_come = False
         catch(self.numbers, self._write_fd, self._note)
+
+    def catch_ignored(self) -> None:
+        """Receive the ignored signals too, from now on: the server has started."""
+        for number in self.ignored:
+            signal.signal(number, self._note)
 
     def start(self, compare: Compare | None) -> None:
         """Begin to receive signals, after the last fork. ``compare`` is that of the witness."""
