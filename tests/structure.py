@@ -1,0 +1,292 @@
+"""Counts how the code is built: its size, its folders and imports, and how many places decide the same thing.
+
+``python -m tests.structure [--tree PATH]`` prints a Markdown table of this checkout, or of another one, and
+lists the places of each decision. So the same script counts before and after a change.
+
+A place is a function in which a pattern of ``DECISIONS`` finds something, or a statement outside functions.
+Patterns read the syntax only, so they are an estimate: the same one for every checkout.
+"""
+
+import argparse
+import ast
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from tests.ladder import imported
+
+Pattern: TypeAlias = Callable[[ast.AST], bool]
+
+NOT_COUNTED: Final = frozenset({"demo", "examples", "mutations"})
+"""Folders whose messages are examples, or wrong on purpose."""
+
+_NAMES: Final = ("name", "uri")
+_REQUIRED_HEADERS: Final = ("mcp-method", "mcp-name", "mcp-param-")
+_OF_REQUESTS: Final = ("request", "pending", "by_key", "live", "markers_of", "_by_id")
+_LATER_FACTS: Final = frozenset({"id", "latency_ns", "latency_ms", "outcome"})
+
+
+def reads_the_name_of_a_call(node: ast.AST) -> bool:
+    """``params["name"]``, ``params.get("uri")``, ``member(x.params, "name")``, a case of ``match``, and a
+    table with ``"name"`` and ``"uri"`` or with the member of each method."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="get", value=params), args=[ast.Constant(value=key), *_]):
+            return key in _NAMES and _is_params(params)
+        case ast.Subscript(value=params, slice=ast.Constant(value=key), ctx=ast.Load()):
+            return key in _NAMES and _is_params(params)
+        case ast.Call(func=ast.Name(id=function), args=[whole, *keys]) if "member" in function:
+            path = [key.value for key in keys if isinstance(key, ast.Constant)]
+            return path[-1:] in (["name"], ["uri"]) and (_is_params(whole) or path[:1] == ["params"])
+        case ast.Tuple(elts=elements) | ast.Set(elts=elements) | ast.List(elts=elements):
+            return {"name", "uri"} <= {each.value for each in elements if isinstance(each, ast.Constant)}
+        case ast.Dict(keys=keys, values=values):
+            return any(_values(pair) == ["tools/call", "name"] for pair in zip(keys, values, strict=True))
+        case ast.MatchMapping(keys=keys, patterns=patterns):
+            return any(
+                _values([key]) == ["params"]
+                and isinstance(below, ast.MatchMapping)
+                and bool(set(_values(below.keys)) & set(_NAMES))
+                for key, below in zip(keys, patterns, strict=True)
+            )
+        case _:
+            return False
+
+
+def stores_a_request_by_its_id(node: ast.AST) -> bool:
+    """``open[type(id), id] = ...``, ``by_id[request.id] = ...`` and ``setdefault``: an index from which
+    the request of an answer is taken."""
+    match node:
+        case ast.Subscript(value=index, slice=key, ctx=ast.Store()):
+            pass
+        case ast.Call(func=ast.Attribute(attr="setdefault", value=index), args=[key, *_]):
+            pass
+        case _:
+            return False
+    parts = key.elts if isinstance(key, ast.Tuple) else [key]
+    if "type(" in ast.unparse(key):
+        return True
+    return _names_an_id(parts[-1]) and any(word in ast.unparse(index).lower() for word in _OF_REQUESTS)
+
+
+def _names_an_id(key: ast.expr) -> bool:
+    match key:
+        case ast.Name(id="id" | "request_id" | "key"):
+            return True
+        case ast.Attribute(value=ast.Name(id="message" | "request" | "single" | "turn" | "live"), attr="id"):
+            return True
+        case _:
+            return False
+
+
+def takes_messages_of_a_frame(node: ast.AST) -> bool:
+    """``message.items if isinstance(message, Batch) else (message,)``, and ``match`` on ``Batch``."""
+    match node:
+        case ast.IfExp(test=test) | ast.If(test=test):
+            parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.body
+            is_batch = "isinstance(" in (text := ast.unparse(test)) and "Batch)" in text
+            return is_batch and any(
+                ".items" in (text := ast.unparse(part)) and ".items()" not in text for part in parts
+            )
+        case ast.match_case(pattern=ast.MatchClass(cls=cls)):
+            return ast.unparse(cls).endswith("Batch") and "items" in ast.unparse(node)
+        case _:
+            return False
+
+
+def writes_required_headers(node: ast.AST) -> bool:
+    """``("Mcp-Method", value)``, an entry of a dictionary or a case that makes the value of such a header."""
+    match node:
+        case ast.Tuple(elts=[name, _]):
+            return _is_required_header(name)
+        case ast.Dict(keys=keys):
+            return any(_is_required_header(key) for key in keys if key is not None)
+        case ast.match_case(pattern=ast.MatchValue(value=name)):
+            return _is_required_header(name)
+        case _:
+            return False
+
+
+def builds_an_error(node: ast.AST) -> bool:
+    """A JSON-RPC error as text (``"error":{``) or as a dictionary (``code`` and ``message``)."""
+    match node:
+        case ast.Constant(value=str() | bytes() as value):
+            text = value.decode("latin-1") if isinstance(value, bytes) else value
+            return '"error":{' in text.replace(" ", "") and "\n" not in text
+        case ast.Dict(keys=keys):
+            return {"code", "message"} <= set(_values(keys))
+        case _:
+            return False
+
+
+def pauses_a_message(node: ast.AST) -> bool:
+    """A message that a breakpoint holds is made, or the time is asked for that a fault holds one."""
+    match node:
+        case ast.Call(func=ast.Name(id="HeldMessage" | "delay_of")):
+            return True
+        case _:
+            return False
+
+
+def reads_a_chunk_size(node: ast.AST) -> bool:
+    """A regular expression for the line before a chunk."""
+    match node:
+        case ast.Call(args=[ast.Constant(value=bytes() as value), *_]):
+            return b"0-9A-Fa-f]{1,1" in value
+        case _:
+            return False
+
+
+def writes_a_call_as_json(node: ast.AST) -> bool:
+    """A dictionary with the method and with what became of it, or its id, which is no message itself."""
+    match node:
+        case ast.Dict(keys=keys, values=values) if not all(isinstance(value, ast.Name) for value in values):
+            names = set(_values(keys))
+            return "method" in names and "jsonrpc" not in names and bool(names & _LATER_FACTS)
+        case _:
+            return False
+
+
+DECISIONS: Final[Mapping[str, Pattern]] = {
+    "name of a call": reads_the_name_of_a_call,
+    "request of an answer": stores_a_request_by_its_id,
+    "messages of a frame": takes_messages_of_a_frame,
+    "required HTTP headers of a request": writes_required_headers,
+    "JSON-RPC error of ours": builds_an_error,
+    "pause of a message": pauses_a_message,
+    "line before a chunk": reads_a_chunk_size,
+    "JSON form of a call": writes_a_call_as_json,
+}
+"""Each decision with the pattern of a place that makes it; the pattern's docstring says what it counts."""
+
+
+def _is_params(node: ast.expr) -> bool:
+    return ast.unparse(node).rstrip(")").rpartition(".")[2].rpartition("(")[2].endswith("params")
+
+
+def _values(nodes: Iterable[ast.expr | None]) -> list[object]:
+    return [node.value for node in nodes if isinstance(node, ast.Constant)]
+
+
+def _is_required_header(node: ast.expr) -> bool:
+    first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else node
+    value = first.value if isinstance(first, ast.Constant) else None
+    return isinstance(value, str) and value.lower() in _REQUIRED_HEADERS
+
+
+def places(tree: ast.AST, pattern: Pattern) -> list[int]:
+    """Return the line of each place in a module."""
+    found: dict[ast.AST, int] = {}
+    waiting: list[tuple[ast.AST, ast.AST | None]] = [(tree, None)]
+    while waiting:
+        node, function = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = node
+        if pattern(node):
+            line = node.pattern.lineno if isinstance(node, ast.match_case) else getattr(node, "lineno", 0)
+            place = function or node
+            found[place] = min(line, found.get(place, line))
+        waiting += [(child, function) for child in ast.iter_child_nodes(node)]
+    return sorted(found.values())
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What was counted in a checkout. ``places`` are those of each decision, as ``path:line``."""
+
+    counts: Mapping[str, int]
+    places: Mapping[str, Sequence[str]]
+
+
+def counted(checkout: Path) -> Structure:
+    """Return the structure of the checkout in the folder ``checkout``."""
+    package = checkout / "mcpproxy"
+    paths = sorted(package.rglob("*.py"))
+    modules = {_dotted(checkout, path): path for path in paths}
+    trees = {path: ast.parse(path.read_bytes()) for path in paths}
+    edges: set[tuple[str, str]] = set()
+    for name, path in modules.items():
+        edges |= {(_part(name), _part(used)) for used in imported(path, modules)}
+    places_of: dict[str, list[str]] = {}
+    for decision, pattern in DECISIONS.items():
+        places_of[decision] = [
+            f"{path.relative_to(checkout).as_posix()}:{line}"
+            for path, tree in trees.items()
+            if not NOT_COUNTED & set(path.relative_to(package).parts)
+            for line in places(tree, pattern)
+        ]
+    counts = {
+        "lines of Python in mcpproxy/": _lines(paths),
+        "lines of Python in tests/": _lines((checkout / "tests").rglob("*.py")),
+        "modules": len(paths),
+        "folders at the top": len(
+            {path.relative_to(package).parts[0] for path in paths if path.parent != package}
+        ),
+        "modules at the top": sum(path.parent == package for path in paths),
+        "edges between parts at the top": sum(a != b and bool(a) and bool(b) for a, b in edges),
+        "`TYPE_CHECKING = False`": sum(map(_own_flags, trees.values())),
+        "blocks of `if TYPE_CHECKING`": sum(map(_type_blocks, trees.values())),
+        "imports inside functions": sum(map(_late_imports, trees.values())),
+    }
+    return Structure(counts, places_of)
+
+
+def _dotted(checkout: Path, path: Path) -> str:
+    parts = path.relative_to(checkout).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _part(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def _lines(paths: Iterable[Path]) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in paths)
+
+
+def _own_flags(tree: ast.AST) -> int:
+    return sum(
+        isinstance(node, ast.Assign) and ast.unparse(node) == "TYPE_CHECKING = False"
+        for node in ast.walk(tree)
+    )
+
+
+def _type_blocks(tree: ast.AST) -> int:
+    return sum(
+        isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" for node in ast.walk(tree)
+    )
+
+
+def _late_imports(tree: ast.AST) -> int:
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    late = {id(node) for function in functions for node in ast.walk(function) if _is_import(node)}
+    return len(late)
+
+
+def _is_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def table(structure: Structure) -> Iterator[str]:
+    """Yield the lines of a Markdown table, and of a list of the places of each decision."""
+    yield from ("| what | number |", "| --- | --- |")
+    yield from (f"| {what} | {number:,} |" for what, number in structure.counts.items())
+    yield from (f"| {what}: places | {len(found)} |" for what, found in structure.places.items())
+    for what, found in structure.places.items():
+        yield from ("", f"{what[0].upper()}{what[1:]}:", "")
+        yield from (f"- {place}" for place in found)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.structure", description="Count how the code is built."
+    )
+    parser.add_argument(
+        "--tree", metavar="PATH", type=Path, default=Path(__file__).parents[1], help="another checkout"
+    )
+    sys.stdout.write("\n".join(table(counted(parser.parse_args(arguments).tree.resolve()))) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
