@@ -74,9 +74,7 @@ def imports(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", files(), ids=named)
 def test_the_judge_imports_nothing_impure(path: Path) -> None:
     allowed = PURE | {f"mcpproxy.base.{name}" for name in TOOLS}
-    strangers = {module for module in imports(path) if layer(module) not in LAYERS} - allowed
-    # The old names of one release only give a warning and the new ones.
-    assert {name for name in strangers if not name.startswith("mcpproxy.base.renamed")} == set()
+    assert {module for module in imports(path) if layer(module) not in LAYERS} <= allowed
 
 
 def test_the_package_itself_imports_nothing() -> None:

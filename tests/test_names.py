@@ -28,7 +28,6 @@ DEFENDED: Final[Mapping[str, str]] = {
     "rules.py": "a command, and the rules that it prints",
     "sessions.py": "a chapter of the specification: its checks and its probes",
     "ship.py": "a command, and what it does",
-    "slotted.py": "the old place gives the new one, with a warning, for one release",
     "stats.py": "a command, and what it does",
     "stdio.py": "the part of a package that is for this transport",
     "subscriptions.py": "the subscriptions of a session, and their checks",

@@ -6,7 +6,6 @@ ends with ``FAMILY``, a ``RuleFamily`` that says which rules its checks report.
 
 import importlib.util
 import os
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -76,10 +75,7 @@ def _family(file: Path) -> RuleFamily:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
-        with warnings.catch_warnings():
-            # A deprecated name gives a warning and never an error, even if Python makes warnings errors.
-            warnings.filterwarnings("default", r"mcpproxy\.", DeprecationWarning)
-            spec.loader.exec_module(module)
+        spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise CustomRuleError(
             str(file), f"it cannot be imported: {type(error).__name__}: {error}", "mend the module"

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from mcpproxy import __version__
-from mcpproxy.base.renamed import OldName
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -58,11 +57,6 @@ class RpcConnection:
     malformed lines. ``server_requests`` are the server's requests. ``replies`` are the results for them by
     method; a request with any other method gets the error -32601.
     """
-
-    # The old names of these attributes still work.
-    heard = OldName("received")
-    strays = OldName("unsolicited")
-    asked = OldName("server_requests")
 
     def __init__(
         self,

@@ -196,25 +196,13 @@ def journal_link_is_said(stage: Stage) -> str:
     return "the other recording is untouched"
 
 
-RULES: Final = CHECKS.replace(
-    "from mcpproxy.custom_rules import Check, RuleFamily, StateUpdate, Violation, member\n",
-    """
-try:
-    from mcpproxy.custom_rules import Check, RuleFamily, Violation, member
-except ImportError:  # the names of the release before
-    from mcpproxy.checks.breach import Breach as Violation, member
-    from mcpproxy.checks.table import Decider as Check, Family as RuleFamily
-""",
-)
-
-
 @TABLE
 def links_in_the_state_folder(stage: Stage) -> str:
     """Links in the state folder by the names of files that will be made: nothing is written through them."""
     scene = Scene(stage.folder)
     state = stage.state / "mcpproxy"
     state.mkdir(mode=0o777, parents=True)
-    house = build(stage.folder, RULES)
+    house = build(stage.folder, CHECKS)
     before = scene.seen()
     last = int(Path("/proc/sys/kernel/ns_last_pid").read_text())
     for pid in range(last, last + 2000):

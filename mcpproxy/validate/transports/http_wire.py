@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.named_url import ForeignUrlError, resolved
-from mcpproxy.base.renamed import OldName
 from mcpproxy.protocol.jsonrpc import (
     Batch,
     ErrorResponse,
@@ -38,8 +37,6 @@ class HttpWire:
     """
 
     transport = "http"
-
-    tape = OldName("recording")
 
     def __init__(self, server: HttpEndpoint) -> None:
         self.server: Final = server

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from mcpproxy.base.renamed import OldName
 from mcpproxy.base.start_failure import start_failure
 from mcpproxy.base.subprocess_pipes import stdin_closed
 from mcpproxy.framing.lines import LineFramer
@@ -62,8 +61,6 @@ class StdioWire:
     """
 
     transport = "stdio"
-
-    tape = OldName("recording")
 
     def __init__(
         self,
