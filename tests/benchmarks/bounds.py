@@ -126,8 +126,7 @@ def answered(body: bytes, *fields: bytes, kind: bytes = b"application/json") -> 
 def _proxied(trace: Path) -> Generator[tuple[Upstream, int, "subprocess.Popen[str]"]]:
     upstream = Upstream()
     options = ("--listen", "127.0.0.1:0", "--trace", str(trace))
-    # The first versions took the URL as an option only.
-    command = [sys.executable, "-m", "mcpproxy", "http", "--upstream", f"{upstream.origin}/mcp", *options]
+    command = [sys.executable, "-m", "mcpproxy", "http", f"{upstream.origin}/mcp", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as proxy:
         assert proxy.stderr is not None
         lines = iter(proxy.stderr.readline, "")

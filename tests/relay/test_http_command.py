@@ -27,7 +27,6 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "an empty URL": ([""], "one of URL and --forward"),
     "two URLs": ([URL, URL], "one of URL and --forward"),
     "both": ([URL, "--forward"], "one of URL and --forward"),
-    "a URL twice": ([URL, "--upstream", URL], "one of URL and --forward"),
     "no scheme": (["127.0.0.1:3000/mcp"], "is not an http:// or https:// URL"),
     "a name for a scheme": (["localhost:3000"], "is not an http:// or https:// URL"),
     "other scheme": (["ftp://a"], "is not an http:// or https:// URL; perhaps http://a"),

@@ -47,7 +47,6 @@ taken, or if the file or folder that they name cannot be written.""",
     {
         "": (
             ("URL", "", "the server: http(s)://HOST[:PORT][/PATH]"),
-            ("--upstream", "URL", ""),  # the name of URL in earlier versions
             ("--listen", "HOST:PORT", f"default: {_LISTEN}; port 0 picks one"),
             ("--endpoint", "PATH", f"path of the MCP endpoint on the proxy; default: {_ENDPOINT}"),
             *new_recording.OPTIONS,
@@ -75,8 +74,7 @@ taken, or if the file or folder that they name cannot be written.""",
 class HttpOptions:
     """The values of the arguments. ``host``, ``port`` and ``endpoint`` belong to the proxy itself.
 
-    ``url`` is empty in forward mode. ``is_url_named`` says whether it was given as ``--upstream``, as in
-    earlier versions.
+    ``url`` is empty in forward mode.
 
     Raises:
         UsageError: a value is not valid.
@@ -95,7 +93,6 @@ class HttpOptions:
         self.rewrites_origin = "--rewrite-origin" in given
         self.keeps_credentials = "--keep-credentials" in given
         self.admin = given.text("--admin")
-        self.is_url_named = "--upstream" in given
 
     @property
     def upstream(self) -> Upstream | None:
@@ -209,7 +206,7 @@ def parse(argv: list[str]) -> HttpOptions:
     """
     arguments, others = split_command(argv)
     given = OPTIONS.read(arguments)
-    urls = list(filter(None, [*given[""], *others, *given["--upstream"]]))
+    urls = list(filter(None, [*given[""], *others]))
     is_forward = "--forward" in given
     if len(urls) + is_forward != 1:
         _refuse("one of URL and --forward is needed", "mcpproxy http http://127.0.0.1:3001/mcp")
@@ -313,12 +310,10 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
-    """Return the lines for stderr about options that are deprecated or make the proxy less safe."""
+    """Return the lines for stderr about options that make the proxy less safe."""
     from mcpproxy.relay.http.guard import is_loopback
 
     warnings: list[str] = []
-    if options.is_url_named:
-        warnings.append("write URL instead of --upstream URL; the next release removes the option")
     if not is_loopback(host):
         warnings.append(
             f"warning: {host} is more than this machine: whoever reaches it reaches the server through us, "

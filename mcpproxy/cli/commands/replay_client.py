@@ -105,7 +105,6 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add = parser.add_argument
     add("trace", metavar="TRACE", nargs="?", help="the recording; without it the latest")
     add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a live server over HTTP")
-    add("--url", dest="named_url", type=url, help=argparse.SUPPRESS)  # the name of URL in earlier versions
     add(
         "--header",
         metavar="'NAME: VALUE'",
@@ -138,15 +137,12 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     options = parser.parse_args(argv)
     if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
         options.trace, options.url = None, url(options.trace)
-    if options.named_url:
-        tell("write URL instead of --url URL; the next release removes the option")
-    if bool(options.url) + bool(options.named_url) + bool(command) != 1:
+    if bool(options.url) + bool(command) != 1:
         raise UsageError(
             "replay client",
             "one of -- COMMAND and URL is needed",
             "mcpproxy replay client TRACE -- python server.py",
         )
-    options.url = options.url or options.named_url
     if options.header and not options.url:
         raise UsageError("--header", "goes together with a URL", "leave it out for a command")
     for name in ("session", "filter"):
