@@ -104,13 +104,6 @@ def named(requirements: Iterable[str]) -> set[str]:
     return {re.split(r"[>=<]", line)[0] for line in requirements}
 
 
-def test_the_old_extras_install_nothing() -> None:
-    extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
-    assert {name for name, packages in extras.items() if not packages} == {
-        "admin", "progress", "replay", "validate", "versions",
-    }  # fmt: skip
-
-
 def test_only_what_needs_an_extra_asks_for_another_install() -> None:
     package = ROOT / "mcpproxy"
     asking = {path for path in package.rglob("*.py") if "pip install" in path.read_text("utf-8")}
@@ -133,7 +126,6 @@ def test_no_text_names_an_extra_that_is_not_declared() -> None:
         for extras in re.findall(r"mcpproxy\[([a-z0-9_, -]+)\]", path.read_text(encoding="utf-8")):
             for extra in extras.replace(" ", "").split(","):
                 named.setdefault(extra, set()).add(str(path.relative_to(ROOT)))
-    unused = {"admin", "progress", "replay", "validate", "versions"}  # kept for those who still name them
-    known = set(PROJECT["optional-dependencies"]) - unused
+    known = set(PROJECT["optional-dependencies"])
     assert {extra: places for extra, places in named.items() if extra not in known} == {}
     assert {"mcp", "otel", "fleet"} <= named.keys()
