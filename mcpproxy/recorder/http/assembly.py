@@ -81,8 +81,6 @@ class HttpAssembly:
     TRANSIENT = ("_mask", "_heads", "_contents")
     """Attributes that are not saved in a checkpoint, from which recording continues after a kill."""
 
-    _secret_fields: tuple[str, ...] = ()  # also in the checkpoint of an earlier version, which has none
-
     def __init__(self, start: bytes) -> None:
         members = object_of(start)
         self._endpoint: str = member(members, "endpoint", str, "/mcp")
