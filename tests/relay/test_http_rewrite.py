@@ -267,6 +267,16 @@ def test_events_are_not_held_back() -> None:
     assert made.is_done
 
 
+@pytest.mark.parametrize("body", [b"zz\r\n{}", b"2;\x01\r\n{}", b"2\r\n{}xx", b";" * 5000, b"2\n{}\n0\n\n"])
+@pytest.mark.parametrize(("asked", "head"), [(METADATA, b"HTTP/1.1 200 OK\r\n"), (STREAM, SSE)])
+def test_chunks_that_cannot_be_read_are_not_held_back(asked: bytes, head: bytes, body: bytes) -> None:
+    notes: list[str] = []
+    made = rewriter([asked], True, notes)
+    said = head + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(b": c\n\n") + body + b"\r\n"
+    assert made.feed(said) == said
+    assert notes == []
+
+
 def test_a_route_knows_whether_a_stream_was_asked_for() -> None:
     def route(raw: bytes) -> Route:
         return ROUTER.route(raw)

@@ -1,4 +1,4 @@
-"""Find where a body ends. The bytes of the body are only counted, not kept or changed.
+"""Find where a body ends, and read chunks strictly: what two parsers could read differently is refused.
 
 Source: RFC 9112, sections 6.3 and 7.1.
 """
@@ -104,6 +104,25 @@ class ChunkedCounter:
 
 
 BodyCounter = LengthCounter | ChunkedCounter
+
+
+def read_chunks(raw: bytes) -> tuple[bytes, int, bool]:
+    """Return the content of the complete chunks at the beginning of ``raw``, the index where they end, and
+    whether no chunk follows there: the last one does, or something that is none."""
+    parts: list[bytes] = []
+    position = 0
+    while line := _CHUNK_LINE.match(raw, position):
+        size = int(line[1], 16)
+        stop = line.end() + size
+        if not size or line.end() - position > _LINE_BYTES:
+            return b"".join(parts), position, True
+        if stop + 2 > len(raw):
+            return b"".join(parts), position, False
+        if raw[stop : stop + 2] != b"\r\n":
+            return b"".join(parts), position, True
+        parts.append(raw[line.end() : stop])
+        position = stop + 2
+    return b"".join(parts), position, b"\n" in raw[position:]
 
 
 def body_counter(length: int) -> BodyCounter | None:

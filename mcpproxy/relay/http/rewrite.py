@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter
+from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter, read_chunks
 from mcpproxy.relay.http.connection_fields import without_hops
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
@@ -39,7 +39,6 @@ _METADATA: Final = pattern(
 """Paths of the metadata. The path of the described resource may come before or after (RFC 8414, RFC 9728)."""
 
 _STATUS_LINE: Final = pattern(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
-_CHUNK: Final = pattern(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 # An SSE event, or comments, with the blank line at the end
 _BLOCK: Final = pattern(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
 _ENDPOINT: Final = pattern(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
@@ -111,6 +110,7 @@ class Rewriter:
         self._held = b""  # bytes that are not forwarded yet
         self._host = b""  # the Host of the request that is being answered: the proxy's name
         self._head = b""  # the head of a document, which may get another Content-Length
+        self._counted = 0  # held bytes of a document in chunks that ``_body`` has counted
         # ``None`` if the body lasts until the end of the connection.
         self._body: BodyCounter | None = None
 
@@ -199,7 +199,7 @@ class Rewriter:
         is_metadata = is_full and _METADATA.match(route.request.path) is not None and is_plain
         if is_metadata and not (isinstance(self._body, LengthCounter) and self._body.left > DOCUMENT_BYTES):
             self._head = self._new_head(head)
-            self._stage = _DOCUMENT
+            self._stage, self._counted = _DOCUMENT, 0
             return b""
         self._stage = _PASS
         return self._new_head(head)
@@ -238,14 +238,20 @@ class Rewriter:
             length = b"\r\nContent-Length: %d\r\n" % len(document)
             head = re.sub(rb"(?i)\r\nContent-Length:[^\r]*\r\n", length, head)
         else:
-            content, chunks_end, is_whole = _content(self._held)
-            if not is_whole or (end := self._held.find(b"\r\n\r\n", chunks_end) + 4) < 4:
+            assert body is not None
+            try:
+                self._counted = body.feed(self._held, self._counted)
+            except Refusal:  # the body is not in the coding that its head names
+                self.is_done = True
+                return head
+            if not body.is_over:
                 if size <= DOCUMENT_BYTES:
                     return None
                 self._stage, self._head = _PASS, b""
-                return head
-            tail = self._take(end)[chunks_end:]
-            document = _chunk(self._rewritten(content, "the metadata")) + tail
+                return head + self._take(self._counted)
+            raw = self._take(self._counted)
+            content, end, _ = read_chunks(raw)
+            document = _chunk(self._rewritten(content, "the metadata")) + raw[end:]
         self._stage, self._head = _HEAD, b""
         return head + document
 
@@ -253,8 +259,8 @@ class Rewriter:
         """Look for the first event; comments before it are forwarded."""
         content, stop = self._held, len(self._held)
         if self._body is not None:
-            content, stop, is_whole = _content(self._held)
-            if is_whole:  # the stream has ended without an event
+            content, stop, is_over = read_chunks(self._held)
+            if is_over:  # the stream has ended without an event
                 return self._forward_unchanged()
         position = 0
         while block := _BLOCK.match(content, position):
@@ -306,23 +312,6 @@ def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tup
     if length.isdigit():
         return (LengthCounter(int(length)), False) if int(length) else (None, True)
     return None, False
-
-
-def _content(raw: bytes) -> tuple[bytes, int, bool]:
-    """Return the content of the complete chunks at the beginning of ``raw``, the index where they end, and
-    whether the last chunk begins at that index."""
-    parts: list[bytes] = []
-    position = 0
-    while line := _CHUNK.match(raw, position):
-        size = int(line[1], 16)
-        if not size:
-            return b"".join(parts), position, True
-        stop = line.end() + size
-        if stop + 2 > len(raw):
-            break
-        parts.append(raw[line.end() : stop])
-        position = stop + 2
-    return b"".join(parts), position, False
 
 
 def _chunk(content: bytes) -> bytes:
