@@ -33,7 +33,7 @@ LADDER: Final[tuple[tuple[str, str], ...]] = (
     ("importers", "recordings of other tools"),
     ("opening", "any recording, opened to be read: recovered, imported or as it is"),
     ("replay", "a recording in the place of the server or of the client"),
-    ("edit", "recordings trimmed, masked and joined"),
+    ("edit", "recordings trimmed and masked"),
     ("validate", "a client of our own that probes a server"),
     ("fuzz", "changed copies of recorded requests, and what a server does wrong with them"),
     ("bridge", "stdio on one side, Streamable HTTP on the other"),

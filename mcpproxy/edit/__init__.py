@@ -1,1 +1,1 @@
-"""Trims, masks and joins recordings; the original recording is never changed."""
+"""Trims and masks recordings; the original recording is never changed."""

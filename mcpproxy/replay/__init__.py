@@ -1,1 +1,1 @@
-"""Replay: a recording replaces the server or the client, and two sessions are compared."""
+"""Replay: a recording replaces the server or the client; two sessions are compared, and joined."""

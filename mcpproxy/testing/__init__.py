@@ -20,11 +20,11 @@ from mcpproxy.base import files
 from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
-from mcpproxy.edit.join import join, lacks
 from mcpproxy.errors import TraceError, UsageError
 from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
+from mcpproxy.replay.join import join, lacks
 from mcpproxy.reports import text
 from mcpproxy.reports.judged_traces import more_text
 from mcpproxy.session.frame import Severity, Stderr
