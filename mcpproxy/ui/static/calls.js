@@ -2,7 +2,7 @@
 /** The list of calls with its filter, a waterfall of the visible rows, and the detail of the selected call. */
 import { get, subscribe } from "./api.js";
 import { CallDetail } from "./detail.js";
-import { SEVERITY_MARKS, duration, offset, outcome, plural, sessionNames, title, visible } from "./format.js";
+import { SEVERITY_MARKS, duration, offset, outcome, plural, sessionNames, taken, title, visible } from "./format.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
 import { VirtualList } from "./virtual_list.js";
@@ -174,19 +174,6 @@ function SearchProgress({ progress, onCancel }) {
     ${Math.round(part * 100)} % read, ${progress.found.toLocaleString("en")} found
     <button type="button" onClick=${onCancel}>Cancel</button>
   </p>`;
-}
-
-/**
- * Return how long a call took, or how long it has waited without an answer, in milliseconds.
- *
- * @param {import("./types.js").Call} call
- * @param {number} now milliseconds since the start of the recording
- * @param {boolean} running
- */
-export function taken(call, now, running) {
-  if (call.latency_ms !== null) return call.latency_ms;
-  if (call.outcome !== "no-answer") return call.waited_ms;
-  return running ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
 }
 
 /**

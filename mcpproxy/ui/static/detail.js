@@ -1,10 +1,9 @@
 // @ts-check
 /** Everything that belongs to one call: its messages, heads of HTTP, inner requests and findings. */
 import { address, get, isExported, request } from "./api.js";
-import { taken } from "./calls.js";
 import { CopyButton, SaveButton } from "./copy.js";
 import { FindingCard } from "./findings.js";
-import { duration, offset, outcome, plural, sessionNames, size, title, visible } from "./format.js";
+import { duration, offset, outcome, plural, sessionNames, size, taken, title, visible } from "./format.js";
 import { JsonTree, parse } from "./json_tree.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { SendAgain } from "./send.js";

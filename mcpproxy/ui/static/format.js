@@ -109,3 +109,16 @@ export function title(call) {
   if (call.target) return `${call.method.split("/")[0] === "tools" ? "" : `${call.method} `}${call.target}`;
   return call.method || call.kind;
 }
+
+/**
+ * Return how long a call took, or how long it has waited without an answer, in milliseconds.
+ *
+ * @param {import("./types.js").Call} call
+ * @param {number} now milliseconds since the start of the recording
+ * @param {boolean} running
+ */
+export function taken(call, now, running) {
+  if (call.latency_ms !== null) return call.latency_ms;
+  if (call.outcome !== "no-answer") return call.waited_ms;
+  return running ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
+}
