@@ -10,8 +10,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy.admin.metrics import Metrics
-from mcpproxy.relay.http.guard import is_loopback
-from mcpproxy.relay.http.request_head import split_authority
+from mcpproxy.base.authority import is_loopback, split_authority
 
 
 def make_app(metrics: Metrics) -> Starlette:

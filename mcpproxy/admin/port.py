@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.admin.metrics import Metrics
-from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.base.authority import is_loopback
 
 if TYPE_CHECKING:
     import uvicorn

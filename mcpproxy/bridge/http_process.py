@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mcpproxy.base.authority import is_loopback
 from mcpproxy.bridge.copied_server import CopiedServer
 from mcpproxy.bridge.http_app import HttpApp
 from mcpproxy.bridge.leg import Leg, StderrLines
@@ -15,7 +16,7 @@ from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.session_recordings import Begin, SessionRecordings
 from mcpproxy.bridge.session_table import HttpSessions
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.http.guard import Guard, is_loopback
+from mcpproxy.relay.http.guard import Guard
 
 _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.SIGHUP: b"SIGHUP"}
 

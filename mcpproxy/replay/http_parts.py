@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.base.authority import is_loopback
 from mcpproxy.replay.recording import Exchange
 from mcpproxy.replay.server.replay_source import ReplaySource
 

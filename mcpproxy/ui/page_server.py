@@ -8,7 +8,7 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.base.authority import is_loopback
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.ui.access import Access
 

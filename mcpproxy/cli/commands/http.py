@@ -286,7 +286,8 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
-    from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
+    from mcpproxy.base.authority import is_loopback
+    from mcpproxy.relay.http.guard import Guard, Targets
     from mcpproxy.relay.http.route import Forward, Reverse
 
     guard = Guard(is_loopback(bound), [options.host], options.allow_origins)
@@ -311,7 +312,7 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
 
 def _warnings(options: HttpOptions, host: str) -> list[str]:
     """Return the lines for stderr about options that make the proxy less safe."""
-    from mcpproxy.relay.http.guard import is_loopback
+    from mcpproxy.base.authority import is_loopback
 
     warnings: list[str] = []
     if not is_loopback(host):

@@ -9,27 +9,12 @@ from reaching other networks through the proxy.
 
 from __future__ import annotations
 
-import _socket
-
-from mcpproxy.relay.http.request_head import ParsedHead, Refusal, split_authority
+from mcpproxy.base.authority import is_loopback, split_authority
+from mcpproxy.relay.http.request_head import ParsedHead, Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host``, a name or an address without brackets, can only mean this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return _socket.inet_pton(_socket.AF_INET, host)[0] == 127
-    except OSError:
-        pass
-    try:
-        return _socket.inet_pton(_socket.AF_INET6, host) == bytes(15) + b"\1"
-    except OSError:
-        return False
 
 
 class Guard:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from mcpproxy.base.authority import AUTHORITY, split_authority
 from mcpproxy.base.patterns import pattern
 
 TYPE_CHECKING = False
@@ -27,9 +28,6 @@ _TCHAR = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE: Final = re.compile(rb"(" + _TCHAR + rb"+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])\r\n")
 # The possessive ++ and *+ prevent slow backtracking in a head that does not match.
 _FIELDS: Final = re.compile(rb"(?:" + _TCHAR + rb"++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+\r\n")
-_HOST: Final = re.compile(
-    rb"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})+)(?::([0-9]{0,5}))?"
-)
 _LENGTH: Final = re.compile(rb"[0-9]{1,18}")
 _ABSOLUTE: Final = pattern(rb"(?i:(https?)://)([^/?#@]+)(/[^#]*|\?[^#]*)?")
 _BARE_LINE_END: Final = pattern(rb"(?<!\r)\n|\r(?=[^\n])")
@@ -118,21 +116,6 @@ def options_of(value: bytes) -> list[bytes]:
     return [option.strip(b" \t").lower() for option in value.split(b",")]
 
 
-def split_authority(text: bytes) -> tuple[str, int | None]:
-    """Return the host of ``host:port``, in lower case and without brackets, and the port.
-
-    Raises:
-        ValueError: ``text`` is not an authority.
-    """
-    match = _HOST.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    port = match[2]
-    if port and int(port) > 65535:
-        raise ValueError(text)
-    return match[1].decode("ascii").lower().strip("[]"), int(port) if port else None
-
-
 def _read_fields(head: ParsedHead) -> None:
     lengths: list[bytes] = []
     codings: list[bytes] = []
@@ -180,7 +163,7 @@ def _length(head: ParsedHead, lengths: list[bytes], codings: list[bytes]) -> int
 def _read_target(head: ParsedHead) -> None:
     target = head.target
     if head.method == b"CONNECT":
-        match = _HOST.fullmatch(target)
+        match = AUTHORITY.fullmatch(target)
         if match is None or not match[2]:
             raise Refusal(400, "the target of CONNECT is not host:port")
         head.authority, head.path = target, b""
@@ -192,7 +175,7 @@ def _read_target(head: ParsedHead) -> None:
             raise Refusal(400, "only OPTIONS may have the target *")
     else:
         url = _ABSOLUTE.fullmatch(target)
-        if url is None or _HOST.fullmatch(url[2]) is None:
+        if url is None or AUTHORITY.fullmatch(url[2]) is None:
             raise Refusal(400, "the target is neither a path nor a URL")
         head.authority, path = url[2], url[3] or b"/"
         head.path = path if path.startswith(b"/") else b"/" + path

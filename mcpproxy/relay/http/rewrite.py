@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 
+from mcpproxy.base.authority import is_loopback
 from mcpproxy.base.patterns import pattern
 from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter, read_chunks
 from mcpproxy.relay.http.connection_fields import without_hops
-from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
 
 TYPE_CHECKING = False

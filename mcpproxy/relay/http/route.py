@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from mcpproxy.base.authority import split_authority
 from mcpproxy.relay.http.connection_fields import HopByHop
 from mcpproxy.relay.http.guard import Guard, Targets
-from mcpproxy.relay.http.request_head import ParsedHead, Refusal, parse, split_authority
+from mcpproxy.relay.http.request_head import ParsedHead, Refusal, parse
 from mcpproxy.relay.http.resolve import Upstream
 
 TYPE_CHECKING = False

@@ -22,8 +22,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from mcpproxy.base.authority import is_loopback
 from mcpproxy.protocol import jsonrpc
-from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.replay.http_parts import (
     SESSION_ID,

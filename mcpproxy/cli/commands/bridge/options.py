@@ -9,13 +9,13 @@ from typing import Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
+from mcpproxy.base.authority import is_loopback
 from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
 from mcpproxy.cli.arguments import header, positive, seconds, seconds_or_none
 from mcpproxy.cli.new_recording import OPTIONS as COMMON
 from mcpproxy.cli.new_recording import RecordingOptions
 from mcpproxy.cli.option_table import Given, OptionTable, refuse, split_command
 from mcpproxy.relay.exit_status import GRACE_S
-from mcpproxy.relay.http.guard import is_loopback
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
+from mcpproxy.base.authority import is_loopback
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import async_main, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, url
@@ -19,7 +20,6 @@ from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
 from mcpproxy.fuzz.trial import TrialLimits
-from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.replay.recording import load
 from mcpproxy.reports.text_table import table
 from mcpproxy.ruleset import ruleset

@@ -1,0 +1,47 @@
+"""The place that an authority of HTTP names, ``host:port``, and whether it is this machine.
+
+Source: RFC 9110, section 7.2; RFC 3986, section 3.2.
+"""
+
+from __future__ import annotations
+
+import _socket
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+AUTHORITY: Final = re.compile(
+    rb"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})+)(?::([0-9]{0,5}))?"
+)
+"""A host, in brackets if it is an address of IPv6, and perhaps a port; as groups 1 and 2."""
+
+
+def split_authority(text: bytes) -> tuple[str, int | None]:
+    """Return the host of ``host:port``, in lower case and without brackets, and the port.
+
+    Raises:
+        ValueError: ``text`` is not an authority.
+    """
+    match = AUTHORITY.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    port = match[2]
+    if port and int(port) > 65535:
+        raise ValueError(text)
+    return match[1].decode("ascii").lower().strip("[]"), int(port) if port else None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host``, a name or an address without brackets, can only mean this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return _socket.inet_pton(_socket.AF_INET, host)[0] == 127
+    except OSError:
+        pass
+    try:
+        return _socket.inet_pton(_socket.AF_INET6, host) == bytes(15) + b"\1"
+    except OSError:
+        return False
