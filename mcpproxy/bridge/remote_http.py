@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import h11
 
+from mcpproxy.base.connections import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_reason
 from mcpproxy.bridge.http_connection import CutShortError, HttpConnection
 from mcpproxy.bridge.leg import Leg
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
-from mcpproxy.validate.transports.reachability import CONNECT_S, system_reason, tls_context
 
 LONGEST_BODY: Final = 64 << 20
 """The longest JSON body. A longer one is not read to its end."""

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
+from mcpproxy.base.connections import CONNECT_S, tls_context
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.mirrors import Mirrors
@@ -28,7 +29,6 @@ from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.transports.exchange import ClientExchange, Headers
-from mcpproxy.validate.transports.reachability import CONNECT_S, tls_context
 
 _LONGEST_RETRY_S: Final = 3.0
 """The longest wait before a stream is resumed, even if the server asks for a longer one."""

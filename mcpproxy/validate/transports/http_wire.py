@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.base.connections import CONNECT_S
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.protocol.jsonrpc import (
     Batch,
@@ -22,7 +23,6 @@ from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import ForeignEndpointError, GoneError, TimedOutError
 from mcpproxy.validate.transports.exchange import ClientExchange, Headers
 from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
-from mcpproxy.validate.transports.reachability import CONNECT_S
 from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
 
 _MAX_RESUMPTIONS: Final = 5

@@ -4,18 +4,15 @@ Each reason is one sentence with a next step. Such a run gives no verdict, becau
 """
 
 import asyncio
-import os
-import re
 import ssl
 from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
+from mcpproxy.base.connections import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.tls_failures import alert, refusal, tls_reason
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, ValidateError
-
-CONNECT_S: Final = 10.0
 
 _NO_ENDPOINT: Final = (301, 302, 303, 307, 308, 404, 405, 410, 421, 501)
 """HTTP statuses that mean that there is no MCP server at the path."""
@@ -65,15 +62,6 @@ async def why_no_server(url: str, fault: ValidateError) -> str:
     return "" if status else f"{shown((url,))}: {fault}"
 
 
-def tls_context(*, insecure: bool) -> ssl.SSLContext:
-    """Return the TLS settings of our client; ``insecure`` accepts any certificate."""
-    context = ssl.create_default_context()
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 async def _speaks_tls(host: str, port: int) -> bool:
     try:
         await _connect(host, port, tls_context(insecure=True))
@@ -88,13 +76,6 @@ async def _connect(host: str, port: int, context: ssl.SSLContext | None) -> None
     writer.transport.abort()
     with suppress(OSError):
         await writer.wait_closed()
-
-
-def system_reason(fault: OSError | TimeoutError) -> str:
-    """Return why there is no connection; asyncio puts the address in the place of the system's words."""
-    if numbers := re.findall(r"\[Errno (\d+)\]", str(fault)):  # several if the host has several addresses
-        return " and ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))
-    return (fault.strerror or "no connection in time").lower()
 
 
 def _address(url: str) -> tuple[str, int, bool]:
