@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from mcpproxy.base.connections import CONNECT_S, system_reason, tls_context
+from mcpproxy.base.client_connection import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_reason
 from mcpproxy.bridge.http_connection import CutShortError, HttpConnection

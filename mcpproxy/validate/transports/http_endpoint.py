@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from mcpproxy.base.connections import CONNECT_S, tls_context
+from mcpproxy.base.client_connection import CONNECT_S, tls_context
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.mirrors import Mirrors

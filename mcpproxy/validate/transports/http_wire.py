@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from mcpproxy.base.connections import CONNECT_S
+from mcpproxy.base.client_connection import CONNECT_S
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.protocol.jsonrpc import (
     Batch,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy.base.connections import CONNECT_S, system_reason, tls_context
+from mcpproxy.base.client_connection import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.tls_failures import alert, refusal, tls_reason
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, ValidateError
