@@ -17,7 +17,7 @@ DEFENDED: Final[Mapping[str, str]] = {
     "authorization.py": "a chapter of the specification: its checks and its probes",
     "client.py": "an MCP client: the demo's and the validator's",
     "completion.py": "a chapter of the specification: its checks; the command of this name",
-    "comparison.py": "two sessions compared, and the report of that",
+    "comparison.py": "two sessions compared, and the page of that",
     "errors.py": "the errors of a package; mcpproxy/errors.py has the base and the tree",
     "headers.py": "a chapter of the specification: its checks and its probes",
     "http.py": "the part of a package that is for this transport; the command of this name",

@@ -24,9 +24,9 @@ from mcpproxy.agents.tool_arguments import Cursor, Handle
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.revisions import VERSIONS
 from mcpproxy.protocol.rules import Requirement
+from mcpproxy.replay.diff import comparison_report
 from mcpproxy.replay.diff.compare_traces import compare_recordings
 from mcpproxy.replay.diff.comparison import ComparedItem
-from mcpproxy.reports import comparison as comparison_report
 from mcpproxy.reports.rule_json import level
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.selection import resolve, unknown

@@ -43,7 +43,7 @@ def compared(
     Raises:
         UsageError: the file cannot be written.
     """
-    from mcpproxy.reports import validated  # not needed to check recordings
+    from mcpproxy.validate.report import validated  # not needed to check recordings
 
     located_findings = validated.located(result.checks)
     was_judged = validated.was_tried(result, catalogue.rules.__contains__)

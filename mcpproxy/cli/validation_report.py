@@ -13,10 +13,10 @@ from mcpproxy.cli import output
 from mcpproxy.cli.terminal import StatusLine, emit
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports import validated, validation
 from mcpproxy.reports.baseline import Entry
 from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Validation
+from mcpproxy.validate.report import validated, validation
 
 
 class ProgressPrinter:
@@ -105,7 +105,7 @@ def _lines(
 ) -> Iterable[str]:
     match format:
         case "json":
-            from mcpproxy.reports import validation_json
+            from mcpproxy.validate.report import validation_json
 
             return validation_json.lines(result)
         case "junit":

@@ -6,8 +6,8 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.replay.diff.compare_traces import compare_recordings
 from mcpproxy.replay.diff.comparison import ComparedItem
+from mcpproxy.replay.diff.comparison_report import summary
 from mcpproxy.replay.recording import load
-from mcpproxy.reports.comparison import summary
 from mcpproxy.session.frame import SERVER
 
 _MAX_DIFFERENCES: Final = 200

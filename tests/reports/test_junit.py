@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
+from mcpproxy.replay.diff import comparison_report
 from mcpproxy.replay.diff.comparison import Change, ComparedItem, Comparison
-from mcpproxy.reports import comparison, junit
+from mcpproxy.reports import junit
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.suites import suites
@@ -59,7 +60,7 @@ DOCUMENTS: Final = {
     "of a check": document(*suites(RUN, KNOWN)),
     "of nothing": document(),
     "of a comparison": "\n".join(
-        comparison.junit(
+        comparison_report.junit(
             Comparison(
                 "before.jsonl",
                 "after.jsonl",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcpproxy.reports.validation import summary
 from mcpproxy.validate import passive
 from mcpproxy.validate.outcome import CheckResult, Conclusion, Validation
+from mcpproxy.validate.report.validation import summary
 
 
 @pytest.mark.parametrize(("warnings", "expected"), [(0, "0 warnings"), (1, "1 warning"), (2, "2 warnings")])

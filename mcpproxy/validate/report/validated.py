@@ -11,12 +11,12 @@ from typing import Final
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.opening import open_trace
-from mcpproxy.reports import validation as text
 from mcpproxy.reports.baseline import Baseline
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.located import Located, Remark, locate
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.validate.outcome import CheckResult, Status, Validation
+from mcpproxy.validate.report import validation as text
 
 _SEVERITY: Final[dict[Status, Severity]] = {"failed": "error", "warning": "warning"}
 

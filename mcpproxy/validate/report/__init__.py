@@ -1,0 +1,1 @@
+"""The result of a validation as text, JSON and test cases."""
