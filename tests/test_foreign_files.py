@@ -34,14 +34,12 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "cli/new_recording.py": ("os.open", SYSTEM),
     "cli/output.py": ("open os.unlink", OUTPUT + "; deleted only if this call has made it"),
     "cli/replay_update.py": ("os.replace shutil.rmtree", OUTPUT + ", and a folder made beside it"),
-    "export/html.py": (".glob .read_text", INSTALLED),
     "fleet/closed_files.py": ("os.listdir", NAMES),
     "fleet/columns/columns_places.py": (
         "os.listdir os.makedirs",
         OUTPUT + "; below it folders are held open",
     ),
     "fleet/columns/fleet_report.py": (".read_text .rglob", INSTALLED + ", and names of tables"),
-    "fleet/columns/fleet_report_html.py": (".read_text", INSTALLED),
     "fleet/deletion.py": (
         "os.listdir os.unlink",
         "a recording that was read, has not changed, and whose object was read back",
@@ -76,6 +74,7 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "relay/stdio/inheritance.py": ("open os.listdir os.open", SYSTEM),
     "relay/stdio/witness.py": ("open", SYSTEM),
     "relay/stdio/sinks.py": ("os.open", SYSTEM),
+    "ui/page_file.py": (".glob .read_text", INSTALLED),
     "ui/redirect_file.py": ("open os.open os.unlink", "made exclusively by this process in the home folder"),
     "ruleset/catalogue.py": ("open os.listdir", INSTALLED),
     "ruleset/custom_rule_loader.py": (".glob", NAMES),

@@ -7,7 +7,6 @@ from html import escape
 from typing import Final
 
 from mcpproxy.fleet.columns.query_answer import QueryAnswer
-from mcpproxy.ui import page_app
 
 _STYLE: Final = """
 html, body { height: auto; }
@@ -23,9 +22,9 @@ thead th, thead th:first-child { font-weight: 600; }
 MOST_ROWS: Final = 1000
 
 
-def pieces(folder: str, answers: Sequence[QueryAnswer]) -> Iterator[str]:
-    """Yield the text of the page."""
-    style = (page_app.STATIC / "style.css").read_text(encoding="utf-8") + _STYLE
+def pieces(folder: str, answers: Sequence[QueryAnswer], page_style: str) -> Iterator[str]:
+    """Yield the text of the page. ``page_style`` is the style sheet of the page of ``mcpproxy ui``."""
+    style = page_style + _STYLE
     digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     yield (

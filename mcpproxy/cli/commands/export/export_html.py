@@ -21,8 +21,8 @@ def run(argv: list[str]) -> int:
     file = read_arguments("html", "Write a recording as one HTML file to send.", EPILOG, argv)
 
     from mcpproxy.export.exported_trace import masked_copy
-    from mcpproxy.export.html import pieces
     from mcpproxy.ui import json_rows
+    from mcpproxy.ui.page_file import pieces
     from mcpproxy.view.folder import recording
     from mcpproxy.view.view import open_view
 

@@ -104,9 +104,10 @@ def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Sty
         yield json.dumps(as_object(answers), indent=2)
     elif format == "html":
         from mcpproxy.fleet.columns import fleet_report_html
+        from mcpproxy.ui.page_file import style_sheet
 
         name = place if urls.is_url(place) else os.path.basename(os.path.abspath(place))
-        yield from "".join(fleet_report_html.pieces(name, answers)).splitlines()
+        yield from "".join(fleet_report_html.pieces(name, answers, style_sheet())).splitlines()
     else:
         yield from _text(answers, style)
 

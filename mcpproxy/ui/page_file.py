@@ -73,6 +73,11 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
     yield f'<script type="module">{start}</script>\n</body>\n</html>\n'
 
 
+def style_sheet() -> str:
+    """Return the style sheet of the page, for other pages that shall look like it."""
+    return _text(page_app.STATIC / "style.css")
+
+
 def _whole(view: View, entry: JSONObject, calls: list[JSONObject], chunks: int) -> JSONObject:
     """Return the first block: everything that the page shows, except the details of single calls."""
     rules: dict[int, list[JSON]] = {}

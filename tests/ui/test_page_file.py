@@ -14,10 +14,10 @@ from playwright.sync_api import expect
 
 import mcpproxy.ui
 from mcpproxy.cli.main import main
-from mcpproxy.export.html import pieces
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import Record
 from mcpproxy.ui import json_rows
+from mcpproxy.ui.page_file import pieces
 from mcpproxy.view import call_reader, folder
 from mcpproxy.view.view import open_view
 from tests.ui.browser import Visitor, browser, visitor
