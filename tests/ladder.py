@@ -1,7 +1,8 @@
-"""The ladder of packages: which may import which, and a drawing of the actual imports.
+"""The layers of the package: which may import which, and a drawing of the actual imports.
 
-A package, or a module beside the packages, is a rung. It imports only rungs that are above its own line in
-``LADDER``. ``python -m tests.ladder`` draws the ladder from the imports of all modules.
+A package, or a module beside the packages, belongs to a layer. It imports its own layer and those that
+``MAY_IMPORT`` gives to its layer. ``python -m tests.ladder`` draws the layers from the imports of all
+modules, and with ``--packages`` also says what each package is for and imports within its layer.
 """
 
 import ast
@@ -10,60 +11,108 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
 PACKAGE: Final = Path(__file__).parents[1] / "mcpproxy"
 
-LADDER: Final[tuple[tuple[str, str], ...]] = (
-    ("errors", "what a caller may have to catch"),
-    ("base", "paths, text, small tools that know nothing of the protocol"),
-    ("protocol", "revisions, methods, shapes and rules as data; JSON-RPC"),
-    ("session", "what has been said so far; events and findings"),
-    ("checks", "one function for each requirement"),
-    ("observer", "the judge: an event in, findings out"),
-    ("ruleset", "which rules and checks a recording is judged by"),
-    ("custom_rules", "what rules of one's own import"),
-    ("addons", "what addons import"),
-    ("framing", "bytes in, frames out"),
-    ("trace", "the recording on disk: one writer, one reader"),
-    ("relay", "the data path: bytes from peer to peer, a copy into the journal"),
-    ("admin", "health and metrics of a running proxy"),
-    ("recorder", "the second process: from the journal to the trace"),
-    ("enforce", "a message is held until it is judged"),
-    ("importers", "recordings of other tools"),
-    ("opening", "any recording, opened to be read: recovered, imported or as it is"),
-    ("replay", "a recording in the place of the server or of the client"),
-    ("edit", "recordings trimmed and masked"),
-    ("validate", "a client of our own that probes a server"),
-    ("fuzz", "changed copies of recorded requests, and what a server does wrong with them"),
-    ("bridge", "stdio on one side, Streamable HTTP on the other"),
-    ("reports", "findings as text, JSON, SARIF, JUnit"),
-    ("view", "a recording as calls: what the terminal, the page and the export show"),
-    ("intercept", "faults on purpose: a message is held, changed, dropped or answered"),
-    ("otel", "recordings as spans for OpenTelemetry"),
-    ("hosts", "configuration files of hosts: servers found, wrapped and unwrapped"),
-    ("judging", "a recording judged again from its frames"),
-    ("api", "recordings in Python"),
-    ("testing", "recordings in tests"),
-    ("pytest_plugin", "the fixtures"),
-    ("demo", "a small client and server to watch"),
-    ("ui", "recordings in a browser"),
-    ("tui", "recordings in the terminal, to move about in"),
-    ("export", "a recording as a file for other programs"),
-    ("agents", "recordings for agents: an MCP server that only reads"),
-    ("fleet", "recordings of many machines: shipped, judged, and as tables"),
-    ("cli", "one command in each file"),
-)
+LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "words": {
+        "errors": "what a caller may have to catch",
+        "base": "paths, text, small tools that know nothing of the protocol",
+        "protocol": "revisions, methods, shapes and rules as data; JSON-RPC",
+    },
+    "judge": {
+        "session": "what has been said so far; events and findings",
+        "checks": "one function for each requirement",
+        "observer": "an event in, findings out",
+        "ruleset": "which rules and checks a recording is judged by",
+        "custom_rules": "what rules of one's own import",
+    },
+    "record": {
+        "framing": "bytes in, frames out",
+        "relay": "the data path: bytes from peer to peer, a copy into the journal",
+        "trace": "the recording on disk: one writer, one reader",
+        "admin": "health and metrics of a running proxy",
+        "recorder": "the second process: from the journal to the trace",
+    },
+    "read": {
+        "importers": "recordings of other tools",
+        "opening": "any recording, opened to be read: recovered, imported or as it is",
+        "reports": "findings as text, JSON, SARIF, JUnit",
+        "judging": "a recording judged again from its frames",
+        "view": "a recording as calls: what the terminal, the page and the export show",
+        "edit": "recordings trimmed and masked",
+        "export": "a recording as a file for other programs",
+    },
+    "gate": {
+        "addons": "what addons import",
+        "enforce": "a message is held until it is judged",
+        "intercept": "faults on purpose: a message is held, changed, dropped or answered",
+    },
+    "peers": {
+        "replay": "a recording in the place of the server or of the client",
+        "validate": "a client of our own that probes a server",
+        "fuzz": "changed copies of recorded requests, and what a server does wrong with them",
+        "bridge": "stdio on one side, Streamable HTTP on the other",
+        "hosts": "configuration files of hosts: servers found, wrapped and unwrapped",
+    },
+    "show": {
+        "tui": "recordings in the terminal, to move about in",
+        "ui": "recordings in a browser, or in one file for a browser",
+        "agents": "recordings for agents: an MCP server that only reads",
+    },
+    "send": {
+        "otel": "recordings as spans for OpenTelemetry",
+        "fleet": "recordings of many machines: shipped, judged, and as tables",
+    },
+    "faces": {
+        "cli": "one command in each file",
+        "api": "recordings in Python",
+        "testing": "recordings in tests",
+        "pytest_plugin": "the fixtures",
+        "demo": "a small client and server to watch",
+    },
+}
+
+_RECORDED: Final = ("words", "judge", "record")
+_BELOW_SHOW: Final = (*_RECORDED, "read", "gate", "peers")
+
+MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
+    "words": (),
+    "judge": ("words",),
+    "record": ("words", "judge"),
+    "read": _RECORDED,
+    "gate": _RECORDED,
+    "peers": (*_RECORDED, "read"),
+    "show": _BELOW_SHOW,
+    "send": _BELOW_SHOW,
+    "faces": (*_BELOW_SHOW, "show", "send"),
+}
+
+KNOWN_EXCEPTIONS: Final[Mapping[tuple[str, str], str]] = {
+    ("intercept", "view"): "conditions of faults are written in the language of the viewer's filter",
+}
+"""Importing package and imported package -> why it may, until what both need stands below both."""
+
+_ROWS: Final = (("show", "send"), ("peers",), ("read", "gate"), ("record",), ("judge",), ("words",))
+"""The boxes of the drawing from top to bottom; a box has one layer, or two that do not import each other."""
+_WIDTH: Final = 80
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Return the path of every module by its dotted name; a package is its ``__init__``."""
-    return {_dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return modules_below(PACKAGE)
 
 
-def _dotted(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+def modules_below(package: Path) -> dict[str, Path]:
+    """Return the modules of a copy of the package in the folder ``package``, as ``modules`` does."""
+    return {_dotted(path, package): path for path in sorted(package.rglob("*.py"))}
+
+
+def _dotted(path: Path, package: Path) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -84,26 +133,55 @@ def imported(path: Path, known: Mapping[str, object]) -> Iterator[str]:
 @cache
 def graph() -> dict[str, set[str]]:
     """Return for each module the modules of mcpproxy that it imports."""
-    known = modules()
+    return imports_of(modules())
+
+
+def imports_of(known: Mapping[str, Path]) -> dict[str, set[str]]:
+    """Return for each of the modules ``known`` those that it imports."""
     return {name: set(imported(path, known)) - {name} for name, path in known.items()}
 
 
-def rung_of(module: str) -> str:
-    """Return the rung that ``module`` belongs to; empty for ``mcpproxy`` itself."""
+def package_of(module: str) -> str:
+    """Return the package that ``module`` belongs to; empty for ``mcpproxy`` itself."""
     return module.split(".")[1] if "." in module else ""
 
 
-def rungs(imports: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Return for each rung the other rungs that it imports."""
-    found: dict[str, set[str]] = {}
+def layer_of(package: str) -> str:
+    """Return the layer of a package; empty if it has none."""
+    return next((layer for layer, packages in LAYERS.items() if package in packages), "")
+
+
+def forbidden(imports: Mapping[str, set[str]]) -> list[str]:
+    """Return a line for each import that the layers do not permit, known exceptions included."""
+    return [f"{importing} imports {used}" for importing, used in _forbidden(imports)]
+
+
+def exceptions_in(imports: Mapping[str, set[str]]) -> set[tuple[str, str]]:
+    """Return the pairs of importing and imported package that the layers do not permit."""
+    return {(package_of(importing), package_of(used)) for importing, used in _forbidden(imports)}
+
+
+def _forbidden(imports: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
+    for importing, used in sorted(imports.items()):
+        layer = layer_of(package_of(importing))
+        if layer:  # __init__.py gives public names on demand, and __main__.py starts the command
+            allowed = {"", layer, *MAY_IMPORT[layer]}  # the version stands in mcpproxy/__init__.py
+            yield from (
+                (importing, name) for name in sorted(used) if layer_of(package_of(name)) not in allowed
+            )
+
+
+def within(layer: str, imports: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return for each package of a layer the other packages of this layer that it imports."""
+    found: dict[str, set[str]] = {package: set() for package in LAYERS[layer]}
     for module, used in imports.items():
-        below = found.setdefault(rung_of(module), set())
-        below.update(rung_of(name) for name in used if rung_of(name) != rung_of(module))
+        if (package := package_of(module)) in found:
+            found[package] |= {package_of(name) for name in used} & found.keys() - {package}
     return found
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:
-    """Return a circle of modules that import each other; empty if there is none."""
+    """Return a circle of modules or packages that import each other; empty if there is none."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -112,30 +190,41 @@ def circle(imports: Mapping[str, set[str]]) -> list[str]:
 
 
 def drawing() -> str:
-    """Return the ladder as a Mermaid graph: an arrow from each rung to the nearest rungs that it imports."""
-    used = rungs(graph())
-    order = [name for name, _ in LADDER]
-    lines = ["graph BT"]
-    lines += [f'    {name}["<b>{name}</b>: {what}"]' for name, what in LADDER]
-    for name in order:
-        direct = used.get(name, set()) - {""}
-        reached: set[str] = set()
-        for lower in sorted(direct, key=order.index, reverse=True):
-            if lower not in reached:
-                lines.append(f"    {name} --> {lower}")
-                reached |= _below(lower, used)
+    """Return the layers as boxes of text, each with its packages and the layers that it imports."""
+    lines = ["faces  " + " ".join(LAYERS["faces"]) + "   → all below"]
+    for row in _ROWS:
+        lines += ["┌" + "─" * (_WIDTH - 2) + "┐"]
+        lines += [f"│ {text:{_WIDTH - 4}} │" for layer in row for text in _box_lines(layer)]
+        lines += ["└" + "─" * (_WIDTH - 2) + "┘"]
     return "\n".join(lines)
 
 
-def _below(rung: str, used: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    waiting = [rung]
-    while waiting:
-        for lower in used.get(waiting.pop(), set()) - found:
-            found.add(lower)
-            waiting.append(lower)
-    return found
+def _box_lines(layer: str) -> list[str]:
+    """Return the lines for one layer: its packages on the left, its arrow on the right."""
+    used = {
+        layer_of(package_of(name))
+        for module, names in graph().items()
+        if package_of(module) in LAYERS[layer]
+        for name in names
+        if (package_of(module), package_of(name)) not in KNOWN_EXCEPTIONS
+    } - {"", layer}
+    arrow = "→ " + " ".join(name for name in reversed(LAYERS) if name in used) if used else ""
+    left = wrap(" ".join(LAYERS[layer]), _WIDTH - 14 - len(arrow))
+    first = f"{layer:6} {left[0]}"
+    return [first + arrow.rjust(_WIDTH - 4 - len(first)), *(" " * 7 + more for more in left[1:])]
+
+
+def package_lines() -> Iterator[str]:
+    """Yield a line for each package: what it is for, and what it imports within its layer."""
+    for layer, packages in reversed(LAYERS.items()):
+        yield f"\n{layer}"
+        used = within(layer, graph())
+        for package, what in packages.items():
+            arrow = f" → {' '.join(sorted(used[package]))}" if used[package] else ""
+            yield f"  {package}: {what}{arrow}"
 
 
 if __name__ == "__main__":
     sys.stdout.write(drawing() + "\n")
+    if "--packages" in sys.argv[1:]:
+        sys.stdout.writelines(f"{line}\n" for line in package_lines())

@@ -12,7 +12,7 @@ import pytest
 PACKAGE: Final = Path(__file__).parent.parent / "mcpproxy"
 
 LAYERS: Final = ("protocol", "session", "checks", "observer")
-"""What the judge is made of. ``tests.ladder`` holds which of them may import which."""
+"""What the judge is made of. ``tests.ladder`` holds which layers may import which."""
 
 TOOLS: Final = ("slotted", "patterns", "secret_names", "visible")
 """Those modules of ``base`` that it may import."""
