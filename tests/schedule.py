@@ -18,6 +18,7 @@ SINGLY: Final = (
     "tests/replay/test_client_real.py",
     "tests/validate/",
     "tests/windows/",
+    "tests/test_attacks.py",
     "tests/test_under_load.py",
     "tests/recorder/test_memory.py",
     "tests/test_oauth.py",

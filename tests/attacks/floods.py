@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final
 
 from tests.attacks.proxied import Origin, message
-from tests.attacks.stage import DEADLINE_S, Done, Stage, Table, hold, is_line, read
+from tests.attacks.stage import DEADLINE_S, Done, Stage, Table, hold, is_line, read, side_by_side
 
 TABLE: Final = Table()
 
@@ -114,40 +114,48 @@ def _recorded(folder: Path) -> int:
 @TABLE
 def endless_answers_to_validate(stage: Stage) -> str:
     """A line, event, body or head without an end ends in a verdict of validate, in little memory and disk."""
-    most = 0
-    for name, (head, piece) in ENDLESS.items():
+
+    def recorded(name: str) -> int:
         folder = stage.folder / name.replace(" ", "-")
         folder.mkdir()
-        with Flood(head, piece) as server:
+        with Flood(*ENDLESS[name]) as server:
             url = f"http://127.0.0.1:{server.port}/mcp"
             done = _limited(stage, "validate", "--timeout", "4", "--trace", str(folder / "t.jsonl"), url)
         _hold_verdict(done, name)
-        most = max(most, size := _recorded(folder))
+        size = _recorded(folder)
         hold(size < 260 * MIB, f"{name}: {size // MIB} MiB recorded")
+        return size
+
+    most = max(side_by_side(recorded, ENDLESS))
     return f"{len(ENDLESS)} answers, at most {most // MIB} MiB recorded"
 
 
 @TABLE
 def dripping_answers_to_validate(stage: Stage) -> str:
     """An answer that comes byte by byte is a verdict of validate, and no fault of mcpproxy."""
-    for head in (STREAM + b":", BODY, BODY[:20]):
+
+    def judged(head: bytes) -> None:
         with Flood(head, b" ", 0.2) as server:
-            done = stage.run(
-                "validate", "--timeout", "1", "--trace", str(stage.folder / "t.jsonl"),
-                f"http://127.0.0.1:{server.port}/mcp",
-            )  # fmt: skip
+            trace = str(stage.folder / f"{server.port}.jsonl")
+            url = f"http://127.0.0.1:{server.port}/mcp"
+            done = stage.run("validate", "--timeout", "1", "--trace", trace, url)
         _hold_verdict(done, repr(head[-8:]))
+
+    side_by_side(judged, (STREAM + b":", BODY, BODY[:20]))
     return "3 answers, a verdict each"
 
 
 @TABLE
 def endless_answers_to_replay(stage: Stage) -> str:
     """A line, event or body without an end ends replay client, in little memory."""
-    for name in ("data", "comment", "lines of data", "body"):
+
+    def replayed(name: str) -> None:
         with Flood(*ENDLESS[name]) as server:
             url = f"http://127.0.0.1:{server.port}/mcp"
             done = _limited(stage, "replay", "client", RECORDING, "--timeout", "3", url)
         _hold_verdict(done, name)
+
+    side_by_side(replayed, ("data", "comment", "lines of data", "body"))
     return "4 answers"
 
 
@@ -172,16 +180,18 @@ LINES: Final = "import os\nwhile True: os.write(1, b'y\\n' * 32768)\n"
 @TABLE
 def endless_output_of_a_server(stage: Stage) -> str:
     """A server that writes without an end, with and without lines, ends in a verdict, in little memory."""
-    for code in (LINE, LINES):
-        command = ("--", sys.executable, "-S", "-c", code)
-        trace = str(stage.folder / "t.jsonl")
-        session = ("--revision", "2025-11-25", "--trace", trace)
-        done = _limited(stage, "validate", "--timeout", "4", *session, *command)
-        _hold_verdict(done, "validate")
-        done = _limited(stage, "pin", "--timeout", "4", "--output", str(stage.folder / "p.json"), *command)
-        _hold_verdict(done, "pin")
-        done = _limited(stage, "replay", "client", RECORDING, "--timeout", "3", *command)
-        _hold_verdict(done, "replay client")
+    trace, pins = str(stage.folder / "t.jsonl"), str(stage.folder / "p.json")
+
+    def judged(command: tuple[str, ...]) -> None:
+        for code in (LINE, LINES):
+            _hold_verdict(_limited(stage, *command, "--", sys.executable, "-S", "-c", code), command[0])
+
+    commands = (
+        ("validate", "--timeout", "4", "--revision", "2025-11-25", "--trace", trace),
+        ("pin", "--timeout", "4", "--output", pins),
+        ("replay", "client", RECORDING, "--timeout", "3"),
+    )
+    side_by_side(judged, commands)
     return "2 servers, 3 commands"
 
 

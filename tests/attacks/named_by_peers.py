@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.attacks.proxied import Origin, message
-from tests.attacks.stage import DEADLINE_S, Stage, Table, hold
+from tests.attacks.stage import DEADLINE_S, Stage, Table, hold, side_by_side
 
 TABLE: Final = Table()
 
@@ -57,9 +57,9 @@ def _spellings(port: int, other: int) -> tuple[str, ...]:
 
 def _tried(stage: Stage, *command: str, stdin: bytes = b"", status: int = 0) -> str:
     """Run a command on a server that names another one."""
-    asked = 0
     count = len(_spellings(0, 0))
-    for index in range(count):
+
+    def asked_with(index: int) -> int:
         with Origin() as other, Naming("", status) as server:
             server.named = _spellings(server.port, other.port)[index].encode()
             url = f"http://127.0.0.1:{server.port}/mcp"
@@ -68,8 +68,9 @@ def _tried(stage: Stage, *command: str, stdin: bytes = b"", status: int = 0) -> 
             hold(not other.heard, f"{len(other.heard)} requests to {named}")
             hold(server.heard, f"nothing was asked: {done.err[-80:]}")
             hold("in mcpproxy itself" not in done.err, done.err[-120:])
-            asked += len(server.heard)
-    return f"{count} spellings, 0 of {asked} requests elsewhere"
+            return len(server.heard)
+
+    return f"{count} spellings, 0 of {sum(side_by_side(asked_with, range(count)))} requests elsewhere"
 
 
 @TABLE
@@ -105,4 +106,4 @@ def redirects_of_the_bridge(stage: Stage) -> str:
 @TABLE
 def redirects_of_replay(stage: Stage) -> str:
     """replay client follows no redirect to another origin."""
-    return _tried(stage, "replay", "client", RECORDING, *HEADER, "URL", status=307)
+    return _tried(stage, "replay", "client", RECORDING, "--timeout", "2", *HEADER, "URL", status=307)

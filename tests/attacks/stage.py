@@ -9,19 +9,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, TypeAlias
+from typing import IO, Final, TypeAlias, TypeVar
 
 from mcpproxy.base.ready import is_readable
+
+_Case = TypeVar("_Case")
+_Seen = TypeVar("_Seen")
 
 DEADLINE_S: Final = 60
 """Far more than any command here needs, on a busy machine too: one that takes longer hangs."""
 
 MEMORY_BYTES: Final = 4 << 30
 """What a command may have of memory, so that one that reads an endless file does not take the machine."""
+
+AT_ONCE: Final = 3
+"""How many cases of an attack are played at once."""
 
 PYTHON: Final = (sys.executable, "-S")
 
@@ -209,3 +216,13 @@ def hold(condition: object, seen: str) -> None:
     """
     if not condition:
         raise BrokenError(seen)
+
+
+def side_by_side(play: Callable[[_Case], _Seen], cases: Iterable[_Case]) -> list[_Seen]:
+    """Play cases of an attack that mostly wait, ``AT_ONCE`` of them at once; what was seen, in their order.
+
+    Raises:
+        BrokenError: a case had an effect. The others have ended by then.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(play, cases))
