@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -267,6 +267,51 @@ def test_a_server_that_demands_a_client_certificate_is_one_sentence(
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith(f"mcpproxy: {url}: it ")
     assert "demands a client certificate" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@contextmanager
+def refusing_late(context: ssl.SSLContext) -> Generator[int]:
+    """A server that sends the alert of a failed handshake and waits until the client leaves; its port.
+
+    A server that closes at once may reset the connection before its alert is read.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def refuse() -> None:
+        with suppress(OSError):  # shut down
+            while True:
+                connection, _ = listener.accept()
+                with connection, suppress(OSError):
+                    heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+                    tls = context.wrap_bio(heard, said, server_side=True)
+                    while data := connection.recv(1 << 16):
+                        heard.write(data)
+                        with suppress(ssl.SSLError):  # more is awaited, or it has failed
+                            tls.do_handshake()
+                        connection.sendall(said.read())
+
+    thread = threading.Thread(target=refuse)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
+
+
+def test_an_alert_that_comes_as_the_answer_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    context = server_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3  # the handshake of a client ends before the server's
+    context.verify_mode = ssl.CERT_REQUIRED
+    with refusing_late(context) as port:
+        url = f"https://127.0.0.1:{port}/mcp"
+        outcome = Outcome(capsys, "--insecure", f"--trace={tmp_path / 'x.jsonl'}", url)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"mcpproxy: {url}: it demands a client certificate")
     assert outcome.err.count("\n") == 1
 
 

@@ -20,6 +20,7 @@ import httpcore
 
 from mcpproxy.base.client_connection import CONNECT_S, tls_context
 from mcpproxy.base.named_url import ForeignUrlError, resolved
+from mcpproxy.base.tls_failures import tls_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.assembly import HttpAssembly
@@ -206,6 +207,8 @@ class HttpEndpoint:
             exchange.failure = f"cut the exchange short ({str(fault) or type(fault).__name__})"
         except httpcore.UnsupportedProtocol as fault:
             exchange.failure = f"cannot be reached ({fault})"
+        except ssl.SSLError as fault:  # an alert after the handshake, which the HTTP library lets through
+            exchange.failure = f"cut the exchange short ({tls_reason(fault)})"
         finally:
             exchange.started.set()
             exchange.ended.set()
