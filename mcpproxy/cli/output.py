@@ -27,6 +27,18 @@ def check_writable(path: str) -> None:
         raise UsageError(path, "is a folder", _NEXT_STEP)
 
 
+def check_new(path: str) -> None:
+    """Check, before the work begins, that a new file can be made at ``path``.
+
+    Raises:
+        UsageError: there is something at ``path``, or its folder does not exist.
+    """
+    if os.path.lexists(path):
+        raise _existing(path)
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        raise UsageError(path, "its folder does not exist", "create it first")
+
+
 def write(path: str, lines: Iterable[str]) -> None:
     """Replace the content of ``path`` by ``lines`` atomically; a device is written to directly.
 
@@ -134,6 +146,10 @@ def write_new(path: str, pieces: Iterable[bytes]) -> None:
                 os.unlink(path)
                 raise
     except FileExistsError:
-        raise UsageError(path, "exists already", "name another file with -o") from None
+        raise _existing(path) from None
     except OSError as fault:
         raise UsageError(path, (fault.strerror or str(fault)).lower(), "write to another place") from None
+
+
+def _existing(path: str) -> UsageError:
+    return UsageError(path, "exists already", "name another file with -o")

@@ -6,6 +6,7 @@ from typing import Final
 from mcpproxy.base.files import open_regular
 from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError, positive
+from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
 from mcpproxy.importers.detect import FORMATS, detect_format, open_foreign
@@ -47,12 +48,13 @@ def run(argv: list[str]) -> int:
         raise UsageError(path, "is not a regular file", "name a recording")
     if _is_own(path):
         raise UsageError(path, "is a trace of mcpproxy already", "check, show and replay take it as it is")
+    output: str = options.output or f"{path}.mcpproxy.jsonl"
+    check_new(output)
     format: str | None = options.format if options.format != "auto" else detect_format(path)
     if format is None:
         formats = ", ".join(FORMATS)
         raise TraceError(path, None, f"none of the formats that can be read ({formats})", "give its --format")
     trace = open_foreign(path, format, options.session)
-    output: str = options.output or f"{path}.mcpproxy.jsonl"
     tally = write_trace(output, trace.header, trace.lines())
     tell(f"{output}: {count(sum(tally.frames.values()), 'frame')}")
     for note in trace.notes:

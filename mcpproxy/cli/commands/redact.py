@@ -5,6 +5,7 @@ import re
 
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.edit.redact import PROTECTED, Redaction, RedactionScope
 from mcpproxy.opening import open_trace
@@ -56,7 +57,9 @@ def run(argv: list[str]) -> int:
         raise UsageError("redact", "no option says what to mask", "for example, add --preset secrets")
     if "" in options.key:
         raise UsageError("--key", "is empty", "name a member, a header or a parameter")
-    trace = open_trace(find_traces.one(options.trace))
+    path = find_traces.one(options.trace)
+    check_new(options.output)
+    trace = open_trace(path)
     redaction = Redaction(scope)
     write_trace(options.output, redaction.header(trace.header), redaction.lines(trace))
     tell(f"{options.output}: {redaction.masked} values masked")

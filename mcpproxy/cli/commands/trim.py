@@ -6,6 +6,7 @@ from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, positive
 from mcpproxy.cli.calls.part_of_recording import frames_of_calls
+from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.edit.trim import FrameFilter, trimmed
 from mcpproxy.opening import open_trace
@@ -41,6 +42,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
     options = parser.parse_args(argv)
     path = find_traces.one(options.trace)
+    check_new(options.output)
     header, lines = trimmed(open_trace(path), _wanted(path, options))
     tally = write_trace(options.output, header, lines)
     frames = count(sum(tally.frames.values()), "frame")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.output import write_new
+from mcpproxy.cli.output import check_new, write_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.otel import installed
 
@@ -52,6 +52,10 @@ def run(argv: list[str]) -> int:
     if url is not None:
         installed.check_url("export otlp", url)
     named = find_traces.one(options.trace)
+    suffix = ".otlp.json" if options.json else ".otlp"
+    where = url or options.output or find_traces.stem(options.trace, named) + suffix
+    if url is None:
+        check_new(where)
     installed.check("export otlp")
 
     from mcpproxy.otel.span_reader import SpanReader
@@ -59,13 +63,7 @@ def run(argv: list[str]) -> int:
 
     with open_view(named) as view:
         reader = SpanReader(view, content=options.content, masks=not options.keep_secrets)
-        if url is not None:
-            made = _send(reader, url)
-            where = url
-        else:
-            suffix = ".otlp.json" if options.json else ".otlp"
-            where = options.output or find_traces.stem(options.trace, named) + suffix
-            made = _write(reader, where, as_json=options.json)
+        made = _write(reader, where, as_json=options.json) if url is None else _send(reader, url)
         _tell(view, reader, where, made)
     return 0
 

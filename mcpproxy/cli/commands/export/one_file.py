@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mcpproxy.base.style import size
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
 
 
@@ -29,7 +30,7 @@ def read_arguments(format: str, description: str, epilog: str, argv: Sequence[st
     """Read the arguments of ``export FORMAT``; ``format`` is also the ending of the new file.
 
     Raises:
-        McpProxyError: the arguments are not valid, or there is no such recording.
+        McpProxyError: the arguments are not valid, there is no such recording, or the new file is there.
     """
     parser = Parser(f"export {format}", description, epilog)
     parser.add_argument(
@@ -40,4 +41,5 @@ def read_arguments(format: str, description: str, epilog: str, argv: Sequence[st
     options = parser.parse_args(argv)
     recording = find_traces.one(options.trace)
     output = options.output or f"{find_traces.stem(options.trace, recording)}.{format}"
+    check_new(output)
     return OneFile(recording, output, options.keep_secrets)
