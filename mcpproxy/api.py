@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 from mcpproxy import judging, opening
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
@@ -321,7 +322,7 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
         params=_present(request.params),
         result=result,
         error=_present(error),
-        is_error=is_error or (isinstance(result, dict) and result.get("isError") is True),
+        is_error=is_error or (member(result, "isError") is True),
         frame=entry.seq,
         answer_frame=answer.seq if answer else None,
         at_ns=entry.at_ns,

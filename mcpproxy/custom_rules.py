@@ -12,8 +12,6 @@ from mcpproxy.checks.engine.context import (
     HttpCheckFunction,
     MessageContext,
     Violation,
-    as_object,
-    member,
     shortened,
     spelled,
 )
@@ -31,6 +29,7 @@ from mcpproxy.checks.engine.rows import (
     StateUpdate,
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Signal
 from mcpproxy.session.history import History

@@ -11,7 +11,7 @@ not counted.
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -19,16 +19,14 @@ from mcpproxy.base.visible import visible
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import (
     JSON,
-    Absent,
-    Batch,
     ErrorResponse,
-    JSONObject,
     Notification,
     Request,
     RequestId,
     Response,
     Single,
 )
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.exchanges import SESSION, Fields
 from mcpproxy.session.frame import CLIENT, Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender, other
@@ -93,7 +91,7 @@ class CallMetrics:
         """Count an event that was recorded."""
         match event:
             case Frame(exchange=number, message=message) if exchange := self._exchanges.get(number):
-                for item in message.items if isinstance(message, Batch) else (message,):
+                for item in singles(message):
                     self._count_message(event, exchange, item)
             case RequestHead(exchange=number):
                 session = Fields(event.headers).get(SESSION) or ""
@@ -119,7 +117,7 @@ class CallMetrics:
                 if call := self._answered(frame.sender, id, exchange):
                     self._answer(call, frame, message)
             case Notification(method="notifications/cancelled"):
-                id = _member(message.params, "requestId")
+                id = member(message.params, "requestId")
                 if isinstance(id, int | str) and not isinstance(id, bool):
                     self._cancel((frame.sender, id), exchange)
             case _:
@@ -162,12 +160,12 @@ class CallMetrics:
             kind = "refused"
         elif isinstance(answer, ErrorResponse):
             kind = "rpc-error"
-        elif _member(answer.result, "isError") is True:
+        elif member(answer.result, "isError") is True:
             kind = "tool-error"
         elif call.method == "tools/list":
-            tools = _member(answer.result, "tools")
+            tools = member(answer.result, "tools")
             for tool in tools if isinstance(tools, list) else ():
-                self._name_tool(_member(tool, "name"))
+                self._name_tool(member(tool, "name"))
         elif call.tool:
             self._name_tool(call.tool)
         self._end(call, kind, frame.observed_at_ns)
@@ -204,9 +202,5 @@ class CallMetrics:
 
 def _tool(request: Request) -> str:
     """Return the name of the tool that is called; empty for another request."""
-    name = _member(request.params, "name") if request.method == "tools/call" else None
+    name = member(request.params, "name") if request.method == "tools/call" else None
     return name if isinstance(name, str) else ""
-
-
-def _member(value: "JSON | Absent", name: str) -> JSON:
-    return cast("JSONObject", value).get(name) if isinstance(value, dict) else None

@@ -11,7 +11,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from mcpproxy.admin.call_metrics import DURATION_S, CallMetrics
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Message, Response
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Response
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import SERVER, Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
 
@@ -114,5 +115,5 @@ class Metrics:
 
 def _has_response(message: Message) -> bool:
     """Whether ``message`` is a response, or a batch with one. A stream may have other messages before it."""
-    items = message.items if isinstance(message, Batch) else (message,)
+    items = singles(message)
     return any(isinstance(item, Response | ErrorResponse) for item in items)

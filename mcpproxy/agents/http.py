@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcpproxy.agents.recording_server import RecordingServer
 from mcpproxy.agents.request_text import whole_characters
 from mcpproxy.protocol.jsonrpc import Absent, Batch, ErrorResponse, Flaw, Malformed, Request, parse
+from mcpproxy.protocol.message_parts import member
 
 PATH: Final = "/mcp"
 
@@ -100,7 +101,7 @@ class _OneAnswer:
 def _refusal(headers: Headers, body: bytes) -> Response | None:
     match parse(body):
         case Malformed(flaw=flaw, value=value) if flaw not in _NOT_JSON:
-            id = value.get("id") if isinstance(value, dict) else None
+            id = member(value, "id")
             return _error(
                 id if isinstance(id, str | int) else None, INVALID_REQUEST, "not a request of JSON-RPC"
             )

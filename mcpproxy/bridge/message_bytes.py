@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol import raw_json
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Message, Request, Response, Single
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Request, Response
+from mcpproxy.protocol.message_parts import singles
 
 Key = tuple[type, int | str]
 """A request id with its JSON type: the number 1 and the string "1" are two ids."""
@@ -27,11 +28,6 @@ def as_line(raw: bytes) -> bytes:
     return raw.translate(_TO_SPACES) if b"\n" in raw or b"\r" in raw else raw
 
 
-def singles(message: Message) -> tuple[Single, ...]:
-    """Return the messages of a batch, or the one message."""
-    return message.items if isinstance(message, Batch) else (message,)
-
-
 def key_of(single: Request | Response | ErrorResponse) -> Key | None:
     """Return the id of a request or of an answer; ``None`` if it has none."""
     id = single.id
@@ -41,11 +37,7 @@ def key_of(single: Request | Response | ErrorResponse) -> Key | None:
 def requests_in(raw: bytes, message: Message) -> dict[Key, bytes]:
     """Return the ids of the requests in a message, each with its original bytes."""
     found: dict[Key, bytes] = {}
-    if isinstance(message, Batch):
-        pairs: Iterator[tuple[Single, bytes]] = zip(message.items, raw_json.elements(raw), strict=False)
-    else:
-        pairs = iter(((message, raw),))
-    for single, text in pairs:
+    for single, text in raw_json.messages_with_bytes(message, raw):
         if isinstance(single, Request) and (key := key_of(single)) is not None:
             found[key] = raw_json.value_bytes(text, _ID) or raw_json.written(key[1])
     return found

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.bridge.leg import Say
-from mcpproxy.bridge.message_bytes import Key, answers_in, as_line, own_error, requests_in, singles
+from mcpproxy.bridge.message_bytes import Key, answers_in, as_line, own_error, requests_in
 from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.bridge.remote_http import HttpResponse, RemoteError, RemoteServer, TooLongError
 from mcpproxy.framing.sse import SseBlock
@@ -24,6 +24,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.replay.client.message_headers import MessageHeaders, stateless_version
 
 _NOTIFIED_S: Final = 2.0
@@ -171,7 +172,7 @@ class RemoteBridge:
         """If a stateless client cancels an open request, close its response stream, which means the same."""
         if not isinstance(message, Notification) or message.method != "notifications/cancelled":
             return False
-        id = message.params.get("requestId") if isinstance(message.params, dict) else None
+        id = member(message.params, "requestId")
         post = self._pending.get((type(id), id)) if isinstance(id, int | str) else None
         if post is None or post.task is None or not post.is_stateless:
             return False
@@ -278,7 +279,7 @@ class RemoteBridge:
         self._headers.learn(raw, message)
         for single in singles(message):
             if isinstance(single, Response) and (type(single.id), single.id) == self._initialize:
-                version = single.result.get("protocolVersion") if isinstance(single.result, dict) else None
+                version = member(single.result, "protocolVersion")
                 self._version = version if isinstance(version, str) else ""
         await self._out.write(as_line(raw))
         for key in answers_in(message):
@@ -400,7 +401,7 @@ def _failure(status: int, body: bytes) -> str:
         return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
     message = parse(body)
     error = message.error if isinstance(message, ErrorResponse) else None
-    text = error.get("message") if isinstance(error, dict) else None
+    text = member(error, "message")
     said = f": {text[:_SHOWN_CHARACTERS]}" if isinstance(text, str) else ""
     return f"answered HTTP {status}{said}" if status >= 300 else f"answered HTTP {status} without a message"
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Message, Notification, Request
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.replay.client.message_headers import stateless_version
@@ -50,7 +51,7 @@ def mismatch(
 def status_of(message: Message, request: Message) -> int:
     """Return the status of the response ``message`` to a stateless request."""
     error = message.error if isinstance(message, ErrorResponse) else None
-    code = error.get("code") if isinstance(error, dict) else None
+    code = member(error, "code")
     if code == _BAD_PARAMS and isinstance(request, Request) and not _has_capabilities(request):
         return 400
     return _STATUS.get(code, 200) if isinstance(code, int) else 200
@@ -79,7 +80,7 @@ class Rejection(NamedTuple):
 
 def _has_capabilities(request: Request) -> bool:
     params = request.params
-    meta = params.get("_meta") if isinstance(params, dict) else None
+    meta = member(params, "_meta")
     return isinstance(meta, dict) and CAPABILITIES_KEY in meta
 
 

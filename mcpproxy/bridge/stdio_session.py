@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from mcpproxy.bridge.leg import Say
-from mcpproxy.bridge.message_bytes import Key, answers_in, key_of, own_error, singles
+from mcpproxy.bridge.message_bytes import Key, answers_in, key_of, own_error
 from mcpproxy.bridge.resumable_streams import GoneEventsError, ResumableStream, position
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import (
     JSON,
-    Absent,
     Malformed,
     Message,
     Notification,
@@ -27,6 +26,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
     parse,
 )
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.relay import journal as journals
 
 _MOST_STREAMS: Final = 32
@@ -303,7 +303,7 @@ class StdioSession:
         answer = next(iter(answers.values()), None)
         if self._initialize in keys and isinstance(message, Response):
             self._initialize = None  # a later request may have this id, too
-            version = message.result.get("protocolVersion") if isinstance(message.result, dict) else None
+            version = member(message.result, "protocolVersion")
             self.revision = version if isinstance(version, str) else ""
         for key in keys:
             self._answers.pop(key, None)
@@ -330,14 +330,14 @@ class StdioSession:
 
     def _answer_for(self, single: Single) -> PostAnswer | None:
         """Return the open response that a notification or request of the server belongs to."""
-        subscription = _key(_meta_of(single, _SUBSCRIPTION))
+        subscription = _key(_in_params(single, "_meta", _SUBSCRIPTION))
         if subscription is not None:
             return self._answers.get(subscription)
         if isinstance(single, Notification) and single.method == "notifications/progress":
-            token = _key(_member(single, "progressToken"))
+            token = _key(_in_params(single, "progressToken"))
             return self._tokens.get(token) if token is not None else None
         if isinstance(single, Notification) and single.method == "notifications/cancelled" and not self.id:
-            torn_down = _key(_member(single, "requestId"))
+            torn_down = _key(_in_params(single, "requestId"))
             return self._answers.get(torn_down) if torn_down is not None else None
         if isinstance(single, Notification) and single.method in _OF_NO_REQUEST and self.id:
             return None
@@ -382,7 +382,7 @@ class StdioSession:
 
 
 def _token_of(single: Single) -> Key | None:
-    return _key(_meta_of(single, "progressToken")) if isinstance(single, Request) else None
+    return _key(_in_params(single, "_meta", "progressToken")) if isinstance(single, Request) else None
 
 
 def tokens_in(message: Message) -> list[Key]:
@@ -392,18 +392,11 @@ def tokens_in(message: Message) -> list[Key]:
 
 def wants_logs(message: Message) -> bool:
     """Whether a stateless request asks for log messages."""
-    return any(_meta_of(single, _LOG_LEVEL) is not None for single in singles(message))
+    return any(_in_params(single, "_meta", _LOG_LEVEL) is not None for single in singles(message))
 
 
-def _member(single: Single, name: str) -> JSON:
-    if not isinstance(single, Request | Notification) or isinstance(single.params, Absent):
-        return None
-    return single.params.get(name) if isinstance(single.params, dict) else None
-
-
-def _meta_of(single: Single, name: str) -> JSON:
-    meta = _member(single, "_meta")
-    return meta.get(name) if isinstance(meta, dict) else None
+def _in_params(single: Single, *names: str) -> JSON:
+    return member(single.params, *names) if isinstance(single, Request | Notification) else None
 
 
 def _key(value: JSON) -> Key | None:

@@ -26,7 +26,6 @@ from mcpproxy.observer.two_views import CUT, KILLED
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
-    Batch,
     ErrorResponse,
     JSONObject,
     Malformed,
@@ -35,6 +34,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.session.frame import (
     CLIENT,
     Event,
@@ -151,9 +151,8 @@ class _DependencyIndex:
         message = frame.message
         if not frame.exchange:
             self._bind_malformed_lines(frame)
-        singles = message.items if isinstance(message, Batch) else (message,)
-        for single, turn in zip(singles, self._conversation.turns(frame), strict=True):
-            if turn.answers is None and isinstance(_member_at(_result(single), "protocolVersion"), str):
+        for single, turn in zip(singles(message), self._conversation.turns(frame), strict=True):
+            if turn.answers is None and isinstance(member(_result(single), "protocolVersion"), str):
                 self.openings[session].append(frame.seq)  # a response to initialize that has a wrong id
             if turn.answers is not None:
                 self._bind(turn.answers, frame.seq)
@@ -215,26 +214,26 @@ class _DependencyIndex:
                         node.needs.append(request_seq)
         if isinstance(message, Request):
             own_requests.setdefault(seq, []).append(message)
-            uri = _member_at(message.params, "uri")
+            uri = member(message.params, "uri")
             if message.method == "resources/subscribe" and isinstance(uri, str):
                 self._issued[session, uri] = seq
         elif isinstance(message, Notification) and message.method == "notifications/resources/updated":
-            uri = _member_at(message.params, "uri")
+            uri = member(message.params, "uri")
             if isinstance(uri, str) and (issued_at := self._issued.get((session, uri))):
                 node.needs.append(issued_at)
         elif isinstance(message, Response):
             for path in _ISSUED:
-                if isinstance(value := _member_at(message.result, *path), str):
+                if isinstance(value := member(message.result, *path), str):
                     self._issued[session, value] = seq
 
     def _concerns(self, message: Request | Notification, params: JSONObject, requests: list[Request]) -> bool:
         """Whether ``message`` refers to one of ``requests``, by progress token or subscription id."""
-        if (id := _member_at(params, "_meta", _SUBSCRIPTION_ID)) is not None:
+        if (id := member(params, "_meta", _SUBSCRIPTION_ID)) is not None:
             return any(request.id == id for request in requests)
         if message.method != "notifications/progress":
             return False
         token = params.get("progressToken")
-        return any(_member_at(request.params, "_meta", "progressToken") == token for request in requests)
+        return any(member(request.params, "_meta", "progressToken") == token for request in requests)
 
     def _may_concern(
         self, message: Request | Notification, params: JSONObject, requests: list[Request], frame: Frame
@@ -246,16 +245,16 @@ class _DependencyIndex:
         """
         names_its_request = (
             message.method == "notifications/progress"
-            or _member_at(params, "_meta", _SUBSCRIPTION_ID) is not None
+            or member(params, "_meta", _SUBSCRIPTION_ID) is not None
         )
         are_subscriptions = all(request.method.startswith("subscriptions/") for request in requests)
         return not (names_its_request or are_subscriptions or frame.exchange or frame.sender == CLIENT)
 
     def _remove_answered(self, request_seq: int, answer: Frame, session: str) -> None:
         """Remove the requests of frame ``request_seq`` that ``answer`` answers from the open requests."""
-        message = answer.message
-        singles = message.items if isinstance(message, Batch) else (message,)
-        ids = [single.id for single in singles if isinstance(single, Response | ErrorResponse)]
+        ids = [
+            single.id for single in singles(answer.message) if isinstance(single, Response | ErrorResponse)
+        ]
         open_requests = self._open.get((session, other(answer.sender)), {})
         if request_seq in open_requests:
             unanswered = [request for request in open_requests[request_seq] if request.id not in ids]
@@ -366,10 +365,3 @@ def _lines(
 
 def _result(message: Single) -> "JSON | Absent":
     return message.result if isinstance(message, Response) else None
-
-
-def _member_at(value: "JSON | Absent", *path: str) -> JSON:
-    """Return the member at ``path``; ``None`` if there is none."""
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return None if isinstance(value, Absent) else value

@@ -13,11 +13,11 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks import STANDARD
-from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import Check, takes
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSON, Batch, JSONObject, Message, Request
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Event, Finding, Frame
@@ -121,7 +121,7 @@ class Enforcer:
 
 
 def _requests(message: Message) -> list[Request]:
-    items = message.items if isinstance(message, Batch) else (message,)
+    items = singles(message)
     return [item for item in items if isinstance(item, Request)]
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from mcpproxy.fuzz.errors import NotFuzzedError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import spliced, written
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, VERSION_KEY
 from mcpproxy.replay.client.script import is_masked_anywhere
@@ -115,14 +116,14 @@ def _of_session(session: RecordedSession) -> Material | None:
         if message.method == "initialize" and not initialize:
             answer = session.answer_to(entry)
             result = answer.message.result if answer and isinstance(answer.message, Response) else None
-            version = result.get("protocolVersion") if isinstance(result, dict) else None
+            version = member(result, "protocolVersion")
             initialize, revision = entry.raw, version if isinstance(version, str) else REVISIONS[-2]
         elif message.method == "notifications/initialized":
             initialized = initialized or entry.raw
         if message.method in _LEFT_OUT or len(entry.raw) > _MOST_BYTES or is_masked_anywhere(message.value):
             continue
         params = {} if isinstance(message.params, Absent) else message.params
-        own = params.get("_meta") if isinstance(params, dict) else None
+        own = member(params, "_meta")
         if isinstance(own, dict) and isinstance(version := own.get(VERSION_KEY), str):
             revision, meta = revision or version, meta or own
         template = _template(entry.raw, message, tools)
@@ -138,7 +139,7 @@ def _tools(session: RecordedSession) -> Iterator[tuple[str, JSONObject]]:
     """Yield each tool that the recorded server listed, by its name."""
     for entry in session.messages:
         result = entry.message.result if isinstance(entry.message, Response) else None
-        listed = result.get("tools") if isinstance(result, dict) else None
+        listed = member(result, "tools")
         for tool in listed if isinstance(listed, list) else ():
             if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
                 yield name, tool
@@ -154,7 +155,7 @@ def _template(raw: bytes, message: Request | Notification, tools: Mapping[str, J
         tool = tools.get(name, {})
         listed, hints = tool.get("inputSchema"), tool.get("annotations")
         schema = listed if isinstance(listed, dict) else {}
-        is_reading = isinstance(hints, dict) and hints.get("readOnlyHint") is True
+        is_reading = member(hints, "readOnlyHint") is True
         texts = [(*ARGUMENTS, *path) for path in _free_texts(params.get("arguments"), schema)]
     elif message.method == "prompts/get":
         arguments = params.get("arguments")
@@ -170,16 +171,16 @@ _BOUND: Final = ("enum", "const", "pattern", "format", "maxLength", "minLength")
 
 def _free_texts(value: JSON, schema: JSON) -> Iterator[Pointer]:
     """Yield the places of the strings for which ``schema`` accepts any text."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
+    properties = member(schema, "properties")
     if not isinstance(value, dict) or not isinstance(properties, dict):
         return
-    for name, member in value.items():
+    for name, inner in value.items():
         part = properties.get(name)
-        if isinstance(member, str) and isinstance(part, dict) and part.get("type") == "string":
+        if isinstance(inner, str) and isinstance(part, dict) and part.get("type") == "string":
             if not any(bound in part for bound in _BOUND):
                 yield (name,)
-        elif isinstance(member, dict):
-            yield from ((name, *path) for path in _free_texts(member, part))
+        elif isinstance(inner, dict):
+            yield from ((name, *path) for path in _free_texts(inner, part))
 
 
 def leaves(value: JSON, place: Pointer = (), depth: int = 4) -> Iterator[tuple[Pointer, JSON]]:
@@ -192,5 +193,5 @@ def leaves(value: JSON, place: Pointer = (), depth: int = 4) -> Iterator[tuple[P
     elif isinstance(value, list):
         items = tuple((str(index), item) for index, item in enumerate(value[:3]))
     if depth:
-        for name, member in items:
-            yield from leaves(member, (*place, name), depth - 1)
+        for name, inner in items:
+            yield from leaves(inner, (*place, name), depth - 1)

@@ -10,8 +10,9 @@ from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.steps import MARKER, FuzzStep
 from mcpproxy.fuzz.symptoms import Symptom, provokes, violated
 from mcpproxy.fuzz.trial_peers import HttpPeer, Peer, StdioPeer
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, RequestId, Response, parse
-from mcpproxy.replay.recording import singles
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Response, parse
+from mcpproxy.protocol.message_parts import singles
+from mcpproxy.protocol.raw_json import messages_with_bytes
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.validate.recordings import Recordings, Target
 
@@ -168,7 +169,7 @@ class _Watch:
             if not markers:
                 continue
             message = parse(raw)
-            for single in message.items if isinstance(message, Batch) else (message,):
+            for single in singles(message):
                 if isinstance(single, Request) and single.id is not None:
                     self._markers_of.setdefault(single.id, set()).update(markers)
             if step.is_reading:
@@ -188,7 +189,7 @@ class _Watch:
         for number, client in enumerate(self._peer.clients()):
             for frame in client.received[self._frames.get(number, 0) :]:
                 if MARKER.search(frame.raw):
-                    for single, raw in singles(frame.message, frame.raw):
+                    for single, raw in messages_with_bytes(frame.message, frame.raw):
                         if isinstance(single, Response | ErrorResponse):
                             self._look_for_leak(single, raw, index)
             self._frames[number] = len(client.received)

@@ -24,12 +24,10 @@ from urllib.parse import urlsplit
 import orjson
 
 from mcpproxy.base import files
-from mcpproxy.checks.engine.context import member
 from mcpproxy.errors import TraceError
 from mcpproxy.importers.import_source import Clock, ImportedSource, refuse, selected_session, unix_ns
 from mcpproxy.protocol.jsonrpc import (
     JSON,
-    Batch,
     ErrorResponse,
     JSONObject,
     Malformed,
@@ -37,6 +35,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.frame import (
@@ -172,9 +171,7 @@ def _entry(raw: JSON) -> _Entry | None:
 def _is_mcp(entry: _Entry) -> bool:
     if entry.request.get("method") != "POST" or not entry.url.startswith(("http://", "https://")):
         return False
-    message = parse(entry.body)
-    values = [item.value for item in message.items] if isinstance(message, Batch) else [message.value]
-    return any(isinstance(value, dict) and value.get("jsonrpc") == "2.0" for value in values)
+    return any(member(single.value, "jsonrpc") == "2.0" for single in singles(parse(entry.body)))
 
 
 def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterator[Recorded]:

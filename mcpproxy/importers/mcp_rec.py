@@ -12,6 +12,7 @@ from typing import Final
 
 from mcpproxy.importers.import_source import Clock, ImportedSource, lines, refuse, selected_session, unix_ns
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.encode import is_embeddable
@@ -72,7 +73,7 @@ def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
     current, has_initialize = 1, False
     for number, line, members in lines(path, NAME):
         sender, message = _sender_and_message(path, number, members)
-        if sender == CLIENT and isinstance(message, dict) and message.get("method") == "initialize":
+        if sender == CLIENT and member(message, "method") == "initialize":
             if has_initialize:
                 current += 1
             has_initialize = True

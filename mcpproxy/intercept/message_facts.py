@@ -10,7 +10,6 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import (
     JSON,
-    Batch,
     ErrorResponse,
     JSONObject,
     Malformed,
@@ -20,6 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.session.frame import Finding, Sender, other
 from mcpproxy.view.calls import Outcome
 from mcpproxy.view.filter import STATUS, Filter, Key, Term
@@ -66,8 +66,7 @@ class OpenRequests:
         self, sender: Sender, raw: bytes, message: Message, findings: tuple[Finding, ...] = ()
     ) -> list[MessageFacts]:
         """Return the facts of a frame's message, of a batch those of each message in it."""
-        singles = message.items if isinstance(message, Batch) else (message,)
-        found = [self._single(sender, raw, single) for single in singles]
+        found = [self._single(sender, raw, single) for single in singles(message)]
         for facts in found if findings else ():
             facts.findings = findings
         return found
@@ -101,9 +100,9 @@ def target_of(method: str, value: JSONObject) -> str | None:
 
 def _outcome(message: Response | ErrorResponse) -> tuple[Outcome, int | None]:
     if isinstance(message, Response):
-        is_error = isinstance(message.result, dict) and message.result.get("isError") is True
+        is_error = member(message.result, "isError") is True
         return (Outcome.TOOL_ERROR if is_error else Outcome.OK), None
-    code = message.error.get("code") if isinstance(message.error, dict) else None
+    code = member(message.error, "code")
     return Outcome.RPC_ERROR, code if isinstance(code, int) else None
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from mcpproxy.checks.engine.context import member
 from mcpproxy.protocol.jsonrpc import Notification
 from mcpproxy.protocol.lifecycle import State
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
 from mcpproxy.session.exchanges import (
     SESSION,

@@ -8,7 +8,7 @@ find anything (see ``checks.engine.rows``). Nothing here changes the history.
 from typing import Final
 
 from mcpproxy.checks.basic.lifecycle import input_of
-from mcpproxy.checks.engine.context import MessageContext, member
+from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.engine.rows import (
     AUGMENTED,
     IRREGULAR,
@@ -35,6 +35,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.jsontext import compact_json, may_repeat
 from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import (
     CAPABILITIES_KEY,
     REVISIONS,

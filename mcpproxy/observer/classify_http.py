@@ -6,7 +6,6 @@ fact is set wherever its condition may hold. Nothing here changes the history.
 
 from typing import Final
 
-from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.http_facts import (
     AFTER_ANSWERS,
     CANNOT_ANSWER,
@@ -35,8 +34,9 @@ from mcpproxy.checks.engine.http_facts import (
 from mcpproxy.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
 from mcpproxy.checks.utilities.progress import ProgressTokens
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
+from mcpproxy.protocol.message_parts import WellFormed, member
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
-from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory, WellFormed
+from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, Frame, RequestHead
 
 PROGRESS: Final = "notifications/progress"

@@ -12,7 +12,6 @@ server refused with an HTTP status counts as never sent, so that the client may 
 
 from typing import Final
 
-from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.http_facts import ALL_FACTS, HttpFact
 from mcpproxy.checks.engine.rows import Moment
@@ -45,6 +44,7 @@ from mcpproxy.observer.update_http import (
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
+from mcpproxy.protocol.message_parts import member, well_formed
 from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
     HttpExchange,
@@ -52,7 +52,6 @@ from mcpproxy.session.exchanges import (
     HttpSession,
     fields_of,
     is_answer,
-    singles,
 )
 from mcpproxy.session.frame import (
     CLIENT,
@@ -189,7 +188,7 @@ class HttpJudge:
             else None
         )
         if body is not None and (request.endpoint or history.http_sse_sessions):
-            exchange.set_messages(singles(body)[0])
+            exchange.set_messages(well_formed(body.message))
             exchange.has_several_texts = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and http_sse_session is None:
             exchange.facts = facts_of_request(exchange, history)
@@ -265,7 +264,7 @@ class HttpJudge:
             exchange.stream.retry_ms = event.retry
         if frame.by_proxy or not has_content(frame):
             return []
-        messages = singles(frame)[0]
+        messages = well_formed(frame.message)
         keys = () if event is None else keys_of(messages)
         if event is None:
             exchange.body_count += 1

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from mcpproxy.checks import BATCH_CHECKS, ENVELOPE_RULES, FRAME_CHECKS
 from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
-from mcpproxy.checks.engine.context import MessageContext, member
+from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
 from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, takes
 from mcpproxy.checks.transports.stdio import other_transport, split_message, stray_output
@@ -32,6 +32,7 @@ from mcpproxy.protocol.jsonrpc import (
     parse_leniently,
 )
 from mcpproxy.protocol.lifecycle import State
+from mcpproxy.protocol.message_parts import member, value_of
 from mcpproxy.protocol.revisions import ACP, STATEFUL
 from mcpproxy.session.frame import (
     CLIENT,
@@ -422,8 +423,7 @@ def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) ->
         return True
     if _MASK_START not in frame.raw or pointer.lstrip("/0123456789") in _NEVER_MASKED:
         return False
-    message = frame.message
-    value = [item.value for item in message.items] if isinstance(message, Batch) else message.value
+    value = value_of(frame.message)
     steps = pointer.split("/")[1:]
     for step in steps[:-1] if len(steps) > 1 else steps:
         if isinstance(value, list):

@@ -7,7 +7,7 @@ A family of checks may keep further state, which its own updates change (``State
 from typing import Final
 
 from mcpproxy.checks.basic.capabilities import unmet_needs, unserved_methods
-from mcpproxy.checks.engine.context import MessageContext, member
+from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.engine.rows import CANCELLED, REPEATED_NAMES, UNFAMILIAR
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
@@ -21,6 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 from mcpproxy.session.frame import CLIENT
 from mcpproxy.session.history import History, SentRequest, Side

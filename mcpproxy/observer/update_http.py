@@ -7,12 +7,12 @@ calls the other functions after the checks of the part that they add, but ``reme
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.observer.memory_limit import MemoryUse
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
+from mcpproxy.protocol.message_parts import WellFormed, member
 from mcpproxy.protocol.mirrors import read_mirrors
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.session.exchanges import (
@@ -26,7 +26,6 @@ from mcpproxy.session.exchanges import (
     HttpStream,
     LostRequest,
     SentEvent,
-    WellFormed,
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead, SseEvent

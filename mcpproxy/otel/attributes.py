@@ -15,6 +15,7 @@ from opentelemetry.util.types import AttributeValue
 from mcpproxy.otel.open_call import CarryingExchange, Ending, OpenCall
 from mcpproxy.otel.texts import Texts
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.trace.records import Header
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
@@ -123,14 +124,14 @@ def name_of(call: OpenCall, texts: Texts) -> str:
 def error_code(message: ErrorResponse) -> str:
     """Return the code of an error as a text; empty if it has none."""
     error = message.error
-    code = error.get("code") if isinstance(error, dict) else None
+    code = member(error, "code")
     return str(code) if type(code) is int else ""
 
 
 def error_text(message: ErrorResponse) -> str:
     """Return the message of an error; empty if it has none."""
     error = message.error
-    text = error.get("message") if isinstance(error, dict) else None
+    text = member(error, "message")
     return text if isinstance(text, str) else ""
 
 

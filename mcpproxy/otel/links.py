@@ -7,12 +7,12 @@ request), or ``stream`` (from a GET that resumes a stream).
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from opentelemetry.trace import Link, SpanContext
 
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.message_parts import member
 
 _RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 _REMEMBERED: Final = 4096
@@ -73,8 +73,8 @@ class Links:
 
 def _task_named(method: str, params: JSONObject) -> str | None:
     """Return the id of the task that a request is about."""
-    related = _member(_member(params, "_meta"), _RELATED_TASK)
-    id = params.get("taskId") if method.startswith("tasks/") else _member(related, "taskId")
+    related = member(params, "_meta", _RELATED_TASK)
+    id = params.get("taskId") if method.startswith("tasks/") else member(related, "taskId")
     return id if isinstance(id, str) else None
 
 
@@ -82,14 +82,10 @@ def _task_made(method: str, result: JSONObject) -> str | None:
     """Return the id of the task that a result announces."""
     if method.startswith("tasks/"):
         return None
-    id = _member(result.get("task"), "taskId") or result.get("taskId")
+    id = member(result, "task", "taskId") or result.get("taskId")
     return id if isinstance(id, str) else None
 
 
 def _state(members: JSONObject) -> str:
     state = members.get("requestState")
     return state if isinstance(state, str) else ""
-
-
-def _member(value: JSON, name: str) -> JSON:
-    return cast("Mapping[str, JSON]", value).get(name) if isinstance(value, dict) else None

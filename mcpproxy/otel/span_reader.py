@@ -35,6 +35,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
 from mcpproxy.trace.records import Record
 from mcpproxy.view.calls import Kind, Outcome
@@ -230,7 +231,7 @@ class SpanReader:
     def _begin(self, row: int, frame: Frame) -> None:
         columns, message = self._view.columns, frame.message
         element = columns.elements.get(row, 0)
-        request = message.items[element] if isinstance(message, Batch) else message
+        request = singles(message)[element]
         if not isinstance(request, Request):
             return
         call = OpenCall(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.jsonrpc import JSON, Batch, Message, Single
 
 Path: TypeAlias = tuple[str, ...]
 """Member names, from the outermost object inwards."""
@@ -66,6 +66,14 @@ def elements(raw: bytes) -> Iterator[bytes]:
         if raw[position : position + 1] != b",":
             return
         position = _skip_space(raw, position + 1)
+
+
+def messages_with_bytes(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
+    """Yield the messages of a frame, each with its own bytes; a batch contains several."""
+    if isinstance(message, Batch):
+        yield from zip(message.items, elements(raw), strict=True)
+    else:
+        yield message, raw
 
 
 def readable_members(raw: bytes) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, RequestId
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import spliced
 from mcpproxy.replay.message_paths import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
@@ -98,7 +99,7 @@ def _is_again(entry: SessionMessage, live: LiveMessage) -> bool:
 
 def request_id(params: "JSON | Absent") -> TypedId | None:
     """Return the ``requestId`` in the params of a cancellation."""
-    id = params.get("requestId") if isinstance(params, dict) else None
+    id = member(params, "requestId")
     return (type(id), id) if isinstance(id, int | str) else None
 
 

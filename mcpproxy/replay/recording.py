@@ -5,7 +5,7 @@ exchanges in which the messages were sent.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
@@ -14,14 +14,13 @@ from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import (
     Batch,
     ErrorResponse,
-    Message,
     Notification,
     Request,
     RequestId,
     Response,
     Single,
 )
-from mcpproxy.protocol.raw_json import elements
+from mcpproxy.protocol.raw_json import messages_with_bytes
 from mcpproxy.replay.delivered import seen_by
 from mcpproxy.session.frame import (
     Eof,
@@ -267,7 +266,7 @@ class _SessionReader:
         batch = frame.seq if isinstance(message, Batch) else 0
         indices: list[int] = []
         turns = self._conversation.turns(frame)
-        for (single, raw), turn in zip(singles(message, frame.raw), turns, strict=True):
+        for (single, raw), turn in zip(messages_with_bytes(message, frame.raw), turns, strict=True):
             answers = self._index_of_request(session, turn.answers, single)
             index = len(session.messages)
             session.messages.append(
@@ -297,11 +296,3 @@ class _SessionReader:
                 if isinstance(request, Request) and request.id == answer.id:
                     return index
         return None
-
-
-def singles(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
-    """Yield the messages of a frame, each with its own bytes; a batch contains several."""
-    if isinstance(message, Batch):
-        yield from zip(message.items, elements(raw), strict=True)
-    else:
-        yield message, raw

@@ -43,6 +43,7 @@ from mcpproxy.checks.server.definitions import (
 from mcpproxy.errors import TraceError, UsageError
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.ruleset import catalogue
@@ -273,8 +274,8 @@ def loads(text: str, path: str) -> Pins:
 
 
 def _approved(path: str, name: str, server: JSON) -> Approved:
-    pinned = server.get("tools") if isinstance(server, dict) else None
-    revisions = server.get("revisions") if isinstance(server, dict) else None
+    pinned = member(server, "tools")
+    revisions = member(server, "revisions")
     instructions = server.get("instructions", ABSENT) if isinstance(server, dict) else 0
     if not isinstance(pinned, dict) or not isinstance(revisions, list):
         raise _not_a_pin_file(path, f"{_server(name)} has no tools or no revisions in it")
@@ -288,7 +289,7 @@ def _approved(path: str, name: str, server: JSON) -> Approved:
 
 
 def _definition(path: str, name: str, pin: JSON) -> JSONObject:
-    approved = pin.get("definition") if isinstance(pin, dict) else None
+    approved = member(pin, "definition")
     if not isinstance(pin, dict) or not isinstance(approved, dict) or approved.keys() - FIELDS.keys():
         raise _not_a_pin_file(
             path, f"tool {visible(shown(name))} has no definition, or one with other members than a pin has"

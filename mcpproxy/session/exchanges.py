@@ -6,19 +6,17 @@ a stream, and a GET with Last-Event-ID resumes the stream in another exchange. T
 certain only within one body or one SSE stream.
 """
 
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import (
-    Batch,
     ErrorResponse,
-    Malformed,
-    Notification,
     Request,
     RequestId,
     Response,
     Single,
 )
+from mcpproxy.protocol.message_parts import WellFormed
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
@@ -30,9 +28,6 @@ VERSION: Final = "mcp-protocol-version"
 
 MAX_REMEMBERED: Final = 65_536
 """How many event ids of a session, and how many sessions, are remembered."""
-
-WellFormed: TypeAlias = Request | Notification | Response | ErrorResponse
-"""A JSON-RPC message that is not malformed."""
 
 Traffic = Literal["stateful", "stateless", "http+sse", "other"]
 """The kind of an exchange: stateful or stateless Streamable HTTP, HTTP+SSE of 2024-11-05, or not MCP."""
@@ -368,14 +363,6 @@ class HttpHistory:
         default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller (``History.caller``) and id: stateless requests whose stream ended before the answer came
     has_gap: bool = False  # events are missing, so nothing is concluded from the absence of an event
-
-
-def singles(frame: Frame) -> tuple[tuple[WellFormed, ...], bool]:
-    """Return the messages in a frame that are not malformed, and whether they came as a batch."""
-    message = frame.message
-    if isinstance(message, Batch):
-        return tuple(item for item in message.items if not isinstance(item, Malformed)), True
-    return (() if isinstance(message, Malformed) else (message,)), False
 
 
 def is_answer(message: WellFormed) -> bool:

@@ -12,7 +12,6 @@ from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
     Absent,
-    Batch,
     ErrorResponse,
     Kind,
     Malformed,
@@ -22,6 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import Frame, Sender, other
 from mcpproxy.trace.session_labels import SessionNames
 
@@ -77,9 +77,7 @@ class Conversation:
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:
         """Return the messages in ``frame``: one, or all those of a batch."""
-        message = frame.message
-        singles = message.items if isinstance(message, Batch) else (message,)
-        return tuple(self._turn(frame, single) for single in singles)
+        return tuple(self._turn(frame, single) for single in singles(frame.message))
 
     def _turn(self, frame: Frame, message: Single) -> Turn:
         match message:

@@ -14,6 +14,7 @@ from mcpproxy.base import paths
 from mcpproxy.base.files import is_own_below
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.session.masked_values import MARK
 from mcpproxy.trace.records import Header
@@ -74,8 +75,7 @@ def recorded_call(view: View, number: int) -> RecordedCall:
         raise NotSentError(f"call {number} is not a request of the client")
     tool = next((each for each in view.tools.all() if each.name == call.target and each.listed), None)
     definition = tool.definition if tool else None
-    annotations = definition.get("annotations") if isinstance(definition, dict) else None
-    reads_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+    reads_only = member(definition, "annotations", "readOnlyHint") is True
     return RecordedCall(
         view.header,
         view.sessions[call.session].revision,

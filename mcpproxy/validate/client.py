@@ -12,6 +12,7 @@ Requests of the server are answered automatically, as by a host without a user. 
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer, Pending
@@ -125,7 +126,7 @@ class Client(RpcConnection):
         answer = await self.request("server/discover")
         if answer.is_error:
             data = answer.error.get("data")
-            supported = data.get("supported") if isinstance(data, dict) else None
+            supported = member(data, "supported")
             if isinstance(supported, list):
                 offered = tuple(version for version in supported if isinstance(version, str))
                 raise UnsupportedVersionError(

@@ -15,7 +15,6 @@ from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
     Absent,
-    Batch,
     ErrorResponse,
     JSONObject,
     Malformed,
@@ -25,6 +24,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
     parse,
 )
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
@@ -237,7 +237,7 @@ class RpcConnection:
             TimedOutError: the server does not read its input.
         """
         message = parse(raw)
-        for single in message.items if isinstance(message, Batch) else (message,):
+        for single in singles(message):
             if isinstance(single, Request) and single.id is not None:
                 self._used_ids.add(single.id)
         return await self._send(raw)
@@ -293,7 +293,7 @@ class RpcConnection:
             return
         message = frame.message
         is_unsolicited = False
-        for single in message.items if isinstance(message, Batch) else (message,):
+        for single in singles(message):
             is_unsolicited = not self._on_message(single, frame) or is_unsolicited
         if is_unsolicited:
             self.unsolicited.append(frame)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.session.frame import CLIENT, Finding
 from mcpproxy.validate.answers import Answer
@@ -192,9 +193,7 @@ class ProbeContext:
 
     def declares(self, path: str) -> bool:
         """Whether the server declared a capability, such as ``resources.subscribe``."""
-        value: JSON = self.server.get("capabilities")
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
+        value = member(self.server, "capabilities", *path.split("."))
         return value is not None and value is not False
 
     async def open(self, name: str = "session") -> Client:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Request, Response, parse
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response, parse
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
@@ -43,7 +44,7 @@ class RawAnswer:
     def code(self) -> JSON:
         """The code of the error, ``None`` if there is none."""
         error = self.answer.error if isinstance(self.answer, ErrorResponse) else None
-        return error.get("code") if isinstance(error, dict) else None
+        return member(error, "code")
 
     @property
     def result(self) -> JSONObject:
@@ -152,7 +153,7 @@ def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
     responses: list[Response | ErrorResponse] = []
     for frame in frames:
         message = frame.message
-        items = message.items if isinstance(message, Batch) else (message,)
+        items = singles(message)
         responses += [item for item in items if isinstance(item, Response | ErrorResponse)]
     return responses
 

@@ -9,7 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, JSONObject, Response
+from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Response
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Pending
 from mcpproxy.validate.client import Client
@@ -123,7 +124,7 @@ def _answers(frames: list[Frame]) -> tuple[tuple[Response | ErrorResponse, Frame
     answers: list[tuple[Response | ErrorResponse, Frame]] = []
     for frame in frames:
         message = frame.message
-        items = message.items if isinstance(message, Batch) else (message,)
+        items = singles(message)
         answers += [(item, frame) for item in items if isinstance(item, Response | ErrorResponse)]
     return tuple(answers)
 

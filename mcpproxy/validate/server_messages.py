@@ -7,7 +7,8 @@ follows from its method; for a response, from the method of the request that it 
 from collections import Counter
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, RequestId, Response, Single
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, Single
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import CLIENT, Frame, ResponseHead
 
 _MAX_OPEN_REQUESTS: Final = 10_000
@@ -33,7 +34,7 @@ class ServerMessages:
     def add(self, frame: Frame) -> None:
         """Count the server's messages in a frame; remember the client's requests until they are answered."""
         message = frame.message
-        for single in message.items if isinstance(message, Batch) else (message,):
+        for single in singles(message):
             if frame.sender == CLIENT:
                 self._remember(single)
             else:

@@ -6,7 +6,8 @@ from typing import Any, Final, Protocol, cast
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
-from mcpproxy.protocol.jsonrpc import JSON, Batch
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import as_object, member, singles
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.decode import decode
@@ -160,11 +161,7 @@ def _single(record: object, element: int | None) -> dict[str, Any]:
     """Return the JSON object of a message, or of one element of a batch; empty if it is not an object."""
     if not isinstance(record, Frame):
         return {}
-    message = record.message
-    if isinstance(message, Batch):
-        message = message.items[element or 0]
-    value = getattr(message, "value", None)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return as_object(singles(record.message)[element or 0].value) or {}
 
 
 def _seq(record: object) -> int:
@@ -220,7 +217,7 @@ def result_preview(record: object, element: int | None = None, method: str = "")
     message, raw = _single(record, element), getattr(record, "raw", b"")
     if "error" in message or "result" not in message:
         error: Any = message.get("error")
-        text: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else None
+        text: Any = member(error, "message")
         if isinstance(text, str):
             return shortened(text)
         return "" if error is None else _shown(cast("JSON", error), raw)
@@ -243,7 +240,7 @@ def _orphan_answer(record: object, element: int | None, message: dict[str, Any])
     if "error" not in message:
         return said
     error: Any = message["error"]
-    code: Any = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+    code: Any = member(error, "code")
     return _cut(f"error {code}: {said}" if type(code) is int else f"error: {said}")
 
 

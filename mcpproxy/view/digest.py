@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.view import acp_digests
 
 _MAX_NAMES_CHARACTERS: Final = 240
@@ -33,11 +34,11 @@ def _digest(digests: Mapping[str, _Digest], method: str, members: Mapping[str, A
     return visible(digest(members)) if digest else ""
 
 
-def _peer(member: str) -> _Digest:
-    """Return the digest of a message of the handshake that names its sender in ``member``."""
+def _peer(peer_name: str) -> _Digest:
+    """Return the digest of a message of the handshake that names its sender in ``peer_name``."""
 
     def digest(members: Mapping[str, Any]) -> str:
-        implementation = members.get(member)
+        implementation = members.get(peer_name)
         if not isinstance(implementation, dict):
             return ""
         info = cast("dict[str, Any]", implementation)
@@ -50,17 +51,17 @@ def _peer(member: str) -> _Digest:
     return digest
 
 
-def _listed(member: str, noun: str, key: str = "name") -> _Digest:
-    """Return the digest of an answer that lists items in ``member``; each item has its name in ``key``."""
+def _listed(list_name: str, noun: str, key: str = "name") -> _Digest:
+    """Return the digest of an answer that lists items in ``list_name``; each item has its name in ``key``."""
 
     def digest(members: Mapping[str, Any]) -> str:
-        items = members.get(member)
+        items = members.get(list_name)
         if not isinstance(items, list):
             return ""
         names: list[str] = []
         length = 0
         for item in cast("list[Any]", items):
-            name = cast("dict[str, Any]", item).get(key) if isinstance(item, dict) else None
+            name = member(item, key)
             if not isinstance(name, str) or length > _MAX_NAMES_CHARACTERS:
                 continue
             names.append(name[:80])

@@ -2,8 +2,9 @@
 
 import pytest
 
-from mcpproxy.checks.engine.context import as_object, member, shortened, spelled
+from mcpproxy.checks.engine.context import shortened, spelled
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, RequestId
+from mcpproxy.protocol.message_parts import as_object, member
 
 
 @pytest.mark.parametrize(

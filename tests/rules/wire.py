@@ -21,7 +21,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mcpproxy.checks.engine.context import as_object
+from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS, VERSION_KEY
 from mcpproxy.session.frame import Event, ExchangeEnd, Frame, RequestHead, ResponseHead, SseEvent
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History
@@ -142,7 +143,7 @@ def all_was_seen(history: History) -> bool:
 def session_id(context: MessageContext) -> str | None:
     """Return the session id in the params of a request or notification."""
     params = context.contents
-    id = params.get("sessionId") if isinstance(params, dict) else None
+    id = member(params, "sessionId")
     return id if isinstance(id, str) else None
 
 

@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, DispatchKey, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import ACP
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other

@@ -11,10 +11,11 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.acp.handshake import Declarations
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History, get_or_make

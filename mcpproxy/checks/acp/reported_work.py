@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.acp.acp_sessions import AcpSession, Sessions, all_was_seen, session_id
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, keep_latest

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.acp.acp_sessions import PromptTurn, Sessions, session_id
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.utilities.cancellation import READ_NS
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import History, SentRequest

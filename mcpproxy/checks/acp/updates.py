@@ -8,10 +8,11 @@ Source: https://agentclientprotocol.com/protocol/v1/prompt-turn
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import Notification
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import ACP
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER

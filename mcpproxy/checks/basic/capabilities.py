@@ -9,10 +9,11 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import UNDECLARED, Check, RuleFamily
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import Need, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History, SentRequest

@@ -12,10 +12,11 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.embedded import ASK_CARRIERS, REPLY_CARRIERS, asks, may_ask, replies
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.checks.server.listings import LISTS
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Severity

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANY_PROTOCOL, Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import (
     Batch,
@@ -19,6 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.history import History

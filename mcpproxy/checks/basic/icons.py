@@ -11,9 +11,10 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.listed_objects import listed_objects
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History

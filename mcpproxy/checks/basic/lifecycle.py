@@ -6,7 +6,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import ANSWERS, OUT_OF_ORDER, Check, EventCheck, RuleFamily, is_the_senders
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
@@ -24,6 +24,7 @@ from mcpproxy.protocol.lifecycle import (
     Input,
     State,
 )
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, is_later
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.frame import Close, Sender, Severity, Signal

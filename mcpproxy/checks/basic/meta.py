@@ -12,9 +12,10 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.listed_objects import listed_objects
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ASKS, UNFAMILIAR, Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless
 from mcpproxy.protocol.wording import shown, token, with_article
 from mcpproxy.session.history import History

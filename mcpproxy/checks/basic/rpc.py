@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
     ANY_PROTOCOL,
@@ -31,6 +31,7 @@ from mcpproxy.protocol.jsonrpc import (
     Request,
     Response,
 )
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown

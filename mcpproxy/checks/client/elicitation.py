@@ -15,10 +15,11 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.basic import embedded
 from mcpproxy.checks.basic.embedded import Ask, Reply, check_asks, check_replies, rows_for_both_eras
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.opt_in.credentials import names_sensitive
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.schema.forms import misfits
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.wording import shown, token

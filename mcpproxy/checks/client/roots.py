@@ -8,9 +8,10 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.basic.embedded import INPUT_RESPONSES, REPLY_CARRIERS, Reply, check_replies
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, Close, Signal

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.basic.embedded import Ask, Reply, check_asks, check_replies, rows_for_both_eras
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import defined
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER

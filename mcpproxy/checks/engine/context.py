@@ -120,17 +120,3 @@ def shortened(text: str, limit: int = 60) -> str:
     # Only the characters that are shown are processed: the text may be megabytes long.
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
-
-
-def member(value: "JSON | Absent", *names: str) -> "JSON":
-    """Return the member reached through ``names``, or ``None`` as soon as one of them is missing."""
-    for name in names:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return None if isinstance(value, Absent) else value
-
-
-def as_object(value: object) -> "JSONObject | None":
-    """Return ``value`` if it is a JSON object, otherwise ``None``."""
-    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]

@@ -10,9 +10,10 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.basic.embedded import ASK_CARRIERS, INPUT_REQUESTS, Ask, asks, may_ask
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import LEGACY, Check, HttpCheck, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATELESS, span
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame

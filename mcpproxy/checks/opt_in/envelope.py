@@ -10,9 +10,10 @@ from typing import Final
 
 import orjson
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
+from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.history import History
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.session.history import History
 

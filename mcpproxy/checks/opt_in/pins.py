@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.definitions import changes, definition, describe_difference, digest
 from mcpproxy.checks.server.listings import MAX_ITEMS, Page, listed, page
 from mcpproxy.checks.stateless.servers import MAX_CALLERS, SERVER_INFO_KEY
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, keep_latest

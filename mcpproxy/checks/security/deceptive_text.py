@@ -10,12 +10,13 @@ Source: https://www.unicode.org/reports/tr31/#Layout_and_Format_Control_Characte
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.checks.security.characters import IN_FRAME, Effect, Unseen, unseen
 from mcpproxy.checks.server.definitions import visible
 from mcpproxy.checks.server.listings import LISTS
 from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown, token, unquoted
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History

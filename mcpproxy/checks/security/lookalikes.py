@@ -11,10 +11,11 @@ import unicodedata
 from collections.abc import Callable
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.checks.engine.context import MessageContext, member
+from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.engine.rows import RuleFamily, StateUpdate
 from mcpproxy.checks.security.characters import UNSEEN
 from mcpproxy.protocol.jsonrpc import Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.http_facts import WITH_QUERY
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
@@ -26,6 +26,7 @@ from mcpproxy.checks.engine.rows import (
 )
 from mcpproxy.checks.server.definitions import visible
 from mcpproxy.protocol.jsonrpc import JSON, Malformed, Notification, Request
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import SERVER, Frame, Sender, Stderr

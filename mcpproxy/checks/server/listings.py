@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, as_object, member
+from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.stateless.servers import server
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless, since
 from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract, obstacle

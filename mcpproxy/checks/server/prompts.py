@@ -8,10 +8,11 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, Check, RuleFamily
 from mcpproxy.checks.server.listings import ListedItem, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History, SentRequest

@@ -13,12 +13,13 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.basic.content import blocks
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
 from mcpproxy.checks.stateless.subscriptions import normalized_uri, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown

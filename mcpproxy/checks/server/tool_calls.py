@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import is_shape_known, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown, unquoted

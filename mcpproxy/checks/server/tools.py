@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import (
     CHANGES,
@@ -26,6 +26,7 @@ from mcpproxy.checks.server.listings import (
     remember_page,
 )
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATELESS, is_stateless, since
 from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 from mcpproxy.protocol.wording import kind, shown

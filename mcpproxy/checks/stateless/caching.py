@@ -13,9 +13,10 @@ from typing import Final
 import orjson
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.basic.capabilities import LISTS
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
     DISCOVERED,
@@ -34,6 +34,7 @@ from mcpproxy.checks.stateless.servers import (
     strings_in,
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.frame import SERVER

@@ -9,12 +9,13 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versionin
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.stateless.servers import strings_in
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
-from mcpproxy.session.exchanges import HttpExchange, singles
+from mcpproxy.session.exchanges import HttpExchange
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History, ModernAnswer
 
@@ -58,7 +59,7 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
     A *modern* server supports a stateless revision. A server that only knows revisions with a handshake may
     answer too: with an error, or as if the request belonged to such a revision.
     """
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         if isinstance(message, Response) and exchange.requests:
             if exchange.requests[0].method != "server/discover":
                 return member(message.result, "resultType") is not None

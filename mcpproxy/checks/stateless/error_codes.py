@@ -9,12 +9,13 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#err
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.checks.stateless.era import MODERN_CODES
 from mcpproxy.checks.stateless.self_contained import REMOVED
 from mcpproxy.checks.stateless.servers import missing_meta, server
 from mcpproxy.protocol.jsonrpc import ErrorResponse
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History, SentRequest

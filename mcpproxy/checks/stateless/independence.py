@@ -11,11 +11,12 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.stateless.servers import missing_meta, server
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request
+from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
+from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 
@@ -55,7 +56,7 @@ def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if exchange.fields.get(VERSION) not in STATELESS:
         return  # The version header names a revision with sessions, so the server may ask for one.
     request = exchange.requests[0]
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         text = _session_demand(message) if isinstance(message, ErrorResponse) else ""
         if text and not missing_meta(request.params):
             yield _session_required(request.method, text, "/error/message", exchange.request.seq)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.basic.embedded import Ask, asks, method_shown_by
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.stateless.rounds import (
     SUPPORTED,
@@ -26,6 +26,7 @@ from mcpproxy.checks.stateless.rounds import (
 )
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import Need, applies, declares, needs
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, stateless_of
 from mcpproxy.protocol.wording import token

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, as_object, member
+from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 

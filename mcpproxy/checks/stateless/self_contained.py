@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.checks.basic.meta import meta_of_params
 from mcpproxy.checks.engine import rows
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
     CONTENT,
@@ -37,9 +37,10 @@ from mcpproxy.checks.stateless.servers import (
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.jsontext import compact_json
+from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import kind
-from mcpproxy.session.exchanges import HttpExchange, HttpHistory, singles
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Severity
 from mcpproxy.session.history import History, SentRequest
 
@@ -67,7 +68,7 @@ def request_meta(context: MessageContext[Request], history: History) -> Iterable
     message = context.message
     if not context.stateless:
         return ()
-    meta = as_object(message.params.get("_meta") if isinstance(message.params, dict) else None) or {}
+    meta = as_object(member(message.params, "_meta")) or {}
     capabilities = meta.get(CAPABILITIES_KEY)
     if meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta and isinstance(capabilities, dict):
         # Nearly all requests are complete: the checks that cannot find anything are not called.
@@ -192,7 +193,7 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
         return
     if not (missing_member := missing_meta(exchange.requests[0].params)):
         return
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         if isinstance(message, ErrorResponse) and _code(message) == -32602:
             status = exchange.status
             problem = (

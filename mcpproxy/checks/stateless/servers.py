@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, as_object, member
+from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.history import History, get_or_make
 
@@ -131,7 +132,7 @@ def missing_meta(params: "JSON | Absent") -> str:
 
     The text is empty if the required members are present.
     """
-    meta = as_object(params.get("_meta") if isinstance(params, dict) else None) or {}
+    meta = as_object(member(params, "_meta")) or {}
     if not isinstance(meta.get(VERSION_KEY), str):
         return f"a string {VERSION_KEY}"
     if not isinstance(meta.get(CAPABILITIES_KEY), dict):
@@ -175,7 +176,7 @@ def remember_name(name: NameUse, is_named: bool, seq: int) -> None:
 
 def has_meta_key(contents: "JSON | Absent", key: str) -> bool:
     """Whether params or a result have ``key`` in their ``_meta``."""
-    meta = contents.get("_meta") if isinstance(contents, dict) else None
+    meta = member(contents, "_meta")
     return isinstance(meta, dict) and key in meta
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.checks.basic.unanswered import ANSWER_TIMEOUT_NS
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import STATELESS, Check, EventCheck, HttpCheck, RuleFamily, StateUpdate
 from mcpproxy.protocol import revisions
 from mcpproxy.protocol.jsonrpc import (
@@ -24,8 +24,9 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     request_id,
 )
+from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.wording import shown, token
-from mcpproxy.session.exchanges import HttpExchange, HttpHistory, singles
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import SERVER, Close, Frame, Severity, Signal
 from mcpproxy.session.history import History
 from mcpproxy.session.subscriptions import Subscription, Subscriptions
@@ -125,7 +126,7 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> I
         or [r.method for r in exchange.requests] != [LISTEN]
     ):
         return
-    if any(isinstance(message, Response) for message in singles(frame)[0]):
+    if any(isinstance(message, Response) for message in well_formed(frame.message)):
         problem = "server answered subscriptions/listen with a JSON body instead of an event stream"
         yield Violation("SUB-002", "R-244", problem, related=(exchange.request.seq,))
 
@@ -277,7 +278,7 @@ def on_other_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) 
     method = exchange.requests[0].method
     if method == LISTEN:
         return
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         if isinstance(message, Notification) and message.method in WANTED_BY:
             problem = f"server sent {message.method} on the stream of {shortened(method)}"
             yield Violation("SUB-007", "R-249", problem, pointer="/method", related=(exchange.request.seq,))
@@ -286,7 +287,7 @@ def on_other_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) 
 def message_of_request(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report progress or a log message on a subscription, because both belong to other requests (SUB-008)."""
     message = context.message
-    meta = message.params.get("_meta") if isinstance(message.params, dict) else None
+    meta = member(message.params, "_meta")
     has_id = isinstance(meta, dict) and ID_KEY in meta
     if not has_id and history.stateless_memories is None:  # On stdio only the id shows the subscription.
         return ()

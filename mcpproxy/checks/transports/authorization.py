@@ -13,10 +13,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.checks.engine.context import Violation, as_object, member
+from mcpproxy.checks.engine.context import Violation
 from mcpproxy.checks.engine.http_facts import CHALLENGED, WITH_QUERY, WITH_TOKEN
 from mcpproxy.checks.engine.rows import MCP, OTHER, STREAMABLE, HttpCheck, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, Batch
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import since
 from mcpproxy.session.exchanges import VERSION, Fields, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame

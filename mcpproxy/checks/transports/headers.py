@@ -10,16 +10,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.secret_names import names_secret
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.http_facts import VERSIONS_DIFFER, WITH_FAULT
 from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
+from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.protocol.wording import token
-from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
+from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.masked_values import is_masked
@@ -195,7 +196,7 @@ def refusal_with_other_code(exchange: HttpExchange, history: HttpHistory, frame:
         return
     if any(missing_meta(request.params) for request in exchange.requests):
         return  # The body is incomplete too, which the server may report with another code.
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
         if code in (-32600, -32602, -32603):
             problem = (
@@ -224,7 +225,7 @@ def _has_mismatch(exchange: HttpExchange) -> bool:
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report an error whose HTTP status does not fit its code (ERR-002, PROTO-008, PROTO-009, HDR-007)."""
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         if not isinstance(message, ErrorResponse):
             continue
         error, status = as_object(message.error), exchange.status

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
-from mcpproxy.checks.engine.context import Violation, as_object, shortened, spelled
+from mcpproxy.checks.engine.context import Violation, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
     CANNOT_ANSWER,
     LEGACY_ENDPOINT_KNOWN,
@@ -43,7 +43,8 @@ from mcpproxy.protocol.jsonrpc import (
     Request,
     Response,
 )
-from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, HttpSession, is_answer, singles
+from mcpproxy.protocol.message_parts import as_object, well_formed
+from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, HttpSession, is_answer
 from mcpproxy.session.frame import CLIENT, Frame
 
 JSON_TYPE: Final = "application/json"
@@ -158,7 +159,7 @@ def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if not exchange.only_notifies or exchange.body_count + exchange.event_count > 1:
         return
     what, related = _posted_message(exchange), (exchange.request.seq,)
-    messages, _ = singles(frame)
+    messages = well_formed(frame.message)
     error = next((m for m in messages if isinstance(m, ErrorResponse) and "jsonrpc" in m.value), None)
     if error is not None and error.id is not ABSENT and error.id is not None:
         problem = f"server refused {what} with an error that has an id ({spelled(error.id)})"
@@ -391,12 +392,14 @@ def posted_to_other_uri(exchange: HttpExchange, history: HttpHistory, frame: Fra
 def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a message of an HTTP+SSE server that is not in a message event (HTTP-003)."""
     if frame.event is None:
-        if any(is_answer(m) and as_object(m.value) and "jsonrpc" in m.value for m in singles(frame)[0]):
+        if any(
+            is_answer(m) and as_object(m.value) and "jsonrpc" in m.value for m in well_formed(frame.message)
+        ):
             yield Violation(
                 "HTTP-003", "R-064", "server answered in the body of a POST instead of the stream"
             )
     elif frame.event.name not in (None, "", "message") and any(
-        "jsonrpc" in m.value for m in singles(frame)[0]
+        "jsonrpc" in m.value for m in well_formed(frame.message)
     ):
         yield Violation(
             "HTTP-003", "R-064", f"server sent a message in an event named {shortened(frame.event.name)}"

@@ -16,9 +16,10 @@ from mcpproxy.checks.engine.rows import CONTENT, HEAD, STATEFUL, STATELESS, Http
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
 from mcpproxy.protocol.jsonrpc import ErrorResponse
+from mcpproxy.protocol.message_parts import well_formed
 from mcpproxy.protocol.revisions import REVISIONS, is_later, span
 from mcpproxy.protocol.wording import with_article
-from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
+from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import as_mask
 
@@ -67,7 +68,7 @@ def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame
     initialize = exchange.initialize
     if initialize is None or SESSION not in exchange.response_fields or not exchange.succeeded:
         return
-    if any(isinstance(m, ErrorResponse) and m.id == initialize.id for m in singles(frame)[0]):
+    if any(isinstance(m, ErrorResponse) and m.id == initialize.id for m in well_formed(frame.message)):
         yield Violation("PROTO-010", "R-088", "server issued a session id, but refused initialize")
 
 

@@ -8,9 +8,10 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.frames import looks_meant
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ANY_PROTOCOL, Check, EventCheck, RuleFamily
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
 from mcpproxy.session.history import History
 

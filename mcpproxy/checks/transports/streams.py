@@ -9,7 +9,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import Violation, member, shortened, spelled
+from mcpproxy.checks.engine.context import Violation, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
     AFTER_ANSWERS,
     FIRST_EVENT,
@@ -21,7 +21,8 @@ from mcpproxy.checks.engine.http_facts import (
 )
 from mcpproxy.checks.engine.rows import STATEFUL, STATELESS, STREAMABLE, HttpCheck, RuleFamily
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
-from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
+from mcpproxy.protocol.message_parts import member, well_formed
+from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import SentRequest
 
@@ -67,7 +68,7 @@ def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if frame.event is None or session is None or exchange.repeats_earlier_event or exchange.also_carried_by:
         return
     related = (exchange.request.seq,)
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         if isinstance(message, Response | ErrorResponse):
             stream = exchange.stream
             if stream is None or stream.number != exchange.number or not isinstance(message.id, int | str):
@@ -133,7 +134,7 @@ def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: 
         or exchange.repeats_earlier_event
     ):
         return
-    if exchange.method == "POST" and singles(frame)[0]:
+    if exchange.method == "POST" and well_formed(frame.message):
         problem = "server sent more on the stream after the response that ends it"
         yield Violation("HTTP-014", "R-075", problem, related=(exchange.request.seq,))
 
@@ -195,7 +196,7 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
             problem = f"server replayed event {_quoted(frame.event.id)}, which the client has received"
             yield Violation("SSE-003", "R-082", problem, related=related, at_most="warning")
         return
-    for message in singles(frame)[0]:
+    for message in well_formed(frame.message):
         if not isinstance(message, Response | ErrorResponse) or not isinstance(message.id, int | str):
             continue
         if stream.excludes(message.id) and session.asked_for(message.id):
@@ -238,7 +239,7 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Vi
     event = frame.event
     if event is None or event.name in (None, "", "message"):
         return
-    if any("jsonrpc" in m.value for m in singles(frame)[0]):
+    if any("jsonrpc" in m.value for m in well_formed(frame.message)):
         problem = (
             f"server sent a message in an event named {shortened(event.name)}; "
             "many clients only read events named message"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, member, shortened, spelled
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
     AUGMENTED,
@@ -26,6 +26,7 @@ from mcpproxy.checks.engine.rows import (
 )
 from mcpproxy.checks.utilities.progress import ProgressTokens, with_other_type
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, seconds

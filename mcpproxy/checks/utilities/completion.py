@@ -8,9 +8,10 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilitie
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 

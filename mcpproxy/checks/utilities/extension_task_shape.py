@@ -6,9 +6,10 @@ Source: https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/s
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.utilities.task_reports import named
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import kind, shown

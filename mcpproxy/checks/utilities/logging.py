@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import LOG_LEVEL_GIVEN, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.opt_in.credentials import credentials_in
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import Sender, other
 from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
@@ -137,7 +138,7 @@ def next_cursor(context: MessageContext[Response], history: History) -> Iterable
 
 def _cursor(params: "JSON | Absent") -> str | None:
     """Return the cursor in the params of a request, ``None`` if there is none."""
-    cursor = params.get("cursor") if isinstance(params, dict) else None
+    cursor = member(params, "cursor")
     return cursor if isinstance(cursor, str) else None
 
 

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, member, shortened, spelled
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, RequestId, Response, request_id
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other

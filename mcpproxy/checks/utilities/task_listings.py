@@ -5,9 +5,10 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 
 from collections.abc import Iterator
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.utilities.task_reports import has_task_revision, named
 from mcpproxy.protocol.jsonrpc import Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Signal
 from mcpproxy.session.history import History

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import TASKS
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import History

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ASKS, AUGMENTED, TASKS, Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.utilities.task_listings import never_listed, remember_listing, remember_missing, unlisted
 from mcpproxy.checks.utilities.task_marks import (
@@ -40,6 +40,7 @@ from mcpproxy.checks.utilities.task_reports import (
     task_reported,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.task_lifecycle import TaskState

@@ -9,13 +9,14 @@ Source: https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/s
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.stateless.subscriptions import ID_KEY, subscription_of
 from mcpproxy.checks.utilities.extension_task_shape import MEMBERS, number_of, task_of, task_shape
 from mcpproxy.checks.utilities.task_polls import hasty_poll
 from mcpproxy.checks.utilities.task_reports import named
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import kind_of, names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status

@@ -5,13 +5,13 @@ import json
 from typing import Final
 
 from mcpproxy.base import paths
-from mcpproxy.checks.engine.context import as_object
 from mcpproxy.checks.opt_in.pins import pin_checks
 from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, url
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.reports import pin_file
 from mcpproxy.reports.baseline import Entry

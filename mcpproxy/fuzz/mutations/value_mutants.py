@@ -7,6 +7,7 @@ from mcpproxy.fuzz.material import ARGUMENTS, Material, Pointer, Template, leave
 from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, shown, text
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import with_value, without_value
 
 _HOSTILE: Final[Mapping[str, bytes]] = {
@@ -127,7 +128,7 @@ def _absent(template: Template) -> Iterator[Pointer]:
     """Yield the places of arguments that the schema names and the request does not have."""
     properties = template.schema.get("properties")
     params = template.value.get("params")
-    arguments = params.get("arguments") if isinstance(params, dict) else None
+    arguments = member(params, "arguments")
     for name in properties if isinstance(properties, dict) else ():
         if not isinstance(arguments, dict) or name not in arguments:
             yield (*ARGUMENTS, name)
@@ -139,7 +140,7 @@ def _schema_of(template: Template, place: Pointer) -> JSON:
         return None
     schema: JSON = template.schema
     for token in place[2:]:
-        inner = schema.get("properties") if isinstance(schema, dict) else None
+        inner = member(schema, "properties")
         if isinstance(inner, dict):
             schema = inner.get(token)
         else:
@@ -152,17 +153,17 @@ def _bounds(schema: JSON) -> dict[str, bytes]:
     if not isinstance(schema, dict):
         return {}
     found: dict[str, bytes] = {}
-    for member in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
-        bound = schema.get(member)
+    for bound_name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+        bound = schema.get(bound_name)
         if isinstance(bound, int | float) and not isinstance(bound, bool):
-            found[f"at-{member}"] = text(bound)
-            found[f"beyond-{member}"] = text(bound - 1 if "inimum" in member else bound + 1)
-    for member in ("minLength", "maxLength"):
-        bound = schema.get(member)
+            found[f"at-{bound_name}"] = text(bound)
+            found[f"beyond-{bound_name}"] = text(bound - 1 if "inimum" in bound_name else bound + 1)
+    for bound_name in ("minLength", "maxLength"):
+        bound = schema.get(bound_name)
         if isinstance(bound, int) and 0 <= bound <= 1 << 20:
-            found[f"at-{member}"] = text("x" * bound)
-            beyond = max(0, bound - 1) if member == "minLength" else bound + 1
-            found[f"beyond-{member}"] = text("x" * beyond)
+            found[f"at-{bound_name}"] = text("x" * bound)
+            beyond = max(0, bound - 1) if bound_name == "minLength" else bound + 1
+            found[f"beyond-{bound_name}"] = text("x" * beyond)
     choices = schema.get("enum")
     for index, choice in enumerate(choices[:8] if isinstance(choices, list) else ()):
         found[f"choice-{index}"] = text(choice)

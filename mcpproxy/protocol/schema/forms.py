@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.schema.contracts import find_mismatches
 from mcpproxy.protocol.wording import token
 
@@ -46,7 +47,7 @@ def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit
     for mismatch in find_mismatches(content, schema, revision):
         if "/" + mismatch.pointer[1:].partition("/")[0] not in reported_fields:
             yield Misfit(mismatch.pointer, mismatch.what)
-    fields = schema.get("properties") if isinstance(schema, dict) else None
+    fields = member(schema, "properties")
     for name, field in fields.items() if isinstance(fields, dict) else ():
         value = content.get(name)
         if isinstance(field, dict) and isinstance(value, str) and field.get("type") == "string":

@@ -16,7 +16,8 @@ from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_fault, tls_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, Response, parse
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
 from mcpproxy.replay.client.request_headers import HeaderWriter, negotiated_version
@@ -245,9 +246,7 @@ class _Stream:
             await self._receive_body(block.data, SseEvent(b"", b"", block.id, block.event, block.retry))
 
     async def _receive_body(self, raw: bytes, event: SseEvent | None = None) -> None:
-        message = parse(raw)
-        singles = message.items if isinstance(message, Batch) else (message,)
-        self.unanswered -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
+        self.unanswered -= sum(isinstance(single, Response | ErrorResponse) for single in singles(parse(raw)))
         await self._link.receive_body(self._exchange, raw, event)
 
 
@@ -273,6 +272,4 @@ async def _wait_first(waiting: Coroutine[None, None, object], task: "asyncio.Tas
 
 
 def _requests_in(raw: bytes) -> int:
-    message = parse(raw)
-    singles = message.items if isinstance(message, Batch) else (message,)
-    return sum(isinstance(single, Request) for single in singles)
+    return sum(isinstance(single, Request) for single in singles(parse(raw)))

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import JSON, Absent, Message, Notification, Request, Response
+from mcpproxy.protocol.jsonrpc import Absent, Message, Notification, Request, Response
+from mcpproxy.protocol.message_parts import member, text_member
 from mcpproxy.protocol.mirrors import ANNOTATION, Mirrors, argument, read_mirrors
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
 from mcpproxy.replay.client.request_headers import encoded_name
@@ -39,7 +40,7 @@ class MessageHeaders:
             headers.append(("MCP-Protocol-Version", version))
         if call and (version in STATELESS or own_version):
             headers.append(("Mcp-Method", call.method))
-            names = (_text_at(call.params, member) for member in _NAME_MEMBERS)
+            names = (text_member(call.params, name) for name in _NAME_MEMBERS)
             name = next((name for name in names if name is not None), None)
             if name is not None:
                 headers.append(("Mcp-Name", encoded_name(name)))
@@ -49,7 +50,7 @@ class MessageHeaders:
     def learn(self, raw: bytes, message: Message) -> None:
         """Note the tools in a message of the server that require arguments in headers."""
         if _ANNOTATION in raw and isinstance(message, Response):
-            tools = message.result.get("tools") if isinstance(message.result, dict) else None
+            tools = member(message.result, "tools")
             for tool in tools if isinstance(tools, list) else ():
                 if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
                     self.mirrors[name] = read_mirrors(tool.get("inputSchema"))
@@ -71,10 +72,4 @@ class MessageHeaders:
 
 def stateless_version(call: Request | Notification | None) -> str:
     """Return the revision that a stateless request names; empty for every other message."""
-    return (_text_at(call.params, "_meta", VERSION_KEY) if call else None) or ""
-
-
-def _text_at(value: "JSON | Absent", *path: str) -> str | None:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, str) else None
+    return (text_member(call.params, "_meta", VERSION_KEY) if call else None) or ""

@@ -25,7 +25,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
     parse,
 )
-from mcpproxy.protocol.raw_json import put, spliced
+from mcpproxy.protocol.raw_json import messages_with_bytes, put, spliced
 from mcpproxy.replay.client.live_transcript import LiveTranscript, OpenRequest
 from mcpproxy.replay.client.script import ScriptStep, awaited_messages, is_masked_anywhere, steps
 from mcpproxy.replay.client.server_names import ServerNames, WithheldError
@@ -34,7 +34,7 @@ from mcpproxy.replay.diff.listing_diff import LISTS
 from mcpproxy.replay.diff.session_diff import Pairing, described
 from mcpproxy.replay.diff.values import equal
 from mcpproxy.replay.message_paths import CURSOR, ID, REQUEST_ID
-from mcpproxy.replay.recording import RecordedSession, SessionMessage, singles
+from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.session.frame import CLIENT, FRAME_BYTES, SERVER, Headers, SseEvent
 
@@ -167,7 +167,7 @@ class Player:
             return []
         message = parse(raw)
         sends: list[Send] = []
-        for single, text in singles(message, raw):
+        for single, text in messages_with_bytes(message, raw):
             open_request = self._take_open_request(single)
             live = self._transcript.add(
                 SERVER, single, text, now_ns, exchange, event=event, answers=open_request
@@ -277,7 +277,7 @@ class Player:
         self._extra_pages += 1
         id = self._transcript.unused_id()
         raw = put(put(entry.raw, ID, raw_json.written(id)), CURSOR, raw_json.written(cursor))
-        [(page_request, raw)] = singles(parse(raw), raw)
+        [(page_request, raw)] = messages_with_bytes(parse(raw), raw)
         step = self._step_of.get(entry.index)
         number = self._transcript.new_exchange(step.exchange if step else None)
         live = self._transcript.add(CLIENT, page_request, raw, now_ns, number)

@@ -8,7 +8,8 @@ recorded on stdio the headers are those that its revision requires.
 from base64 import b64encode
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import JSON, Absent, Batch, Notification, Request, Response, parse
+from mcpproxy.protocol.jsonrpc import Notification, Request, Response, parse
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.client.player import Send
@@ -80,10 +81,10 @@ class HeaderWriter:
             headers.append(("Mcp-Session-Id", self.session_id))
         message = parse(raw)
         params = message.params if isinstance(message, Request | Notification) else None
-        version = _member_at(params, "_meta", VERSION_KEY)
+        version = member(params, "_meta", VERSION_KEY)
         if isinstance(message, Request | Notification) and isinstance(version, str):
             headers += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
-            name = next((name for key in _NAMES if isinstance(name := _member_at(params, key), str)), None)
+            name = next((name for key in _NAMES if isinstance(name := member(params, key), str)), None)
             if name is not None:
                 headers.append(("Mcp-Name", encoded_name(name)))
         elif self.version:
@@ -96,9 +97,9 @@ def negotiated_version(raw: bytes) -> str:
     if b"protocolVersion" not in raw:
         return ""
     message = parse(raw)
-    for single in message.items if isinstance(message, Batch) else (message,):
+    for single in singles(message):
         if isinstance(single, Response) and isinstance(
-            version := _member_at(single.result, "protocolVersion"), str
+            version := member(single.result, "protocolVersion"), str
         ):
             return version
     return ""
@@ -109,8 +110,8 @@ def _renamed(header: str, recorded: bytes, live: bytes) -> str:
     recorded_request, live_request = parse(recorded), parse(live)
     if isinstance(recorded_request, Request) and isinstance(live_request, Request):
         for key in _NAMES:
-            name = _member_at(live_request.params, key)
-            if _member_at(recorded_request.params, key) == decoded(header) and isinstance(name, str):
+            name = member(live_request.params, key)
+            if member(recorded_request.params, key) == decoded(header) and isinstance(name, str):
                 return header if name == decoded(header) else encoded_name(name)
     return header
 
@@ -119,9 +120,3 @@ def encoded_name(name: str) -> str:
     """Return a name as a header value: unchanged, or in base64 if a header cannot contain it."""
     is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
-
-
-def _member_at(value: "JSON | Absent", *path: str) -> JSON:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return None if isinstance(value, Absent) else value

@@ -10,6 +10,7 @@ from typing import Final
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import Path
 
 _RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
@@ -111,4 +112,4 @@ def _member_at(value: JSON, path: Path) -> JSON:
 
 
 def _method(request: JSON) -> JSON:
-    return request.get("method") if isinstance(request, dict) else None
+    return member(request, "method")

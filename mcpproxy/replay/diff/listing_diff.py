@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.replay.diff.comparison import Change, Kind, change_from
 from mcpproxy.replay.diff.values import DiffRules, differences
@@ -128,7 +129,7 @@ def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
     for result in listing.results:
         entries = result.get(list_kind.member)
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            key = entry.get(list_kind.key) if isinstance(entry, dict) else None
+            key = member(entry, list_kind.key)
             name = key if isinstance(key, str) else ""
             earlier = counts.get(name, 0)
             counts[name] = earlier + 1
@@ -144,5 +145,5 @@ def _envelope(listing: PagedListing) -> JSON:
 
 
 def _cursor(request: Request) -> str | None:
-    cursor = request.params.get("cursor") if isinstance(request.params, dict) else None
+    cursor = member(request.params, "cursor")
     return cursor if isinstance(cursor, str) else None

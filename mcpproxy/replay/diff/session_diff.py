@@ -18,6 +18,7 @@ import orjson
 
 from mcpproxy.base.style import duration
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff import listing_diff
 from mcpproxy.replay.diff.answer_diff import answer_changes, normalised, or_none
@@ -435,7 +436,7 @@ def _cancelled(session: RecordedSession) -> set[int]:
         if isinstance(message, Request) and message.id is not None:
             by_id[type(message.id), message.id] = entry.index
         elif entry.method == "notifications/cancelled" and isinstance(message, Notification):
-            id = message.params.get("requestId") if isinstance(message.params, dict) else None
+            id = member(message.params, "requestId")
             if (index := by_id.get((type(id), id))) is not None:
                 cancelled.add(index)
     return cancelled

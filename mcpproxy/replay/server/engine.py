@@ -25,11 +25,12 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
+from mcpproxy.protocol.raw_json import messages_with_bytes
 from mcpproxy.replay.dependencies import Dependency, dependencies
 from mcpproxy.replay.diff.values import Difference, equal
 from mcpproxy.replay.id_map import IdMap, request_id
 from mcpproxy.replay.message_paths import ID, OWN_TOKEN
-from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId, singles
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
 from mcpproxy.replay.server.live_messages import (
     MISS_CODE,
     EngineResult,
@@ -122,7 +123,7 @@ class ReplayEngine:
         """Process a frame from the client. Never raises, for any frame."""
         outcome = EngineResult()
         message = parse(raw)
-        outcome.messages = [LiveMessage(text, single) for single, text in singles(message, raw)]
+        outcome.messages = [LiveMessage(text, single) for single, text in messages_with_bytes(message, raw)]
         for live in outcome.messages:
             self._receive(live, outcome)
         outcome.outgoing = self._joined(outcome.outgoing)

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.protocol import jsonrpc
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.replay.http_parts import (
     SESSION_ID,
@@ -214,7 +215,7 @@ class HttpReplayServer:
         if id:
             return self._by_id.get(id)
         message = jsonrpc.parse(body)
-        messages = message.items if isinstance(message, jsonrpc.Batch) else (message,)
+        messages = singles(message)
         if any(map(_is_initialize, messages)):
             if self._source.sessions or not self._was_recorded_over_http:
                 return self._new_session()

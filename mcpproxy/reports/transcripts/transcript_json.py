@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from mcpproxy.base.json_values import dumps
-from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Message
+from mcpproxy.protocol.jsonrpc import ABSENT, Batch
+from mcpproxy.protocol.message_parts import value_of
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -103,17 +104,12 @@ def frame_object(
         what: dict[str, object] = {"kind": "batch", "messages": [turn_object(turn) for turn in turns]}
     else:
         what = turn_object(turns[0])
-    value = _value(frame.message)
+    value = value_of(frame.message)
     message = None if value is ABSENT else value
     tail: dict[str, object] = {"bytes": len(frame.raw), "findings": findings, "message": message}
     if full or value is ABSENT:
         tail["text"] = frame.raw.decode("utf-8", "backslashreplace")
     return head | what | tail
-
-
-def _value(message: Message) -> object:
-    """Return a message as it was sent, a batch as an array; ``ABSENT`` for what is not JSON."""
-    return [item.value for item in message.items] if isinstance(message, Batch) else message.value
 
 
 def turn_object(turn: Turn) -> dict[str, object]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from mcpproxy.base.named_url import ForeignUrlError, resolved
-from mcpproxy.checks.engine.context import as_object
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import since
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped

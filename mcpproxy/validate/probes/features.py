@@ -6,6 +6,7 @@ Sources: the pages below ``server/`` of each revision, in most cases their secti
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATEFUL, since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
@@ -69,7 +70,7 @@ async def _path_traversal(context: ProbeContext) -> Conclusion:
         frames += answer.frames
         contents = answer.members.get("contents")
         for content in contents if isinstance(contents, list) else ():
-            content_text = content.get("text") if isinstance(content, dict) else None
+            content_text = member(content, "text")
             if isinstance(content_text, str) and _START_OF_PASSWD in content_text:
                 source = context.spec_url("server/resources#security-considerations")
                 text = f"{uri} leads out of what is offered: it read the accounts of the machine"
@@ -118,7 +119,7 @@ async def _missing_prompt_argument(context: ProbeContext) -> Conclusion:
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         for argument in arguments if isinstance(arguments, list) else ():
-            if isinstance(argument, dict) and argument.get("required") is True:
+            if member(argument, "required") is True:
                 answer = await context.client.request("prompts/get", {"name": prompt["name"]})
                 text = f"the prompt {shown(prompt['name'])} without its required arguments"
                 return _refused_as_invalid(context, answer, text, "PROM-003/R-163")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.mirrors import Mirrors, Path, argument
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
@@ -167,7 +168,7 @@ def named_request(context: ProbeContext) -> tuple[str, JSONObject]:
     for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         needs_arguments = any(
-            isinstance(argument, dict) and argument.get("required") is True
+            member(argument, "required") is True
             for argument in (arguments if isinstance(arguments, list) else ())
         )
         if isinstance(prompt.get("name"), str) and not needs_arguments:
@@ -204,15 +205,14 @@ def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
 def _schema_at(schema: JSON, path: Path) -> JSON:
     """Return the schema of the property at ``path``."""
     for name in path:
-        properties = schema.get("properties") if isinstance(schema, dict) else None
-        schema = properties.get(name) if isinstance(properties, dict) else None
+        schema = member(schema, "properties", name)
     return schema
 
 
 def _set_argument(arguments: JSONObject, path: Path, value: JSON) -> None:
     for name in path[:-1]:
-        member = arguments.setdefault(name, {})
-        arguments = member if isinstance(member, dict) else {}
+        inner = arguments.setdefault(name, {})
+        arguments = inner if isinstance(inner, dict) else {}
     arguments[path[-1]] = value
 
 

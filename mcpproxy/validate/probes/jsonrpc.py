@@ -10,13 +10,13 @@ from typing import Final
 from mcpproxy.base.style import count
 from mcpproxy.protocol.jsonrpc import (
     JSON,
-    Batch,
     ErrorResponse,
     JSONObject,
     Notification,
     RequestId,
     Response,
 )
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.connection import dumps
@@ -164,7 +164,7 @@ def _answered_ids(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
     answered: set[int] = set()
     for frame in frames:
         message = frame.message
-        for single in message.items if isinstance(message, Batch) else (message,):
+        for single in singles(message):
             is_response = isinstance(single, Response | ErrorResponse)
             if is_response and isinstance(single.id, int) and single.id in ids:
                 answered.add(single.id)

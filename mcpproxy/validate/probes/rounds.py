@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, RequestId
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
@@ -101,9 +102,8 @@ def _with_input(client: Client, answer: Answer) -> JSONObject:
 
 def _reply(client: Client, request: JSON) -> JSON:
     """Return our input for one request for input."""
-    method = request.get("method") if isinstance(request, dict) else None
-    params = request.get("params") if isinstance(request, dict) else None
-    schema = params.get("requestedSchema") if isinstance(params, dict) else None
+    method = member(request, "method")
+    schema = member(request, "params", "requestedSchema")
     if method == "elicitation/create" and isinstance(schema, dict):
         return {"action": "accept", "content": sample(schema)}
     return client.replies.get(str(method), {})
@@ -257,14 +257,14 @@ def _acknowledges(frame: Frame, pending: Pending) -> bool:
         return False
     params = message.params if isinstance(message.params, dict) else {}
     meta = params.get("_meta")
-    id = meta.get(_SUBSCRIPTION_ID_KEY) if isinstance(meta, dict) else None
+    id = member(meta, _SUBSCRIPTION_ID_KEY)
     return id == pending.id or (bool(frame.exchange) and id is None)
 
 
 def _granted(frame: Frame) -> str:
     """Return the names of the changes that an acknowledgement grants."""
     params = frame.message.params if isinstance(frame.message, Notification) else None
-    granted = params.get("notifications") if isinstance(params, dict) else None
+    granted = member(params, "notifications")
     names = [name for name, value in granted.items() if value] if isinstance(granted, dict) else []
     return ", ".join(names) or "nothing"
 

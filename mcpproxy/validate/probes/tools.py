@@ -8,6 +8,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#er
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.errors import Skipped
@@ -53,7 +54,7 @@ async def _wrong_argument_type(context: ProbeContext) -> Conclusion:
     await ensure_tools_listed(context)
     for name, arguments in allowed_calls(context):
         for argument, schema in _properties(context, name).items():
-            schema_type = schema.get("type") if isinstance(schema, dict) else None
+            schema_type = member(schema, "type")
             if isinstance(schema_type, str) and schema_type in _WRONG_VALUES:
                 wrong: JSONObject = {**arguments, argument: _WRONG_VALUES[schema_type]}
                 text = f"{shown(name)} with {shown(argument)} that is no {schema_type}"

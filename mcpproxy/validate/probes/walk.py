@@ -9,6 +9,7 @@ from typing import Final
 
 from mcpproxy.errors import UsageError, nearest
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member, text_member
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.errors import (
@@ -235,7 +236,7 @@ def allowed_calls(context: ProbeContext) -> list[tuple[str, JSONObject]]:
     for tool in context.inventory.tools:
         name = tool.get("name")
         annotations = tool.get("annotations")
-        is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+        is_harmless = member(annotations, "readOnlyHint") is True
         is_allowed = context.options.calls_all or (is_harmless and len(calls) < most_calls)
         if isinstance(name, str) and is_allowed and all(name != other for other, _ in calls):
             arguments = sample(tool.get("inputSchema"))
@@ -282,10 +283,8 @@ def _prompt_arguments(prompt: JSONObject) -> JSONObject:
     arguments = prompt.get("arguments")
     values: JSONObject = {}
     for argument in arguments if isinstance(arguments, list) else ():
-        if isinstance(argument, dict) and argument.get("required") is True:
-            name = argument.get("name")
-            if isinstance(name, str):
-                values[name] = "example"
+        if member(argument, "required") is True and (name := text_member(argument, "name")) is not None:
+            values[name] = "example"
     return values
 
 

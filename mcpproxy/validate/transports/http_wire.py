@@ -11,12 +11,12 @@ from typing import Final
 from mcpproxy.base.client_connection import CONNECT_S
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.protocol.jsonrpc import (
-    Batch,
     ErrorResponse,
     Request,
     Response,
     parse,
 )
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.replay.client.message_headers import MessageHeaders
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
@@ -195,15 +195,11 @@ def _ignore(event: WireEvent) -> None:
 
 
 def _count_requests(raw: bytes) -> int:
-    message = parse(raw)
-    singles = message.items if isinstance(message, Batch) else (message,)
-    return sum(isinstance(single, Request) for single in singles)
+    return sum(isinstance(single, Request) for single in singles(parse(raw)))
 
 
 def _count_answers(frames: Iterable[Frame]) -> int:
     total = 0
     for frame in frames:
-        message = frame.message
-        singles = message.items if isinstance(message, Batch) else (message,)
-        total += sum(isinstance(single, Response | ErrorResponse) for single in singles)
+        total += sum(isinstance(single, Response | ErrorResponse) for single in singles(frame.message))
     return total

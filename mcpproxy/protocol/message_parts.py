@@ -1,0 +1,59 @@
+"""What is read from parsed messages, by everybody alike: the messages of a frame, and members of a value."""
+
+from typing import TypeAlias, cast
+
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Absent,
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
+
+WellFormed: TypeAlias = Request | Notification | Response | ErrorResponse
+"""A JSON-RPC message that is not malformed."""
+
+
+def singles(message: Message) -> tuple[Single, ...]:
+    """Return the messages of a frame: those of a batch, or the one message."""
+    return message.items if isinstance(message, Batch) else (message,)
+
+
+def well_formed(message: Message) -> tuple[WellFormed, ...]:
+    """Return the messages of a frame that are not malformed."""
+    if isinstance(message, Batch):
+        return tuple(item for item in message.items if not isinstance(item, Malformed))
+    return () if isinstance(message, Malformed) else (message,)
+
+
+def value_of(message: Message) -> "JSON | Absent":
+    """Return the JSON value of a frame, of a batch an array; ``ABSENT`` for what is not JSON."""
+    if isinstance(message, Batch):
+        return [cast("JSON", item.value) for item in message.items]  # items of an array have a value
+    return message.value
+
+
+def member(value: "JSON | Absent", *names: str) -> JSON:
+    """Return the member reached through ``names``, or ``None`` as soon as one of them is missing."""
+    for name in names:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return None if isinstance(value, Absent) else value
+
+
+def text_member(value: "JSON | Absent", *names: str) -> str | None:
+    """Return the string reached through ``names``, or ``None`` if there is something else or nothing."""
+    found = member(value, *names)
+    return found if isinstance(found, str) else None
+
+
+def as_object(value: object) -> JSONObject | None:
+    """Return ``value`` if it is a JSON object, otherwise ``None``."""
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
