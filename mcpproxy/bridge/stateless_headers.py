@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Message, Notification, Request
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import MCP_NAME_SOURCE, member
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.replay.client.message_headers import stateless_version
@@ -16,7 +16,6 @@ MISMATCH: Final = -32020
 _NO_METHOD: Final = -32601
 _BAD_PARAMS: Final = -32602
 
-_NAME_SOURCE: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _STATUS: Final = {_NO_METHOD: 404, -32020: 400, -32021: 400, -32022: 400}
 """Code of an error -> the status of the response that it comes in."""
 
@@ -38,7 +37,7 @@ def mismatch(
     if fields["mcp-method"] != message.method:
         return "Mcp-Method is not the method"
     params = None if isinstance(message.params, Absent) else message.params
-    source = _NAME_SOURCE.get(message.method)
+    source = MCP_NAME_SOURCE.get(message.method)
     name = params.get(source) if source and isinstance(params, dict) else None
     if isinstance(name, str):
         if fault := _fault(fields.get("mcp-name"), name):

@@ -19,11 +19,10 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.message_parts import TARGETS, member, singles
 from mcpproxy.session.frame import Finding, Sender, other
 from mcpproxy.view.calls import Outcome
 from mcpproxy.view.filter import STATUS, Filter, Key, Term
-from mcpproxy.view.index.columns import TARGETS
 
 _MOST_OPEN: Final = 10_000
 """How many requests of one peer are remembered; the oldest is forgotten first."""

@@ -1,6 +1,6 @@
 """What is read from parsed messages, by everybody alike: the messages of a frame, and members of a value."""
 
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from mcpproxy.protocol.jsonrpc import (
     JSON,
@@ -18,6 +18,18 @@ from mcpproxy.protocol.jsonrpc import (
 
 WellFormed: TypeAlias = Request | Notification | Response | ErrorResponse
 """A JSON-RPC message that is not malformed."""
+
+TARGETS: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "resources/subscribe": "uri",
+    "resources/unsubscribe": "uri",
+}
+"""Method -> the member of its params that names the tool, prompt or resource."""
+
+MCP_NAME_SOURCE: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Method -> the member of its params that the header ``Mcp-Name`` repeats."""
 
 
 def singles(message: Message) -> tuple[Single, ...]:

@@ -7,7 +7,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.message_parts import as_object, member, singles
+from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.decode import decode
@@ -16,7 +16,7 @@ from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Call, Kind
 from mcpproxy.view.digest import arguments_digest, result_digest
-from mcpproxy.view.index.columns import NO_CODE, OUTCOMES, SEVERITIES, TARGETS, Columns
+from mcpproxy.view.index.columns import NO_CODE, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.index.source import Source
 
 PREVIEW_CHARACTERS: Final = 240

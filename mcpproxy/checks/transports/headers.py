@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, Ru
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.message_parts import as_object, member, well_formed
+from mcpproxy.protocol.message_parts import MCP_NAME_SOURCE, as_object, member, well_formed
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.protocol.wording import token
@@ -26,9 +26,6 @@ from mcpproxy.session.history import History
 from mcpproxy.session.masked_values import is_masked
 
 PARAM_PREFIX: Final = "mcp-param-"
-
-MCP_NAME_SOURCE: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The member of the params that Mcp-Name repeats."""
 
 Violations = Iterator[Violation]
 

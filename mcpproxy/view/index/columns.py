@@ -36,15 +36,6 @@ are read from the trace when they are needed."""
 _DENSE: Final = 1 << 16
 """If more numbers than this are missing before a sequence number, it is put into ``far_seqs``."""
 
-TARGETS: Final = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "resources/subscribe": "uri",
-    "resources/unsubscribe": "uri",
-}
-"""Method -> the member of its params that names the tool, prompt or resource."""
-
 COLUMNS: Final = (
     ("line_offset", "Q"),
     ("line_row", "I"),

@@ -4,19 +4,11 @@ from typing import Any, Final, cast
 
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
+from mcpproxy.protocol.message_parts import TARGETS
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.calls import Kind, Outcome
-from mcpproxy.view.index.columns import (
-    FROM_SERVER,
-    KINDS,
-    LARGEST,
-    NO_CODE,
-    OUTCOMES,
-    TARGETS,
-    Columns,
-    code_of,
-)
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
 from mcpproxy.view.index.peers import VERSION_META, SessionFacts
 from mcpproxy.view.index.pending_requests import Key, PendingRequests
 from mcpproxy.view.index.seen import ExchangeState, Seen
