@@ -63,8 +63,8 @@ class RecordingServer:
         try:
             async with stdio_server(anyio.wrap_file(self._lines)) as (reading, writing):
                 await self.server.run(reading, writing, self.server.create_initialization_options())
-        except* BrokenPipeError:
-            pass  # the client left without reading its answers
+        except* BrokenPipeError:  # the client left without reading its answers
+            sys.unraisablehook = _ignore_unread  # they are written once more when the file of stdout goes
 
     async def _list_tools(
         self, context: ServerRequestContext[dict[str, object]], params: PaginatedRequestParams | None
@@ -92,3 +92,8 @@ class RecordingServer:
             text = self._library.shown(str(fault), _ERROR_CHARACTERS)
             return CallToolResult(content=[TextContent(text=text)], is_error=True)
         return CallToolResult(content=[TextContent(text=text_of(answer))], structured_content=as_json(answer))
+
+
+def _ignore_unread(unraisable: "sys.UnraisableHookArgs") -> None:
+    if not isinstance(unraisable.exc_value, BrokenPipeError):
+        sys.__unraisablehook__(unraisable)

@@ -6,6 +6,7 @@ Every wait has a deadline, and what is waited for is a line, a request, an end o
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -63,6 +64,11 @@ def frames(trace: Path, sender: Sender) -> list[bytes]:
     ]
 
 
+def summed_up(said: list[str], summary: str) -> bool:
+    """Whether a leg was summed up, or its recorder was not done when the bridge had waited long enough."""
+    return any(summary in line or "the recorder is not done" in line for line in said)
+
+
 class Host:
     """A host that starts ``bridge URL`` and speaks stdio with it."""
 
@@ -83,6 +89,7 @@ class Host:
         )
         self._lines: Final[Queue[bytes | None]] = Queue()
         self.said: Final[list[str]] = []
+        self._says: Final = threading.Condition()
         self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_stderr)]
         for thread in self._threads:
             thread.start()
@@ -109,6 +116,12 @@ class Host:
         line = self._lines.get(timeout=DEADLINE_S)
         assert line is not None, "".join(self.said)
         return line
+
+    def until_said(self, pattern: str) -> None:
+        """Wait for a line on stderr."""
+        with self._says:
+            is_said = self._says.wait_for(lambda: re.search(pattern, "".join(self.said)), DEADLINE_S)
+        assert is_said, "".join(self.said)
 
     def close(self) -> int:
         """Close stdin, and return the exit code."""
@@ -142,7 +155,10 @@ class Host:
 
     def _read_stderr(self) -> None:
         assert self.process.stderr is not None
-        self.said.extend(line.decode("utf-8", "replace") for line in self.process.stderr)
+        for line in self.process.stderr:
+            with self._says:
+                self.said.append(line.decode("utf-8", "replace"))
+                self._says.notify_all()
 
 
 class Asked:

@@ -20,6 +20,7 @@ from tests.bridge.ends import (
     complete,
     frames,
     recordings,
+    summed_up,
 )
 
 REQUEST = b'{"id":1,  "jsonrpc":"2.0","method":"tools/list", "params":{"x":1.10e2,"\\u0061":"\\/"}}'
@@ -81,8 +82,8 @@ def test_messages_pass_byte_for_byte_and_both_legs_are_recorded(server: Server, 
         report = mcpproxy.check(trace)
         assert (report.complete, report.notes) == (True, ())
     assert b"s-1234567890" not in legs["http"].read_bytes()
-    assert any("stdio leg: 3 frames" in line for line in host.said)
-    assert any("HTTP leg: 3 frames" in line for line in host.said)
+    assert summed_up(host.said, "stdio leg: 3 frames")
+    assert summed_up(host.said, "HTTP leg: 3 frames")
 
 
 def test_line_breaks_between_tokens_become_spaces(server: Server, tmp_path: Path) -> None:
@@ -346,6 +347,7 @@ def test_the_address_of_the_page_is_said_once(server: Server, tmp_path: Path) ->
         host.say(REQUEST)
         server.asked().answer(200, ANSWER)
         assert host.hear() == ANSWER
+        host.until_said(r"token=\S+\s")
         close(host, server)
     assert len(re.findall(r"http://\S+/\?token=\S+", "".join(host.said))) == 1
 

@@ -22,6 +22,7 @@ from tests.bridge.ends import (
     is_alive,
     recordings,
     result,
+    summed_up,
 )
 from tests.relay.hosts import gone
 
@@ -67,8 +68,8 @@ def test_messages_pass_byte_for_byte_and_both_legs_are_recorded(bridge: Bridge, 
         report = mcpproxy.check(trace)
         assert (report.complete, report.notes) == (True, ())
     assert session.encode() not in legs["http"].read_bytes()
-    assert any("stdio leg, session 1: 3 frames" in line for line in said)
-    assert any("HTTP leg: 3 frames" in line for line in said)
+    assert summed_up(said, "stdio leg, session 1: 3 frames")
+    assert summed_up(said, "HTTP leg: 3 frames")
 
 
 def test_line_breaks_between_tokens_become_spaces(bridge: Bridge) -> None:

@@ -140,15 +140,16 @@ def test_only_what_was_deleted_is_counted(
 
 
 def test_the_socket_that_a_killed_session_has_left_goes_with_its_recording(
-    mcpproxy: Mcpproxy, folder: Path
+    mcpproxy: Mcpproxy, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("old", "kept"):
         recorded(folder, name, 31)
+    monkeypatch.chdir(folder)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(folder / "old.jsonl.control"))
+        left.bind("old.jsonl.control")
     (folder / "kept.jsonl.control").write_text("a file of the user")
     with socket.socket(socket.AF_UNIX) as another:
-        another.bind(str(folder / "service.control"))
+        another.bind("service.control")
     assert mcpproxy("prune", "--older-than", "30d", "--yes").code == 0
     assert sorted(os.listdir(folder)) == ["kept.jsonl.control", "service.control"]
 
