@@ -13,6 +13,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from tests import descriptors
+from tests.descriptors import POOLED_PORTS
 from tests.peers.ports import free_ports
 
 ACCESS_KEY: Final = "fleet-test-access"
@@ -42,6 +43,7 @@ class ObjectStore:
         (folder / "data").mkdir(exist_ok=True)
         ports = free_ports(2 * len(_SERVICES))
         self._s3_port: Final = ports[_SERVICES.index("s3")]
+        POOLED_PORTS.add(self._s3_port)
         self._log: Final = folder / "log.txt"
         self._command: Final = [
             str(program), "-v=0", "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder / 'data'}",
