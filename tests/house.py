@@ -25,7 +25,7 @@ TABLES: Final = _TABLE.format(code="HOUSE-001", name="lists-tools", blame="clien
 )
 
 CHECKS: Final = """
-from mcpproxy.custom_rules import Check, RuleFamily, Violation, member
+from mcpproxy.custom_rules import Check, RuleFamily, StateUpdate, Violation, member
 
 print("imported")
 
