@@ -33,7 +33,7 @@ def found(folder: Path) -> dict[str, set[str]]:
     rules: dict[str, set[str]] = {"stdio": set(), "http": set()}
     for trace in complete(folder):
         report = mcpproxy.check(trace)
-        assert report.notes in ((), (KILLED,))
+        assert (report.complete, report.notes) in ((True, ()), (False, (KILLED,)))
         rules[trace.stem.split("-")[-2]] |= {
             finding.rule for finding in report.findings if finding.severity != "info"
         }
