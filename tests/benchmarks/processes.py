@@ -1,6 +1,7 @@
 """What the processes of a session use, read from ``/proc``; nothing on other systems."""
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,16 +18,36 @@ class Pids:
 
 
 def find(relay: int) -> Pids | None:
-    """The recorder is that child of the relay which was forked from it: it has the same command line."""
+    """The recorder is that child of the relay which was forked from it, with the same command line, and leads
+    a session. A child that does neither yet may still become the recorder, or be the witness of signals, which
+    takes another name: it is waited for."""
     if not AVAILABLE:
         return None
-    children = Path(f"/proc/{relay}/task/{relay}/children").read_text(encoding="ascii").split()
-    forked = [int(child) for child in children if _command_line(child) == _command_line(relay)]
-    return Pids(relay, forked[0]) if len(forked) == 1 else None
+    while forked := [child for child in children(relay) if _command_line(child) == _command_line(relay)]:
+        for child in forked:
+            if _leads_a_session(child):
+                return Pids(relay, child)
+        time.sleep(0.005)
+    return None
 
 
-def _command_line(pid: int | str) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+def children(pid: int) -> list[int]:
+    """The children of a process of one thread that is alive."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+
+
+def _leads_a_session(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:  # it has ended since it was listed
+        return b""
 
 
 def cpu_seconds(pid: int) -> float:
