@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, Final, Literal, Self, TypeAlias, cast
 
 from mcpproxy.protocol.jsonrpc import Flaw, read
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.protocol.raw_json import put, value_bytes, with_value, without_value
 
 __all__ = ["DROP", "Addon", "Answer", "Finding", "Message", "Result", "Session"]
@@ -90,9 +90,7 @@ class Message:
     @property
     def tool(self) -> str:
         """The tool that a request calls; empty for anything else, and where the name is not a string."""
-        params = self.params if self.method == "tools/call" else None
-        name = member(params, "name")
-        return name if isinstance(name, str) else ""
+        return (target_of("tools/call", self.params) or "") if self.method == "tools/call" else ""
 
     def _member(self, name: str, absent: object = None) -> Any:
         value = self.json

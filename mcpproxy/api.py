@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from mcpproxy import judging, opening
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
@@ -83,11 +83,7 @@ class Call:
     @property
     def name(self) -> str | None:
         """The name of the tool or prompt, or the URI of the resource; ``None`` if the request names none."""
-        params: JSON = self.params
-        if not isinstance(params, dict):
-            return None
-        name = params.get("name", params.get("uri"))
-        return name if isinstance(name, str) else None
+        return target_of(self.method, self.params)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.exchanges import SESSION, Fields
 from mcpproxy.session.frame import CLIENT, Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender, other
@@ -202,5 +202,4 @@ class CallMetrics:
 
 def _tool(request: Request) -> str:
     """Return the name of the tool that is called; empty for another request."""
-    name = member(request.params, "name") if request.method == "tools/call" else None
-    return name if isinstance(name, str) else ""
+    return (target_of(request.method, request.params) or "") if request.method == "tools/call" else ""

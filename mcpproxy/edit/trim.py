@@ -34,7 +34,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.session.frame import (
     CLIENT,
     Event,
@@ -214,8 +214,8 @@ class _DependencyIndex:
                         node.needs.append(request_seq)
         if isinstance(message, Request):
             own_requests.setdefault(seq, []).append(message)
-            uri = member(message.params, "uri")
-            if message.method == "resources/subscribe" and isinstance(uri, str):
+            uri = target_of(message.method, message.params)
+            if message.method == "resources/subscribe" and uri is not None:
                 self._issued[session, uri] = seq
         elif isinstance(message, Notification) and message.method == "notifications/resources/updated":
             uri = member(message.params, "uri")

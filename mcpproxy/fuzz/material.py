@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.fuzz.errors import NotFuzzedError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Notification, Request, Response
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.raw_json import spliced, written
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, VERSION_KEY
 from mcpproxy.replay.client.script import is_masked_anywhere
@@ -151,7 +151,7 @@ def _template(raw: bytes, message: Request | Notification, tools: Mapping[str, J
     is_reading = message.method in _READING
     texts: list[Pointer] = []
     if message.method == "tools/call":
-        name = str(params.get("name", ""))
+        name = target_of(message.method, params) or ""
         tool = tools.get(name, {})
         listed, hints = tool.get("inputSchema"), tool.get("annotations")
         schema = listed if isinstance(listed, dict) else {}

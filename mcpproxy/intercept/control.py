@@ -15,8 +15,8 @@ from mcpproxy.base import own_sockets
 from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.held_messages import HeldMessage, Release
-from mcpproxy.intercept.message_facts import target_of
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import target_of
 
 Command: TypeAlias = dict[str, object]
 
@@ -253,7 +253,7 @@ def _start(held: HeldMessage, now_ns: int) -> Command:
     match held.message:
         case Request() as message:
             kind, method, id = "request", message.method, message.id
-            target = target_of(method, message.value)
+            target = target_of(method, message.params)
         case Notification() as message:
             kind, method = "notification", message.method
         case Response() | ErrorResponse() as message:

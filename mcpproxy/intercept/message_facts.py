@@ -11,7 +11,6 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     ErrorResponse,
-    JSONObject,
     Malformed,
     Message,
     Notification,
@@ -19,7 +18,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import TARGETS, member, singles
+from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.session.frame import Finding, Sender, other
 from mcpproxy.view.calls import Outcome
 from mcpproxy.view.filter import STATUS, Filter, Key, Term
@@ -73,7 +72,7 @@ class OpenRequests:
     def _single(self, sender: Sender, raw: bytes, message: Single) -> MessageFacts:
         match message:
             case Request():
-                target = target_of(message.method, message.value)
+                target = target_of(message.method, message.params)
                 table = self._of[sender]
                 if len(table) >= _MOST_OPEN:
                     del table[next(iter(table))]
@@ -88,13 +87,6 @@ class OpenRequests:
                 return MessageFacts(sender, "answer", raw, method, target, id, outcome, code)
             case Malformed():
                 return MessageFacts(sender, "not-a-message", raw)
-
-
-def target_of(method: str, value: JSONObject) -> str | None:
-    """Return the tool, prompt or resource that a request is about, if any."""
-    params = value.get("params")
-    named = params.get(TARGETS.get(method, "")) if isinstance(params, dict) else None
-    return named if isinstance(named, str) else None
 
 
 def _outcome(message: Response | ErrorResponse) -> tuple[Outcome, int | None]:

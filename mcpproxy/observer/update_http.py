@@ -12,7 +12,7 @@ from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.observer.memory_limit import MemoryUse
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
-from mcpproxy.protocol.message_parts import WellFormed, member
+from mcpproxy.protocol.message_parts import WellFormed, member, target_of
 from mcpproxy.protocol.mirrors import read_mirrors
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.session.exchanges import (
@@ -175,7 +175,7 @@ def _remember_server(
             for call in [call for call in history.header_mismatches if call[0] == connection]:
                 del history.header_mismatches[call]
         elif request.method == "tools/call" and -32020 in exchange.error_codes:  # wrong headers
-            _remember_mismatch(exchange, str(member(request.params, "name")), frame, history)
+            _remember_mismatch(exchange, target_of(request.method, request.params) or "", frame, history)
 
 
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:

@@ -26,10 +26,20 @@ TARGETS: Final = {
     "resources/subscribe": "uri",
     "resources/unsubscribe": "uri",
 }
-"""Method -> the member of its params that names the tool, prompt or resource."""
+"""Method -> the member of its params that names the tool, prompt or resource.
+
+The id of a task is no target: a server issues a new one for each task, so it groups nothing.
+"""
 
 MCP_NAME_SOURCE: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Method -> the member of its params that the header ``Mcp-Name`` repeats."""
+
+
+def target_of(method: str, params: "JSON | Absent") -> str | None:
+    """Return the tool, prompt or resource that a request of ``method`` is about, ``None`` if none."""
+    name = TARGETS.get(method)
+    target = params.get(name) if name is not None and isinstance(params, dict) else None
+    return target if isinstance(target, str) else None
 
 
 def singles(message: Message) -> tuple[Single, ...]:

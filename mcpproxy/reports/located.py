@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, Absent, RequestId
+from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.reports.fingerprint import NOTHING, Subject, fingerprint
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.conversation import Conversation, Turn
@@ -19,9 +20,6 @@ from mcpproxy.trace.members import NotARecordError, read_object
 from mcpproxy.trace.reader import Trace
 
 __all__ = ["Located", "Place", "Remark", "locate", "relative"]
-
-_NAMING_PARAMS: Final = ("name", "uri")
-"""The params that name the tool, prompt or resource of a request."""
 
 _OpenRequests: TypeAlias = "dict[tuple[int, RequestId | Absent | None], str]"
 """The frame numbers and ids of the open requests, with the names of what they request."""
@@ -174,18 +172,10 @@ def _requested_names(seq: int, turns: Iterable[Turn], open_requests: _OpenReques
         if turn.kind in ("response", "error"):
             yield open_requests.pop((turn.answers, turn.id), "") if turn.answers is not None else ""
             continue
-        name = _name(turn.body) if turn.kind == "request" else ""
+        name = (target_of(turn.method or "", turn.body) or "") if turn.kind == "request" else ""
         if name:
             open_requests[seq, turn.id] = name
         yield name
-
-
-def _name(params: "JSON | Absent") -> str:
-    if isinstance(params, dict):
-        for member in _NAMING_PARAMS:
-            if isinstance(name := params.get(member), str):
-                return name
-    return ""
 
 
 def _subjects_of(

@@ -7,7 +7,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles
+from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles, target_of
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, Stderr
 from mcpproxy.trace.decode import decode
@@ -88,7 +88,7 @@ class CallReader:
             return self._masked_name(self._columns.names[number])
         message = self._message(self._columns.first_line[row], self._columns.elements.get(row))
         method = message.get("method")
-        return method if isinstance(method, str) else "", target_in(message)
+        return (method, target_of(method, message.get("params"))) if isinstance(method, str) else ("", None)
 
     def call(self, row: int, now_ns: int) -> Call:
         """Return a row as a call.
@@ -166,15 +166,6 @@ def _single(record: object, element: int | None) -> dict[str, Any]:
 
 def _seq(record: object) -> int:
     return getattr(record, "seq", 0)
-
-
-def target_in(message: dict[str, Any]) -> str | None:
-    """Return the tool, prompt or resource that a request names."""
-    params = message.get("params")
-    if not isinstance(params, dict):
-        return None
-    target = cast("dict[str, Any]", params).get(TARGETS.get(message.get("method", ""), ""))
-    return target if isinstance(target, str) else None
 
 
 def arguments_preview(record: object, message: dict[str, Any], method: str) -> str:

@@ -3,7 +3,15 @@
 import pytest
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, Notification, Request, parse
-from mcpproxy.protocol.message_parts import as_object, member, singles, text_member, value_of, well_formed
+from mcpproxy.protocol.message_parts import (
+    as_object,
+    member,
+    singles,
+    target_of,
+    text_member,
+    value_of,
+    well_formed,
+)
 from mcpproxy.protocol.raw_json import messages_with_bytes
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -53,3 +61,25 @@ def test_a_member_is_reached_through_its_names(
 def test_a_text_or_an_object_is_nothing_else() -> None:
     assert (text_member({"a": "b"}, "a"), text_member({"a": 1}, "a")) == ("b", None)
     assert (as_object({"a": 1}), as_object([])) == ({"a": 1}, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "expected"),
+    [
+        ("tools/call", {"name": "add", "uri": "file:///a"}, "add"),
+        ("prompts/get", {"name": "hello"}, "hello"),
+        ("resources/read", {"name": "add", "uri": "file:///a"}, "file:///a"),
+        ("resources/subscribe", {"uri": "file:///a"}, "file:///a"),
+        ("resources/unsubscribe", {"uri": "file:///a"}, "file:///a"),
+        ("tools/call", {"name": 7}, None),
+        ("tools/call", {"uri": "file:///a"}, None),
+        ("tools/call", ["add"], None),
+        ("tools/call", ABSENT, None),
+        ("tasks/get", {"taskId": "1"}, None),
+        ("house/call", {"name": "add"}, None),
+    ],
+)
+def test_the_target_of_a_request_is_the_member_that_its_method_defines(
+    method: str, params: "JSON | Absent", expected: str | None
+) -> None:
+    assert target_of(method, params) == expected

@@ -17,7 +17,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, CheckFunction, StateUpdate
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.frame import SERVER
@@ -155,19 +155,20 @@ def results_continued_by(request: Request, history: History) -> tuple[InputResul
     Such a result answered a request of the same caller for the same method and the same tool, prompt,
     resource or task, and has the ``requestState`` that ``request`` repeats; or neither has one.
     """
-    state, target = member(request.params, "requestState"), _target(request.params)
+    state, target = member(request.params, "requestState"), _target(request)
     return tuple(
         earlier
         for earlier in history.across_requests(InputResults).latest
         if earlier.caller == history.caller
         and earlier.request.method == (ASKED_BY.get(request.method) or request.method)
-        and _target(earlier.request.params) == target
+        and _target(earlier.request) == target
         and earlier.state == state
     )
 
 
-def _target(params: "JSON | Absent") -> tuple[JSON, ...]:
-    return tuple(member(params, name) for name in ("name", "uri", "taskId"))
+def _target(request: Request | SentRequest) -> tuple[str | None, JSON]:
+    """Return what a request is about: the tool, prompt or resource, and the task."""
+    return target_of(request.method, request.params), member(request.params, "taskId")
 
 
 def _ask_for(request: Request, key: str, history: History) -> Ask | None:

@@ -26,7 +26,7 @@ from mcpproxy.checks.engine.rows import (
 )
 from mcpproxy.checks.server.definitions import visible
 from mcpproxy.protocol.jsonrpc import JSON, Malformed, Notification, Request
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import SERVER, Frame, Sender, Stderr
@@ -180,8 +180,8 @@ def place_of(context: MessageContext) -> str:
         params = context.answers.params if context.answers is not None else params
     if any(True for _ in secrets_in(method)):
         return f"a {what}"
-    name = member(params, "name") if method == "tools/call" else None
-    if isinstance(name, str) and not any(True for _ in secrets_in(name)):
+    name = target_of(method, params) if method == "tools/call" else None
+    if name is not None and not any(True for _ in secrets_in(name)):
         return f"a tools/call {what} of tool {visible(shown(name))}"
     return f"a {visible(method)} {what}" if method else f"a {what}"
 

@@ -12,7 +12,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, Check, RuleFamily
 from mcpproxy.checks.server.listings import ListedItem, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History, SentRequest
@@ -26,8 +26,8 @@ def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Viol
     request = context.answers
     if request is None or request.cancelled or history.has_gap:
         return ()
-    prompts, name = listed(history, "prompts/list"), member(request.params, "name")
-    if prompts.changed_seq > request.seq or not isinstance(name, str):
+    prompts, name = listed(history, "prompts/list"), target_of(request.method, request.params)
+    if prompts.changed_seq > request.seq or name is None:
         return ()
     prompt, complete_list = prompts.items.get(name), prompts.current
     if prompt is not None and prompt.seq < request.seq:

@@ -19,7 +19,7 @@ from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
 from mcpproxy.checks.stateless.subscriptions import normalized_uri, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
@@ -175,8 +175,8 @@ def not_found_code(context: MessageContext[ErrorResponse], history: History) -> 
 def empty_contents(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report empty contents for a resource that the server does not list (RES-005)."""
     message, request = context.message, context.answers
-    uri = member(request.params, "uri") if request is not None else None
-    if request is None or not isinstance(uri, str) or member(message.result, "contents") != []:
+    uri = target_of(request.method, request.params) if request is not None else None
+    if request is None or uri is None or member(message.result, "contents") != []:
         return ()
     if not is_modern(context, history):
         return ()
@@ -224,9 +224,9 @@ class SubscribedResources:
 
 def remember_subscription(context: MessageContext, history: History) -> None:
     """Record that a client subscribes or unsubscribes. ``context.asked`` is the record of this request."""
-    request, uri = context.asked, member(context.message.value, "params", "uri")
+    request, uri = context.asked, target_of(context.method, context.contents)
     subscribed = history.of(SubscribedResources)
-    if request is None or not isinstance(uri, str):
+    if request is None or uri is None:
         subscribed.forgot_some = True
     elif request.method == "resources/subscribe":
         keep_latest(subscribed.by_uri, normalized_uri(uri), (request, 0), MAX_SUBSCRIBED)

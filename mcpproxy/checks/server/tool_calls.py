@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.revisions import is_shape_known, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown, unquoted
@@ -153,7 +153,8 @@ def _called_tool(context: MessageContext, history: History) -> Called | None:
     if called is not None:
         return called
     params = context.contents
-    if history.has_gap or not isinstance(params, dict) or not isinstance(name := params.get("name"), str):
+    name = None if history.has_gap else target_of(context.method, params)
+    if name is None or not isinstance(params, dict):
         return None
     tools, revisions = listed(history, "tools/list"), context.candidates
     tool = tools.items.get(name)
@@ -271,7 +272,7 @@ def structured_text(context: MessageContext[Response], history: History) -> Iter
         return ()
     if not (fault := _text_fault(result)):
         return ()
-    name = shown(member(request.params, "name"))
+    name = shown(target_of(request.method, request.params))
     problem = f"server answered {name} with structuredContent and {fault}"
     # Only an info from 2026-07-28 on, because an example in that specification has prose instead of the JSON.
     at_most: Severity | None = "info" if context.stateless else None

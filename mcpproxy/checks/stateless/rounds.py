@@ -14,7 +14,7 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
@@ -56,8 +56,9 @@ class Round:
 
     def concerns(self, request: Request) -> bool:
         """Whether ``request`` is for the same tool, prompt or resource."""
-        return self.request.method == request.method and _target(self.request.params) == _target(
-            request.params
+        earlier, method = self.request, request.method
+        return earlier.method == method and target_of(method, earlier.params) == target_of(
+            method, request.params
         )
 
 
@@ -102,10 +103,6 @@ def without_retry_members(params: "JSON | Absent") -> JSONObject:
     """Return the parameters of a request without those that a retry changes."""
     members = params if isinstance(params, dict) else {}
     return {name: value for name, value in members.items() if name not in _CHANGED_BY_RETRY}
-
-
-def _target(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
-    return member(params, "name"), member(params, "uri")
 
 
 def remember_declared(context: MessageContext[Request], history: History) -> None:

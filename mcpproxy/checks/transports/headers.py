@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, Ru
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.message_parts import MCP_NAME_SOURCE, as_object, member, well_formed
+from mcpproxy.protocol.message_parts import MCP_NAME_SOURCE, as_object, member, target_of, well_formed
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.protocol.wording import token
@@ -102,7 +102,7 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
     request = next((r for r in exchange.requests if r.method == "tools/call"), None)
     if request is None:
         return
-    name = str(member(request.params, "name"))
+    name = target_of(request.method, request.params) or ""
     refused_call = history.header_mismatches.get((exchange.request.connection, name))
     if refused_call is not None and refused_call.headers == exchange.fields.starting(PARAM_PREFIX):
         problem = "client repeated a call that was refused for its headers, without listing the tools again"

@@ -40,7 +40,7 @@ from mcpproxy.checks.utilities.task_reports import (
     task_reported,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.task_lifecycle import TaskState
@@ -71,10 +71,10 @@ UNKNOWN_TASK: Final = pattern(
 def task_support(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a tool call that asks for a task although its tool forbids that, or the reverse (TASK-002)."""
     message = context.message
-    support = _support(history, message.params)
+    support = _support(history, message)
     if support not in ("required", "forbidden") or not has_task_revision(context):
         return ()
-    asks_for_task, tool = "task" in (as_object(message.params) or {}), _tool(message.params)
+    asks_for_task, tool = "task" in (as_object(message.params) or {}), _tool(message)
     if asks_for_task == (support == "required") or not _declared(context.sender, message.method, history):
         return ()
     fault = f"called {tool} as a task" if asks_for_task else f"called {tool}, but not as a task"
@@ -88,7 +88,7 @@ def answered_call(context: MessageContext[Response], history: History) -> Iterab
     if request is None or not has_task_revision(context):
         return ()
     asks_for_task = isinstance(request.params, dict) and "task" in request.params
-    if not asks_for_task and not has_task_member(context) and _support(history, request.params) != "required":
+    if not asks_for_task and not has_task_member(context) and _support(history, request) != "required":
         return ()
     return _answered_call(context, request, asks_for_task, history)
 
@@ -100,9 +100,9 @@ def _answered_call(
     message = context.message
     is_task = member(message.result, "task", "taskId") is not None and not _is_plain(message.result)
     is_declared = _declared(request.sender, request.method, history)
-    support = _support(history, request.params) if request.method == "tools/call" else "optional"
+    support = _support(history, request) if request.method == "tools/call" else "optional"
     related, pointer = (request.seq,), context.at + "/result"
-    receiver, tool = context.sender, _tool(request.params)
+    receiver, tool = context.sender, _tool(request)
     if is_task and not asks_for_task:
         problem = f"{receiver} answered {request.method} with a task, but the request did not ask for one"
         yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
@@ -136,16 +136,16 @@ def _declared(requestor: str, method: str, history: History) -> bool:
     return capabilities is not None and declares(capabilities, CAPABILITY_BY_METHOD[method])
 
 
-def _support(history: History, params: object) -> str | None:
+def _support(history: History, request: Request | SentRequest) -> str | None:
     """Return the taskSupport with which the called tool was listed; ``None`` if that is unknown."""
     support = history.of(Tasks).support
-    name = member(as_object(params), "name") if support else None
-    return support.get(name) if isinstance(name, str) else None
+    name = target_of(request.method, request.params) if support else None
+    return None if name is None else support.get(name)
 
 
-def _tool(params: object) -> str:
+def _tool(request: Request | SentRequest) -> str:
     """Return the name of the called tool, for a message to people."""
-    return f"tool {shortened(str(member(as_object(params), 'name')))}"
+    return f"tool {shortened(str(target_of(request.method, request.params)))}"
 
 
 # Polling, results and cancellation

@@ -18,7 +18,7 @@ import orjson
 
 from mcpproxy.base.style import duration
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff import listing_diff
 from mcpproxy.replay.diff.answer_diff import answer_changes, normalised, or_none
@@ -308,10 +308,8 @@ def described(entry: SessionMessage) -> str:
     message = entry.message
     if not isinstance(message, Request | Notification):
         return "a message"
-    params = message.params if isinstance(message.params, dict) else {}
-    name = params.get("name", params.get("uri"))
-    method = unquoted(message.method)
-    return f"{method} {shown(name)}" if isinstance(name, str) else method
+    method, target = unquoted(message.method), target_of(message.method, message.params)
+    return method if target is None else f"{method} {shown(target)}"
 
 
 def _is_client_request(entry: SessionMessage) -> bool:

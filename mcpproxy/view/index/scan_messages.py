@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
-from mcpproxy.protocol.message_parts import TARGETS
+from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.calls import Kind, Outcome
@@ -77,8 +77,7 @@ class MessageScan:
         elif not self.sessions or self._is_acp:  # MCP has only session 0 on stdio
             session = self._acp_session(params)
         if method in TARGETS:
-            named = members.get(TARGETS[method])
-            target = named if type(named) is str else None
+            target = target_of(method, members)
         elif method == "initialize":
             self._initialize(members, session)
             if exchange is not None:
