@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol import methods
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     ErrorResponse,
@@ -28,7 +29,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.session.exchanges import SESSION, Fields
+from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import CLIENT, Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender, other
 
 DURATION_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -94,12 +95,12 @@ class CallMetrics:
                 for item in singles(message):
                     self._count_message(event, exchange, item)
             case RequestHead(exchange=number):
-                session = Fields(event.headers).get(SESSION) or ""
+                session = Fields(event.headers).get(SESSION_ID) or ""
                 self._exchanges[number] = _Exchange(event.method, session)
             case ResponseHead(exchange=number) if event.status >= 200 and number in self._exchanges:
                 fields, exchange = Fields(event.headers), self._exchanges[number]
                 exchange.status, exchange.responded_ns = event.status, event.observed_at_ns
-                exchange.session = fields.get(SESSION) or exchange.session
+                exchange.session = fields.get(SESSION_ID) or exchange.session
                 exchange.is_stream = fields.media_type == "text/event-stream"
             case ExchangeEnd(exchange=number) if number in self._exchanges:
                 self._end_exchange(self._exchanges.pop(number), event)

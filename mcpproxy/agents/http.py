@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcpproxy.agents.recording_server import RecordingServer
 from mcpproxy.agents.request_text import whole_characters
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import Absent, Batch, ErrorResponse, Flaw, Malformed, Request, parse
 from mcpproxy.protocol.message_parts import member
 
@@ -108,7 +109,7 @@ def _refusal(headers: Headers, body: bytes) -> Response | None:
         case ErrorResponse(error=Absent()) | Batch(items=()):  # an id alone, and an empty array
             return _error(None, INVALID_REQUEST, "not a request of JSON-RPC")
         case Request(id=id, params={"_meta": {"io.modelcontextprotocol/protocolVersion": str(version)}}):
-            if headers.get("mcp-protocol-version", version) != version:
+            if headers.get(PROTOCOL_VERSION, version) != version:
                 return _error(
                     id, HEADER_MISMATCH, "MCP-Protocol-Version differs from the revision in the body"
                 )

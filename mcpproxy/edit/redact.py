@@ -15,6 +15,7 @@ from typing import Final
 
 from mcpproxy.base.secret_names import names_option
 from mcpproxy.base.secret_values import PATTERNS, mask_secrets, value_after
+from mcpproxy.protocol.header_names import PARAM_PREFIX
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.recorder.masking import Masker
@@ -62,7 +63,6 @@ _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*+(:)?', re.DOTALL)
 """Matches a string of a JSON text, and the colon after it if it is the name of a member."""
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 """Matches the text between the first and the last quote in the message of a finding."""
-_ARGUMENT_HEADER_PREFIX: Final = "mcp-param-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +231,7 @@ class Redaction:
         """Whether the value of a header is to be masked; ``Mcp-Param-*`` headers repeat tool arguments."""
         name = header.lower()
         return name in self._key_names or (
-            name.startswith(_ARGUMENT_HEADER_PREFIX)
-            and self._has_secret_name(name.removeprefix(_ARGUMENT_HEADER_PREFIX))
+            name.startswith(PARAM_PREFIX) and self._has_secret_name(name.removeprefix(PARAM_PREFIX))
         )
 
     def _plain(self, raw: bytes) -> bytes:

@@ -9,7 +9,7 @@ from mcpproxy.intercept.fault_effects import delay_of, effect_of
 from mcpproxy.intercept.fault_rules import FaultRules
 from mcpproxy.intercept.http_enforcer import FaultEnforcer
 from mcpproxy.intercept.message_facts import OpenRequests
-from mcpproxy.session.exchanges import SESSION
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.session.frame import CLIENT, Finding, Frame, RequestHead, Sender
 
 _STDIO: Final = 0
@@ -70,7 +70,7 @@ class FaultPlanner:
         return tuple(each for each in self._findings.get(event.seq, ()) if each.blame == event.sender)
 
     def _head(self, head: RequestHead) -> Iterator[PlannedFault]:
-        names = [value for name, value in head.headers if name.lower() == SESSION]
+        names = [value for name, value in head.headers if name.lower() == SESSION_ID]
         self._sessions[head.exchange] = names[0] if names else ""
         self._over_http.observe(head)
         if (verdict := self._over_http.verdict) is not None:

@@ -3,19 +3,12 @@
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import Notification
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
-from mcpproxy.session.exchanges import (
-    SESSION,
-    VERSION,
-    HttpExchange,
-    HttpHistory,
-    HttpSession,
-    SessionJudge,
-    looks_stateless,
-)
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory, HttpSession, SessionJudge, looks_stateless
 
 NewJudge: TypeAlias = Callable[[str | None, bool], SessionJudge]
 """Makes the judge of a session, given its revision (if known) and whether its start was missed."""
@@ -26,7 +19,7 @@ _BEFORE_INITIALIZED: Final = (State.NEGOTIATED, State.EAGER)
 
 def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge) -> HttpSession:
     """Return the session that a request to the MCP endpoint belongs to; a new one if none is known."""
-    session_id, version = exchange.fields.get(SESSION), exchange.fields.get(VERSION)
+    session_id, version = exchange.fields.get(SESSION_ID), exchange.fields.get(PROTOCOL_VERSION)
     known_session = history.sessions.get(session_id) if session_id else None
     if exchange.initialize is not None:
         # An initialize opens a session, except within an open session, where it is a mistake of the client.

@@ -33,10 +33,11 @@ from mcpproxy.checks.engine.http_facts import (
 )
 from mcpproxy.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
 from mcpproxy.checks.utilities.progress import ProgressTokens
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
 from mcpproxy.protocol.message_parts import WellFormed, member
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
-from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory
+from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, Frame, RequestHead
 
 PROGRESS: Final = "notifications/progress"
@@ -56,8 +57,8 @@ def facts_of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
     if (
         session is None
         or session.ended_seq is not None
-        or session.id != fields.get(SESSION)
-        or session.judge.history.negotiated != fields.get(VERSION)
+        or session.id != fields.get(SESSION_ID)
+        or session.judge.history.negotiated != fields.get(PROTOCOL_VERSION)
     ):
         facts |= SESSION_MAY_DIFFER
         if session is not None and session.stateless and _is_contradicted(exchange):
@@ -94,13 +95,13 @@ def _is_contradicted(exchange: HttpExchange) -> bool:
     """Whether the header and the body of a stateless request name different protocol versions."""
     if not exchange.requests:
         return False
-    return member(exchange.requests[0].params, "_meta", VERSION_KEY) != exchange.fields.get(VERSION)
+    return member(exchange.requests[0].params, "_meta", VERSION_KEY) != exchange.fields.get(PROTOCOL_VERSION)
 
 
 def facts_of_head(exchange: HttpExchange) -> HttpFact:
     """Return the facts that the head of the response adds."""
     facts, media_type = 0, exchange.response_fields.media_type
-    if SESSION in exchange.response_fields:
+    if SESSION_ID in exchange.response_fields:
         facts = ISSUES_SESSION_ID
     if media_type == SSE_TYPE:
         facts |= STREAMING
@@ -246,7 +247,7 @@ def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
         body_version = (
             member(exchange.requests[0].params, "_meta", VERSION_KEY) if exchange.requests else None
         )
-        version = body_version if body_version in STATELESS else exchange.fields.get(VERSION)
+        version = body_version if body_version in STATELESS else exchange.fields.get(PROTOCOL_VERSION)
         return stateless_of([str(version)] if version in STATELESS else [])
     if session.revision is not None:
         return (session.revision,)

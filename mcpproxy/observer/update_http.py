@@ -11,14 +11,13 @@ from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.observer.memory_limit import MemoryUse
+from mcpproxy.protocol.header_names import PARAM_PREFIX, PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
 from mcpproxy.protocol.message_parts import WellFormed, member, target_of
 from mcpproxy.protocol.mirrors import read_mirrors
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
-    SESSION,
-    VERSION,
     HeaderMismatch,
     HttpExchange,
     HttpHistory,
@@ -67,7 +66,7 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
         message_history.supported_versions = dict(history.supported_versions.get(exchange.server, {}))
     if session.is_http_sse:
         return
-    if session.id is not None or session.stateless or VERSION in exchange.fields:
+    if session.id is not None or session.stateless or PROTOCOL_VERSION in exchange.fields:
         history.saw_streamable_http = True
     if exchange.method == "POST":
         # The second argument says whether a POST opened the stream.
@@ -86,7 +85,7 @@ def remember_opening(exchange: HttpExchange, session: HttpSession, history: Http
     """Remember a session whose initialize was accepted, by its connection, and by its id if it has one."""
     connection = exchange.request.connection
     earlier = history.by_connection.get(connection)
-    issued_id = exchange.response_fields.get(SESSION)
+    issued_id = exchange.response_fields.get(SESSION_ID)
     if issued_id and session.id is None:
         session.id = issued_id
         keep_latest(history.sessions, issued_id, session, MAX_REMEMBERED)
@@ -181,7 +180,7 @@ def _remember_server(
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
     """Remember a call that was refused for its Mcp-Param headers, unless other headers were also wrong."""
     if exchange.broken_rules.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
-        mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
+        mismatch = HeaderMismatch(frame.seq, exchange.fields.starting(PARAM_PREFIX))
         keep_latest(history.header_mismatches, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
 
 
@@ -249,7 +248,7 @@ def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHea
     A 404 with the error -32601 is about the method of the request, and so does not end the session. A 404 to
     a GET or DELETE may mean no more than that the server does not support this HTTP method.
     """
-    names_session = session.id is not None and exchange.fields.get(SESSION) == session.id
+    names_session = session.id is not None and exchange.fields.get(SESSION_ID) == session.id
     if names_session and session.ended_seq is None and -32601 not in exchange.error_codes:
         ended_ns = exchange.ended_ns or head.observed_at_ns
         session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", ended_ns

@@ -25,6 +25,7 @@ from mcpproxy.otel.session_span import session_span
 from mcpproxy.otel.span_source import SCOPE, SpanSource
 from mcpproxy.otel.texts import Texts
 from mcpproxy.protocol import acp
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import (
     Batch,
     ErrorResponse,
@@ -433,7 +434,7 @@ class SpanReader:
         """Return the protocol revision of a request: the one that it names, or that of its session."""
         named = call.meta.get(VERSION_META)
         if not isinstance(named, str) and call.exchange is not None:
-            named = call.exchange.fields.get("mcp-protocol-version")
+            named = call.exchange.fields.get(PROTOCOL_VERSION)
         return named if isinstance(named, str) else self._revisions.get(session, "")
 
 

@@ -5,10 +5,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mcpproxy.base.authority import is_loopback
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.replay.recording import Exchange
 from mcpproxy.replay.server.replay_source import ReplaySource
-
-SESSION_ID: Final = "mcp-session-id"
 
 _NOT_REPLAYED: Final = frozenset(
     {

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from mcpproxy.opening import open_trace
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import (
     Batch,
     ErrorResponse,
@@ -125,7 +126,7 @@ class RecordedSession:
         """
         for exchange in self.exchanges.values():
             for name, value in exchange.headers:
-                if name.lower() == "mcp-session-id" and exchange.status < 300:
+                if name.lower() == SESSION_ID and exchange.status < 300:
                     return value
             for name, value in parse_qsl(exchange.request.target.partition("?")[2]):
                 if name.lower() in ("sessionid", "session_id"):  # the transport before Streamable HTTP

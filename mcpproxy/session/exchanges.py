@@ -9,6 +9,7 @@ certain only within one body or one SSE stream.
 from typing import Final, Literal, Protocol
 
 from mcpproxy.base.slotted import field, slotted
+from mcpproxy.protocol.header_names import METHOD, PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import (
     ErrorResponse,
     Request,
@@ -21,10 +22,6 @@ from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
 from mcpproxy.session.history import History, ModernAnswer, SentRequest
-
-SESSION: Final = "mcp-session-id"
-VERSION: Final = "mcp-protocol-version"
-"""The names of header fields, in lower case."""
 
 MAX_REMEMBERED: Final = 65_536
 """How many event ids of a session, and how many sessions, are remembered."""
@@ -376,6 +373,6 @@ def looks_stateless(fields: Fields) -> bool:
     Some clients send ``Mcp-Method`` in sessions too. So if the request has no version header, ``Mcp-Method``
     counts only if there is no session id either.
     """
-    if (version := fields.get(VERSION)) is not None:
-        return version in STATELESS or (version not in STATEFUL and "mcp-method" in fields)
-    return "mcp-method" in fields and SESSION not in fields
+    if (version := fields.get(PROTOCOL_VERSION)) is not None:
+        return version in STATELESS or (version not in STATEFUL and METHOD in fields)
+    return METHOD in fields and SESSION_ID not in fields

@@ -12,11 +12,11 @@ from functools import lru_cache
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.session.masked_values import as_mask
 
-_HEADER: Final = "mcp-session-id"
-_LENGTH: Final = len(_HEADER)
+_LENGTH: Final = len(SESSION_ID)
 _ID_IN_URL: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
 """Matches a session id in a URL. The HTTP+SSE transport has no session header: its servers put the id into
 the URL for POST requests."""
@@ -74,7 +74,7 @@ def _name(id: str) -> str:
 
 def _name_in_headers(head: RequestHead | ResponseHead) -> str:
     for name, value in head.headers:
-        if len(name) == _LENGTH and name.lower() == _HEADER and value:
+        if len(name) == _LENGTH and name.lower() == SESSION_ID and value:
             return session_name(value)
     return ""
 

@@ -14,9 +14,10 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.stateless.servers import server
 from mcpproxy.protocol import methods
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.revisions import stateless_of
-from mcpproxy.session.exchanges import SESSION, HttpExchange, HttpHistory, is_answer
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory, is_answer
 from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.session.history import History, SentRequest
 
@@ -102,7 +103,7 @@ def client_response(context: MessageContext, history: History) -> Iterable[Viola
 
 def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
     """Report a POST of a response whose headers name a stateless revision (STAT-007)."""
-    if exchange.fields.get(SESSION) in history.sessions:
+    if exchange.fields.get(SESSION_ID) in history.sessions:
         return  # The POST continues a session with a handshake; only its version header is wrong.
     for message in exchange.messages:
         if is_answer(message):

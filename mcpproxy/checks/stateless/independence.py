@@ -13,10 +13,11 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.stateless.servers import missing_meta, server
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request
 from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 
@@ -53,7 +54,7 @@ def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
     """
     if exchange.succeeded or len(exchange.requests) != 1 or exchange.server not in history.modern_servers:
         return
-    if exchange.fields.get(VERSION) not in STATELESS:
+    if exchange.fields.get(PROTOCOL_VERSION) not in STATELESS:
         return  # The version header names a revision with sessions, so the server may ask for one.
     request = exchange.requests[0]
     for message in well_formed(frame.message):

@@ -16,10 +16,11 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.checks.engine.http_facts import CHALLENGED, WITH_QUERY, WITH_TOKEN
 from mcpproxy.checks.engine.rows import MCP, OTHER, STREAMABLE, HttpCheck, RuleFamily
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import since
-from mcpproxy.session.exchanges import VERSION, Fields, HttpExchange, HttpHistory
+from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import as_mask, credential, is_masked
 
@@ -140,7 +141,9 @@ def _possible_revisions(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
     if session is not None and session.revision is not None:
         return (session.revision,), True
     initialize = exchange.initialize
-    version = member(initialize.params, "protocolVersion") if initialize else exchange.fields.get(VERSION)
+    version = (
+        member(initialize.params, "protocolVersion") if initialize else exchange.fields.get(PROTOCOL_VERSION)
+    )
     return ((version,) if isinstance(version, str) and version in AUTHORIZED else AUTHORIZED), False
 
 

@@ -15,17 +15,16 @@ from mcpproxy.checks.engine.http_facts import VERSIONS_DIFFER, WITH_FAULT
 from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
+from mcpproxy.protocol.header_names import METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.message_parts import MCP_NAME_SOURCE, as_object, member, target_of, well_formed
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.protocol.wording import token
-from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.masked_values import is_masked
-
-PARAM_PREFIX: Final = "mcp-param-"
 
 Violations = Iterator[Violation]
 
@@ -38,7 +37,7 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     for request in exchange.requests[:1]:
         body_version, header_version = (
             member(request.params, "_meta", VERSION_KEY),
-            exchange.fields.get(VERSION),
+            exchange.fields.get(PROTOCOL_VERSION),
         )
         if header_version is None:
             yield Violation("HDR-001", "R-230", "client sent a request without MCP-Protocol-Version")
@@ -58,7 +57,7 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report an Mcp-Method header that is missing or differs from the body (HDR-003)."""
     for request in exchange.requests[:1]:
-        header_values = exchange.fields.all("mcp-method")
+        header_values = exchange.fields.all(METHOD)
         if not header_values:
             problem = f"client sent {shortened(request.method)} without Mcp-Method"
         elif header_values != (request.method,):  # more than one header, or one with another method
@@ -78,11 +77,11 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         name = member(request.params, source) if source else None
         if source is None or not isinstance(name, str):
             continue
-        header, pointer = exchange.fields.get("mcp-name"), f"/params/{source}"
+        header, pointer = exchange.fields.get(NAME), f"/params/{source}"
         if header is None:
             problem = f"client sent {request.method} without Mcp-Name: {shortened(name)}"
             yield Violation("HDR-004", "R-233", problem, pointer=pointer)
-        elif len(exchange.fields.all("mcp-name")) > 1:
+        elif len(exchange.fields.all(NAME)) > 1:
             yield Violation(
                 "HDR-004", "R-233", f"client sent {request.method} with Mcp-Name twice", pointer=pointer
             )
@@ -213,7 +212,7 @@ def _has_mismatch(exchange: HttpExchange) -> bool:
     """Whether a header contradicts the body or is missing; a missing version header alone does not count."""
     if exchange.broken_rules & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
         return True
-    header = exchange.fields.get(VERSION)
+    header = exchange.fields.get(PROTOCOL_VERSION)
     body_versions = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
     return header is not None and any(
         isinstance(version, str) and version != header for version in body_versions

@@ -15,11 +15,12 @@ from mcpproxy.checks.engine.http_facts import ISSUES_SESSION_ID, SESSION_ENDED, 
 from mcpproxy.checks.engine.rows import CONTENT, HEAD, STATEFUL, STATELESS, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.message_parts import well_formed
 from mcpproxy.protocol.revisions import REVISIONS, is_later, span
 from mcpproxy.protocol.wording import with_article
-from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory, HttpSession
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import as_mask
 
@@ -48,12 +49,12 @@ Violations = Iterator[Violation]
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a session id in a response to anything but a successful initialize (PROTO-010)."""
-    issued_id, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
+    issued_id, session, head = exchange.response_fields.get(SESSION_ID), exchange.session, exchange.response
     if issued_id is None or session is None or head is None:
         return
     if session.id is not None:
         # A request without a session id may belong to another session, even on the same connection.
-        if issued_id != session.id and exchange.initialize is None and SESSION in exchange.fields:
+        if issued_id != session.id and exchange.initialize is None and SESSION_ID in exchange.fields:
             yield Violation("PROTO-010", "R-088", "server changed the session id in the middle of a session")
     elif exchange.initialize is None:
         if not session.joined_late:
@@ -66,7 +67,7 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a session id in a response that refuses initialize with a JSON-RPC error (PROTO-010)."""
     initialize = exchange.initialize
-    if initialize is None or SESSION not in exchange.response_fields or not exchange.succeeded:
+    if initialize is None or SESSION_ID not in exchange.response_fields or not exchange.succeeded:
         return
     if any(isinstance(m, ErrorResponse) and m.id == initialize.id for m in well_formed(frame.message)):
         yield Violation("PROTO-010", "R-088", "server issued a session id, but refused initialize")
@@ -74,7 +75,7 @@ def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 def invalid_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a session id that is empty, not visible ASCII, not unique or easy to guess (PROTO-010)."""
-    issued_id, session = exchange.response_fields.get(SESSION), exchange.session
+    issued_id, session = exchange.response_fields.get(SESSION_ID), exchange.session
     if issued_id is None or session is None or exchange.initialize is None or not exchange.succeeded:
         return
     mask = as_mask(issued_id)  # A recording may have only the mask, which keeps what is judged here.
@@ -113,7 +114,7 @@ def _lacks_id(exchange: HttpExchange) -> bool:
     session = exchange.session
     if session is None or session.id is None or session.joined_late or session.ended_seq is not None:
         return False
-    return exchange.initialize is None and SESSION not in exchange.fields and exchange.method != "OPTIONS"
+    return exchange.initialize is None and SESSION_ID not in exchange.fields and exchange.method != "OPTIONS"
 
 
 def foreign_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -148,7 +149,7 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     session = exchange.session
     if session is None or session.ended_seq is None or exchange.initialize is not None:
         return
-    is_named = exchange.fields.get(SESSION) == session.id
+    is_named = exchange.fields.get(SESSION_ID) == session.id
     if is_named and exchange.succeeded and exchange.request.seq > session.ended_seq:
         problem = f"server served a session that ended in frame {session.ended_seq}"
         is_uncertain = session.ended_by == "404"  # An intermediary may have sent the 404.
@@ -164,7 +165,7 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 def id_of_ended_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a client that continues a session after a 404 has ended it (PROTO-010)."""
-    session = history.sessions.get(exchange.fields.get(SESSION) or "")
+    session = history.sessions.get(exchange.fields.get(SESSION_ID) or "")
     if session is None or session.ended_seq is None or session.ended_by != "404":
         return
     if exchange.initialize is not None:
@@ -196,9 +197,9 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
     Only a *modern* server is judged: an answer has shown that it supports a stateless revision.
     """
     head = exchange.response
-    if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.broken_rules:
+    if head is None or SESSION_ID not in exchange.response_fields or "PROTO-010" in exchange.broken_rules:
         return
-    if exchange.fields.get(VERSION) not in revisions.STATELESS:
+    if exchange.fields.get(PROTOCOL_VERSION) not in revisions.STATELESS:
         return  # The version header names a revision with sessions.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         problem = "server sent a session id in answer to a stateless request"
@@ -221,7 +222,7 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     negotiated = _negotiated(session)
     if negotiated is None or _lacks_id(exchange):
         return  # A request without the session id may belong to another session.
-    version = exchange.fields.get(VERSION)
+    version = exchange.fields.get(PROTOCOL_VERSION)
     if version is None:
         problem = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"
         yield Violation("PROTO-008", "R-096", problem)
@@ -238,7 +239,7 @@ def _negotiated(session: HttpSession) -> str | None:
 
 def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a server that accepts a protocol version which was never published (PROTO-008)."""
-    version, session = exchange.fields.get(VERSION), exchange.session
+    version, session = exchange.fields.get(PROTOCOL_VERSION), exchange.session
     if version is None or version in REVISIONS or session is None or not exchange.succeeded:
         return
     if version.lower().startswith("draft"):

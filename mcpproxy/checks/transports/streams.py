@@ -20,9 +20,10 @@ from mcpproxy.checks.engine.http_facts import (
     UNANSWERED,
 )
 from mcpproxy.checks.engine.rows import STATEFUL, STATELESS, STREAMABLE, HttpCheck, RuleFamily
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.protocol.message_parts import member, well_formed
-from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import SentRequest
 
@@ -209,7 +210,7 @@ def missing_first_id(exchange: HttpExchange, history: HttpHistory, frame: Frame)
     event, session = frame.event, exchange.session
     if event is None or session is None or exchange.event_count != 1 or exchange.method != "POST":
         return
-    if exchange.initialize is None and VERSION not in exchange.fields:
+    if exchange.initialize is None and PROTOCOL_VERSION not in exchange.fields:
         return  # Without a version header the server may treat the request as one of 2025-03-26.
     if session.revision == "2025-11-25" and (event.id or session.events) and (frame.raw or not event.id):
         problem = "server began a stream without an empty event with an id, although its events have ids"

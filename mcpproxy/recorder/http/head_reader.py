@@ -8,9 +8,10 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.framing.heads import USUAL_HEAD_BYTES
 from mcpproxy.framing.http1 import RequestStart, ResponseStart
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.recorder.http.body_frames import coding_of
 from mcpproxy.recorder.masking import ID_LENGTH, Masker
-from mcpproxy.session.exchanges import SESSION, Fields
+from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import Headers, RequestHead, ResponseHead
 
 _MAX_CACHED: Final = 256
@@ -86,7 +87,7 @@ class HeadReader:
 
     def _read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
         mask, fields = self._mask, Fields(start.headers)
-        head_ids = fields.all(SESSION)
+        head_ids = fields.all(SESSION_ID)
         target, endpoint, streams = "", True, False
         if isinstance(start, RequestStart):
             head_ids += tuple(mask.ids_in(start.target, only_learned=True))
@@ -115,4 +116,4 @@ class HeadReader:
         _, _, after_scheme = path.partition("://")
         if "/" + after_scheme.partition("/")[2] == self._endpoint:
             return True
-        return SESSION in fields or "text/event-stream" in (fields.get("accept") or "").lower()
+        return SESSION_ID in fields or "text/event-stream" in (fields.get("accept") or "").lower()

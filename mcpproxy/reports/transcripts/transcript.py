@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 from mcpproxy.base.style import PLAIN, Style, count, decoded, duration, size, tally
 from mcpproxy.base.visible import visible
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
 from mcpproxy.reports.text import finding_head, finding_line
 from mcpproxy.reports.transcripts.ending import ending_text
@@ -103,7 +104,7 @@ class Transcript:
                 words = f"{event.status} {visible(event.reason)}".strip()
                 fields = Fields(event.headers)
                 said = visible(fields.media_type) + "  from mcpproxy" * event.by_proxy
-                if session and "mcp-session-id" in fields:
+                if session and SESSION_ID in fields:
                     said += f"  session {session}"
                 return [self._head(event, "server", took, words, said.strip())]
             case ExchangeEnd():
