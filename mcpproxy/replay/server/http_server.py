@@ -24,10 +24,10 @@ from starlette.routing import Route
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.protocol import jsonrpc
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.replay.http_parts import (
-    SESSION_ID,
     foreign_site,
     headers_of,
     is_resumption,

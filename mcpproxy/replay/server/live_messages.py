@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Single
+from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff.values import Difference
 from mcpproxy.replay.recording import SessionMessage
@@ -97,10 +98,9 @@ def described(live: LiveMessage) -> str:
     request = live.message
     if not isinstance(request, Request):
         return "a message"
-    params = request.params if isinstance(request.params, dict) else {}
-    name = params.get("name", params.get("uri"))
+    target = target_of(request.method, request.params)
     id = "" if request.id is None else f" (id {shown(request.id)})"
-    return f"{unquoted(request.method)}{f' {shown(name)}' if isinstance(name, str) else ''}{id}"
+    return f"{unquoted(request.method)}{'' if target is None else f' {shown(target)}'}{id}"
 
 
 def result(live: LiveMessage, value: JSON) -> OutgoingMessage:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.base.style import count
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import Malformed, Request
 from mcpproxy.replay.recording import Exchange, LoadedTrace, RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT, SERVER
@@ -161,7 +162,7 @@ def _has_begun(session: RecordedSession) -> bool:
     Some servers issue an id with every response to a request without one, even if they refuse the request.
     """
     return bool(session.name) and any(
-        exchange.status < 400 or any(name.lower() == "mcp-session-id" for name, _ in exchange.request.headers)
+        exchange.status < 400 or any(name.lower() == SESSION_ID for name, _ in exchange.request.headers)
         for exchange in session.exchanges.values()
     )
 
