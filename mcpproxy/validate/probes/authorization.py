@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import since
@@ -94,7 +95,7 @@ async def _send_first_message(context: ProbeContext, *headers: tuple[str, str]) 
         message = client.request_object("initialize", client.initialize_params())
     raw = dumps(message)
     exchange = await post(context, raw, [*wire.headers(raw), *headers], is_anonymous=True)
-    if id := exchange.header("mcp-session-id"):
+    if id := exchange.header(SESSION_ID):
         ending = [("Mcp-Session-Id", id), *headers]
         await post(context, b"", ending, method="DELETE", is_anonymous=True)
     return exchange

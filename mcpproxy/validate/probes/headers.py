@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.mirrors import Mirrors, Path, argument
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
@@ -106,7 +106,7 @@ async def _no_method(context: ProbeContext) -> Conclusion:
 async def _wrong_name(context: ProbeContext) -> Conclusion:
     method, params = named_request(context)
     message = context.client.request_object(method, params)
-    what = f"{method} of {shown(_requested_name(params))} with Mcp-Name: mcpproxy-other"
+    what = f"{method} of {shown(target_of(method, params))} with Mcp-Name: mcpproxy-other"
     return await _expect_refusal(
         context, message, lambda headers: _with_header(headers, "Mcp-Name", "mcpproxy-other"), what
     )
@@ -124,7 +124,7 @@ async def _encoded_name(context: ProbeContext) -> Conclusion:
     method, params = named_request(context)
     message = context.client.request_object(method, params)
     headers = streamable(context).headers(dumps(message))
-    value = f"=?base64?{b64encode(str(_requested_name(params)).encode()).decode()}?="
+    value = f"=?base64?{b64encode(str(target_of(method, params)).encode()).decode()}?="
     reply = await ask(context, message, _with_header(headers, "Mcp-Name", value))
     if reply.code != MISMATCH:
         return passed(reply.outcome, reply.frames)
@@ -222,10 +222,6 @@ def _with_header(headers: Headers, name: str, value: str) -> Headers:
 
 def _without_header(headers: Headers, name: str) -> Headers:
     return with_headers(headers, name)  # removes a header that is given without a value
-
-
-def _requested_name(params: JSONObject) -> JSON:
-    return params.get("name", params.get("uri"))
 
 
 def _row(name: str, what: str, run: ProbeFunction) -> Probe:

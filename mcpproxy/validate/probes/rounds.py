@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, RequestId
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
@@ -75,7 +75,7 @@ async def _complete_with_input(context: ProbeContext) -> Conclusion:
                 method, {**params, **_with_input(context.client, last_answer)}
             )
             frames += last_answer.frames
-        name = shown(params.get("name", params.get("uri")))
+        name = shown(target_of(method, params))
         if last_answer.is_error:
             return warned(
                 f"{name} asked for input and refused it with {shown(last_answer.code)}; "
@@ -118,7 +118,7 @@ async def _without_capabilities(context: ProbeContext) -> Conclusion:
             continue
         answer = await context.client.request(method, {**params, "_meta": no_capabilities})
         frames += answer.frames
-        name = shown(params.get("name", params.get("uri")))
+        name = shown(target_of(method, params))
         if _has_input_requests(answer):
             text = f"{name} asked for input of a kind that the request does not declare"
             return context.violation("MRTR-004/R-256", text, answer.frames)
@@ -138,7 +138,7 @@ async def _without_input(context: ProbeContext) -> Conclusion:
             continue
         without_input = {**_with_input(context.client, first), "inputResponses": {}}
         answer = await context.client.request(method, {**params, **without_input})
-        name = shown(params.get("name", params.get("uri")))
+        name = shown(target_of(method, params))
         if answer.is_error:
             text = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
             return cited("warning", text, answer.frames, f"{_PAGE}#error-handling")

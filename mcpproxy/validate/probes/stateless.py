@@ -8,6 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from mcpproxy.base.style import count
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
@@ -137,7 +138,7 @@ async def _session_header(context: ProbeContext) -> Conclusion:
     raw = dumps(context.client.request_object("server/discover"))
     headers = [*wire.headers(raw), ("Mcp-Session-Id", str(uuid4())), ("Last-Event-ID", "mcpproxy-1")]
     exchange = await post(context, raw, headers)
-    if exchange.header("mcp-session-id") is not None:
+    if exchange.header(SESSION_ID) is not None:
         text = "a stateless request was answered with a session id"
         return context.violation("PROTO-010/R-241", text, exchange.evidence)
     reply = raw_answer(exchange)

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from mcpproxy.base.named_url import LONGEST_URL
 from mcpproxy.framing.sse import SseFramer
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.session.frame import Frame
 
 Headers = Sequence[tuple[str, str]]
@@ -87,7 +88,7 @@ class ClientExchange:
     def begin(self, status: int, headers: Headers) -> None:
         """Process the head of the response. Unlike in the recording, credentials are not masked in it."""
         self.status, self.headers = status, headers
-        if self.wire is not None and (id := self.header("mcp-session-id")):
+        if self.wire is not None and (id := self.header(SESSION_ID)):
             self.wire.session_id = id
         self.started.set()
         early_frames, self._early_frames = self._early_frames, []
