@@ -16,12 +16,12 @@ from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_fault, tls_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, Response, parse
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
 from mcpproxy.replay.client.request_headers import HeaderWriter, negotiated_version
-from mcpproxy.replay.http_parts import SESSION_ID
 from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 

@@ -8,12 +8,12 @@ recorded on stdio the headers are those that its revision requires.
 from base64 import b64encode
 from typing import Final
 
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response, parse
 from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.http_parts import SESSION_ID
 from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.session.masked_values import is_masked
 
