@@ -17,6 +17,7 @@ from mcpproxy.bridge.resumable_streams import ConnectionLimit, GoneEventsError, 
 from mcpproxy.bridge.session_table import CannotStartError, HttpSessions, TooManySessionsError
 from mcpproxy.bridge.stateless_headers import rejection_of, status_of
 from mcpproxy.bridge.stdio_session import PostAnswer, StdioSession, tokens_in, wants_logs
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Malformed, Message, Notification, Request, parse
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, since
 from mcpproxy.relay.http.guard import Guard
@@ -37,7 +38,6 @@ connection may be closed before the response. Later revisions have no sessions, 
 
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
-_SESSION: Final = "mcp-session-id"
 _ALLOWED: Final = {"allow": "GET, POST, DELETE"}
 
 
@@ -95,7 +95,7 @@ class HttpApp:
         if request.method == "POST":
             await self._post(request, respond, await request.body())
             return
-        session = self._sessions.get(request.fields.get(_SESSION, ""))
+        session = self._sessions.get(request.fields.get(SESSION_ID, ""))
         if request.method in ("GET", "DELETE") and session is not None:
             if request.method == "GET":
                 await self._get(request, respond, session)
@@ -103,7 +103,7 @@ class HttpApp:
                 self._sessions.end(session)
                 await respond.send(200)
             return
-        if request.method in ("GET", "DELETE") and _SESSION in request.fields:
+        if request.method in ("GET", "DELETE") and SESSION_ID in request.fields:
             await self._no_session(respond)
             return
         await _own(respond, 405, "only POST is possible without a session", fields=_ALLOWED)
@@ -120,14 +120,14 @@ class HttpApp:
             return
         call = message if isinstance(message, Request | Notification) else None
         version = request.fields.get("mcp-protocol-version", "")
-        if stateless_version(call) or (version in STATELESS and _SESSION not in request.fields):
+        if stateless_version(call) or (version in STATELESS and SESSION_ID not in request.fields):
             await self._post_stateless(request, respond, body, message)
         elif isinstance(message, Request) and message.method == "initialize":
             await self._initialize(request, respond, body, message)
-        elif _SESSION not in request.fields:
+        elif SESSION_ID not in request.fields:
             why = "Mcp-Session-Id is missing; a session begins with initialize"
             await _own(respond, 400, why, id=_first(requests))
-        elif (session := self._sessions.get(request.fields[_SESSION])) is None:
+        elif (session := self._sessions.get(request.fields[SESSION_ID])) is None:
             await self._no_session(respond, _first(requests))
         elif version and version not in REVISIONS and version != session.revision:
             await _own(respond, 400, f"MCP-Protocol-Version {version[:40]} is not known", id=_first(requests))
@@ -145,7 +145,7 @@ class HttpApp:
         if session is None:
             return
         try:
-            await self._ask(request, respond, session, body, message, requests, {_SESSION: session.id})
+            await self._ask(request, respond, session, body, message, requests, {SESSION_ID: session.id})
         finally:
             if not session.revision:
                 self._sessions.end(session)

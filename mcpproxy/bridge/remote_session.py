@@ -15,6 +15,7 @@ from mcpproxy.bridge.message_bytes import Key, answers_in, as_line, own_error, r
 from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.bridge.remote_http import HttpResponse, RemoteError, RemoteServer, TooLongError
 from mcpproxy.framing.sse import SseBlock
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import (
     ErrorResponse,
     Malformed,
@@ -219,7 +220,7 @@ class RemoteBridge:
             is_handshake = self._initialize in post.requests and not self._endpoint
             # Some servers name a session in a refusal, too; that session does not exist.
             if is_handshake and response.status < 300:
-                self._session_id = response.header("mcp-session-id")
+                self._session_id = response.header(SESSION_ID)
             if not response.is_stream:
                 body = await response.body()
                 post.settled.set()
