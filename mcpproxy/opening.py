@@ -8,7 +8,7 @@ the relay keeps traffic that is not in the trace yet. A recording of another pro
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.relay import journal
@@ -25,10 +25,18 @@ if TYPE_CHECKING:
     from mcpproxy.trace.shipped_files import ShippedFiles
 
 
-def open_trace(path: str | os.PathLike[str]) -> Trace:
+FINISH_S: Final = 5.0
+"""How long the reader of a recording waits for the recorder of a session that has ended."""
+
+
+def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> Trace:
     """Open a recording. If a killed session left its journal beside the trace, recover the journal first.
 
     A recording of another program is read as if it were a trace (see ``mcpproxy.importers.detect``).
+
+    Args:
+        finish_s: how long to wait for a recorder that is completing the trace, because the session has ended
+            before it was done. A session that goes on is not waited for.
 
     Raises:
         TraceError: the file does not exist, or this mcpproxy cannot read it.
@@ -37,6 +45,8 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     first_file = chain.first_of(name)
     has_journal = os.path.lexists(journal.folder(first_file))
     is_recording, copied_file, trouble = _recover(first_file) if has_journal else (False, "", "")
+    if is_recording and finish_s and _await_recorder(first_file, finish_s):
+        is_recording, copied_file, trouble = _recover(first_file)
     if copied_file:
         # The user sees the names of the original files, but the files in ``copy_folder`` are read.
         files = [
@@ -98,6 +108,21 @@ def _recover(first_file: str) -> tuple[bool, str, str]:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
         return False, "", f"the journal beside it could not be recovered: {reason}"
+
+
+def _await_recorder(first_file: str, finish_s: float) -> bool:
+    """Wait for the recorder of a session that has ended. Return whether the recorder has ended, too."""
+    from mcpproxy.recorder import foreign_journals
+    from mcpproxy.recorder.recovery import is_session_over
+
+    end = time.monotonic() + finish_s
+    if not is_session_over(first_file):
+        return False
+    while is_recording := foreign_journals.is_recording(first_file):
+        if time.monotonic() > end:
+            break
+        time.sleep(0.01)
+    return not is_recording
 
 
 def _open_import(name: str) -> Trace | None:

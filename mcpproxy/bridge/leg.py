@@ -66,11 +66,18 @@ class Leg:
     """Records a leg in ``journal``; with ``None`` nothing is recorded.
 
     The recorder is forked here, so a leg is made before the event loop runs and before threads are started.
+    At the end of the leg it has ``wait_s`` to complete the trace.
     """
 
     def __init__(
-        self, journal: Journal | None, recorder_main: "RecorderMain | None", stderr: StderrLines
+        self,
+        journal: Journal | None,
+        recorder_main: "RecorderMain | None",
+        stderr: StderrLines,
+        *,
+        wait_s: float = RECORDER_S,
     ) -> None:
+        self._wait_s: Final = wait_s
         self._journal: Final = journal
         self._stderr: Final = stderr
         self._recorder: Recorder | None = None
@@ -115,7 +122,7 @@ class Leg:
         self._recorder.leave(unwritten)
         if self._notes_ended is not None:
             try:
-                async with asyncio.timeout(RECORDER_S):
+                async with asyncio.timeout(self._wait_s):
                     await self._notes_ended.wait()
             except TimeoutError:
                 self._stderr.say("the recorder is not done; the next mcpproxy command completes the trace")

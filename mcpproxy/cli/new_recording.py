@@ -105,6 +105,8 @@ class RecordingOptions:
         if live not in _LIVE:
             refuse(where, f"--live {live} is not known", "use text, json or off")
         self.live: Mode = _LIVE[live]
+        self.is_awaited = "--live" in given and live != "off"
+        """Whether somebody has asked for the recorder's lines, the last of which come after the session."""
         self.is_quiet = "--quiet" in given
         self.app_errors, self.secrets = "--app-errors" in given, "--secrets" in given
         self.has_page = "--ui" in given

@@ -80,7 +80,7 @@ def _header(first: str) -> Header | None:
 def _complete(first: str) -> str:
     """Complete a recording from its journal. Return why it cannot be completed; empty if it was."""
     try:
-        trace = open_trace(first)
+        trace = open_trace(first, finish_s=0)
     except McpProxyError as fault:
         return str(fault)
     if trace.journal_fault:

@@ -81,6 +81,19 @@ def damage_refused(folder: str) -> Generator[None]:
         raise TraceError(folder, None, f"the journal is damaged: {fact}", next_step) from None
 
 
+def is_session_over(trace: str) -> bool:
+    """Whether the relay of a recording has ended for sure, whatever its recorder still has to do."""
+    try:
+        folder = Folder(journal.folder(trace))
+        with damage_refused(folder.path):
+            header = read_trace(trace).header if os.path.lexists(trace) else header_in_journal(folder.path)
+    except FileNotFoundError:  # the recorder has just removed its journal
+        return True
+    except (OSError, McpProxyError):
+        return False
+    return header is not None and not is_relay_there(folder, header)
+
+
 def recover_copy(trace: str) -> str:
     """Complete a copy of a recording in a new temporary folder. If a path is returned, the caller has to
     delete the folder.

@@ -50,7 +50,7 @@ class GrowingTrace:
                 if (last_frame(first) or 0) < self._draft.frames:
                     return self._draft.trace  # the trace still lacks frames that the draft has
         self.close()
-        return open_trace(self._path)
+        return open_trace(self._path, finish_s=0)
 
     def close(self) -> None:
         """Close the draft, if there is one."""

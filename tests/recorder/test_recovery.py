@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -199,6 +200,28 @@ def test_a_recorder_that_lives_is_left_alone(trace: Path) -> None:
     assert opened.notes == ["5 bytes are missing: full"]
     writer.close()
     lock.release()
+
+
+def test_a_recorder_that_is_behind_when_its_session_is_over_is_waited_for(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(pid, 0)
+    folder = JournalFolder(trace, [start(pid), client(b"1\n")])
+    code = "import sys; from mcpproxy.recorder.lock import Lock; lock = Lock.take(sys.argv[1]); print(flush=True)"
+    command = [sys.executable, "-c", f"{code}; sys.stdin.read()", str(folder.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as recorder:
+        assert recorder.stdout is not None
+        assert recorder.stdin is not None
+        recorder.stdout.readline()  # it has the lock
+        with pytest.raises(TraceError, match="no such file"):
+            open_trace(trace, finish_s=0)
+        waited: list[float] = []
+        monkeypatch.setattr(time, "sleep", lambda seconds: (waited.append(seconds), recorder.communicate()))
+        [frame] = [event for event in open_trace(trace).events() if isinstance(event, Frame)]
+    assert frame.raw == b"1"
+    assert len(waited) == 1
+    assert is_gone(trace)
 
 
 def test_a_line_that_is_being_written_is_not_torn(trace: Path) -> None:

@@ -81,11 +81,12 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
     journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
     if recorder not in ENDLESS:  # on a busy machine, a second is not enough for a recorder that is to end
         setattr(exit_status, "RECORDER_S", 60.0)  # noqa: B010 - Final for everybody else
+    is_awaited = recorder not in ENDLESS
     if kind == "threads":
         from mcpproxy.relay.stdio import threads
 
         follow = [sys.executable, __file__, "follow"] if recorder != "none" else None
-        return threads.run(list(command), journal, follow, grace_s=float(grace))
+        return threads.run(list(command), journal, follow, grace_s=float(grace), is_awaited=is_awaited)
     if kind == "macos":
         from tests.relay import macos
 
@@ -105,7 +106,9 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         setattr(Relay, "attach_server", attach_server)  # noqa: B010
     fake = None if recorder == "none" else globals()[recorder]
     greeting = "hello " * 100 if kind == "greeting" else ""
-    return session_start.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)
+    return session_start.run(
+        list(command), journal, fake, grace_s=float(grace), greeting=greeting, is_awaited=is_awaited
+    )
 
 
 def follow() -> int:

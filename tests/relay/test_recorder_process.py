@@ -1,6 +1,7 @@
 """Whatever happens to the recorder, the session goes on and stderr says so once."""
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,21 @@ def test_a_recorder_that_never_ends_is_left_behind(kind: str, tmp_path: Path) ->
     kill(pid)
     assert errors.count(b"\n") == 2
     assert b"the recorder is not done" in errors
+
+
+@pytest.mark.parametrize(("is_terminal", "is_awaited"), [(True, False), (False, True), (False, False)])
+def test_the_end_waits_for_the_recorder_where_somebody_reads(is_terminal: bool, is_awaited: bool) -> None:
+    code = (
+        "from mcpproxy.relay.exit_status import RECORDER_S, recorder_s;"
+        f"assert (recorder_s(is_awaited={is_awaited}) == RECORDER_S) == {is_terminal or is_awaited}"
+    )
+    ours, theirs = pty.openpty() if is_terminal else os.pipe()
+    try:
+        ran = subprocess.run([sys.executable, "-c", code], stderr=theirs, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert ran.returncode == 0
 
 
 def test_the_end_of_the_relay_does_not_ask_for_a_spawned_recorder() -> None:

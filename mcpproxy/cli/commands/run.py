@@ -101,6 +101,7 @@ def run(argv: list[str]) -> int:
             grace_s=options.grace_s,
             quiet=options.is_quiet,
             greeting=greeting,
+            is_awaited=options.is_awaited,
         )
 
     from mcpproxy.relay.stdio import session_start
@@ -120,6 +121,7 @@ def run(argv: list[str]) -> int:
         grace_s=options.grace_s,
         quiet=options.is_quiet,
         greeting=greeting,
+        is_awaited=options.is_awaited,
         make_relay=make_relay,
     )
 

@@ -38,7 +38,7 @@ import select
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import LINGER_S, RECORDER_S, exit_payload
+from mcpproxy.relay.exit_status import LINGER_S, exit_payload
 from mcpproxy.relay.stdio.inheritance import release
 from mcpproxy.relay.stdio.server_life import PosixServerLife
 from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_sink, widen
@@ -373,9 +373,9 @@ class Relay(PosixServerLife):
         self._write_pending_lines()
 
     def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
-        """Tell the recorder that the session is over, and forward its last notes for ``RECORDER_S``."""
+        """Tell the recorder that the session is over, and forward its last notes for ``recorder_s``."""
         recorder.leave(unwritten)
-        deadline = time.monotonic() + RECORDER_S
+        deadline = time.monotonic() + self.recorder_s
         while self.sources:  # only the recorder's notes are left, which end when the recorder exits
             left_s = deadline - time.monotonic()
             if left_s <= 0:

@@ -16,6 +16,7 @@ import os
 import time
 
 from mcpproxy.relay import journal as journals
+from mcpproxy.relay.exit_status import UNREAD_S
 from mcpproxy.relay.stdio.signals import LEAVING, name_of, stop
 
 TYPE_CHECKING = False
@@ -45,6 +46,7 @@ class ServerLife:
     def __init__(self, grace_s: float, quiet: bool) -> None:
         self.grace_s = grace_s
         self.quiet = quiet
+        self.recorder_s = UNREAD_S  # how long the end waits for the recorder
         self.host_gone = False  # nobody reads our stdout any more
         self.client_ended = False  # the host has closed our stdin
         self.signalled = False  # the host has sent a signal that asks the server to exit

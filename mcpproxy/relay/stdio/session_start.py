@@ -22,6 +22,7 @@ def run(
     grace_s: float,
     quiet: bool = False,
     greeting: str = "",
+    is_awaited: bool = False,
     make_relay: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
@@ -33,6 +34,7 @@ def run(
         grace_s: how long the server may take to exit, once it has to exit.
         quiet: write no lines of mcpproxy to stderr.
         greeting: the line to write to stderr when the server has started.
+        is_awaited: whether the end waits for the recorder's last lines, also if stderr is no terminal.
         make_relay: makes the `Relay`, if a subclass is to be used.
 
     Returns:
@@ -60,11 +62,12 @@ def run(
             has_recorder = True
 
     try:
-        from mcpproxy.relay.exit_status import shell_code
+        from mcpproxy.relay.exit_status import recorder_s, shell_code
         from mcpproxy.relay.stdio.forked_recorder import fork_recorder
         from mcpproxy.relay.stdio.relay import Relay
 
         relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
+        relay.recorder_s = recorder_s(is_awaited=is_awaited)
         if server is not None:
             try:
                 relay.attach_server(server)

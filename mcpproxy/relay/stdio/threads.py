@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, shell_code
+from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, exit_payload, recorder_s, shell_code
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 from mcpproxy.relay.stdio.inheritance import occupy_standard, release
 from mcpproxy.relay.stdio.server_life import ServerLife
@@ -42,6 +42,7 @@ def run(
     grace_s: float = GRACE_S,
     quiet: bool = False,
     greeting: str = "",
+    is_awaited: bool = False,
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
@@ -50,6 +51,7 @@ def run(
     occupy_standard()
     _make_binary()
     relay = ThreadedRelay(journal, grace_s, quiet)
+    relay.recorder_s = recorder_s(is_awaited=is_awaited)
     error = None
     try:
         relay.start_server(command)
@@ -125,7 +127,7 @@ class ThreadedRelay(ServerLife):
         release(1)
         if self.recorder is not None and self.notes is not None:
             self.recorder.leave(unwritten)
-            self.notes.join(RECORDER_S)
+            self.notes.join(self.recorder_s)
             if self.notes.is_alive():
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
 

@@ -81,6 +81,7 @@ def _run_inside(options: BridgeOptions) -> int:
     from urllib.parse import urlsplit
 
     from mcpproxy.bridge.leg import Leg, StderrLines
+    from mcpproxy.relay.exit_status import recorder_s
 
     recording = options.recording
     names = [name for name, _ in options.headers]
@@ -101,7 +102,8 @@ def _run_inside(options: BridgeOptions) -> int:
         run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="HTTP leg")
 
     stderr = StderrLines(is_quiet=recording.is_quiet)
-    leg = Leg(journal, record if journal else None, stderr)
+    wait_s = recorder_s(is_awaited=recording.is_awaited)  # the host waits as long for us
+    leg = Leg(journal, record if journal else None, stderr, wait_s=wait_s)
     stderr.say(f"HTTP leg: {greeting}")
     if options.is_insecure:
         stderr.say(
