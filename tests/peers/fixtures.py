@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pytest
 
 from tests.peers import install, plans
-from tests.peers.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from tests.peers.object_store import ObjectStore
 
 HERE: Final = Path(__file__).parent
 
@@ -80,8 +82,10 @@ class Peers:
         """Return the folder of the schemas by which reports are validated."""
         return had(_schemas())
 
-    def object_store(self, folder: Path) -> ObjectStore:
+    def object_store(self, folder: Path) -> "ObjectStore":
         """Return a server of S3 that keeps its objects in ``folder``; start it."""
+        from tests.peers.object_store import ObjectStore  # its client is of the extra ``fleet``
+
         return ObjectStore(had(_object_store()), folder)
 
     def weed(self) -> Path:
