@@ -8,11 +8,13 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from mcpproxy.base import files
 from mcpproxy.base.own_process import own_command
 
 _PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIOPSbdqsuv]+")
 """Options that take no value and may stand before ``-m``, such as ``-P``."""
+_PROGRAM: Final = re.compile(r"[/\\]mcpproxy[/\\]__main__\.py$")
 _RUNNERS: Final = ("uvx", "uv", "pipx")
 _EPHEMERAL: Final = re.compile(
     r"[/\\](?:uv[/\\](?:cache|archive)|archive-v\d+|pipx[/\\]\.cache)[/\\]", re.IGNORECASE
@@ -28,7 +30,10 @@ def program_words(argv: Sequence[str]) -> int:
         return 1
     if _PYTHON.fullmatch(name):
         options = next((n for n, word in enumerate(argv[1:]) if not _PYTHON_OPTIONS.fullmatch(word)), 0)
-        return options + 3 if list(argv[options + 1 : options + 3]) == ["-m", "mcpproxy"] else 0
+        started = list(argv[options + 1 : options + 3])
+        if started == ["-m", "mcpproxy"]:
+            return options + 3
+        return options + 2 if started and _PROGRAM.search(started[0]) else 0
     if name in _RUNNERS:
         before = argv[: argv.index("--")] if "--" in argv else argv
         return next((n + 1 for n, word in enumerate(before) if n and _name(word) == "mcpproxy"), 0)
@@ -50,17 +55,27 @@ def wrapping_words(argv: Sequence[str]) -> int:
 
 
 def own_program() -> list[str]:
-    """Return the words that start this mcpproxy. Its path is absolute, so they work in any folder."""
+    """Return the words that start this mcpproxy. Its path is absolute, so they work in any folder.
+
+    They are those of its script, unless that costs each session time: what pip before 25 and setuptools
+    write imports ``re``, which takes a third of the start.
+    """
     called = sys.argv[0] if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
     called = os.path.abspath(called) if called else ""
     if _EPHEMERAL.search(called) and (runner := shutil.which("uvx")):
         return [os.path.abspath(runner), "mcpproxy"]
-    if _name(called) == "mcpproxy" and os.access(called, os.X_OK):
-        return [called]
     beside = os.path.join(os.path.dirname(sys.executable), "mcpproxy")
-    if os.access(beside, os.X_OK):
-        return [beside]
+    for script in (called, beside):
+        if _name(script) == "mcpproxy" and os.access(script, os.X_OK) and not _imports_re(script):
+            return [script]
     return own_command("mcpproxy")
+
+
+def _imports_re(script: str) -> bool:
+    try:
+        return b"\nimport re\n" in files.read(script, 4096, follows=True)
+    except (OSError, ValueError):  # it is no script, but a program
+        return False
 
 
 def _name(word: str) -> str:

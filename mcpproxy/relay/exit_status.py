@@ -15,7 +15,7 @@ LINGER_S: Final = 0.25
 """How long the children of a server that has exited may keep its pipes open."""
 
 RECORDER_S: Final = 1.0
-"""How long the end of a session waits for the recorder to complete the trace, if somebody reads its summary."""
+"""How long the end of a session waits for the recorder, if somebody reads its summary."""
 
 UNREAD_S: Final = 0.05
 """The same where the host waits for our exit and nobody reads: a recorder that is behind goes on alone."""
@@ -24,8 +24,8 @@ UNREAD_S: Final = 0.05
 def recorder_s(*, is_awaited: bool) -> float:
     """Return how long the end of a session waits for the recorder, in seconds.
 
-    ``is_awaited`` says that somebody has asked for what the recorder writes to stderr. A terminal has a reader
-    anyway.
+    ``is_awaited`` says that somebody has asked for what the recorder writes to stderr. A terminal has a
+    reader anyway.
     """
     return RECORDER_S if is_awaited or os.isatty(2) else UNREAD_S
 

@@ -19,8 +19,8 @@ class Pids:
 
 def find(relay: int) -> Pids | None:
     """The recorder is that child of the relay which was forked from it, with the same command line, and leads
-    a session. A child that does neither yet may still become the recorder, or be the witness of signals, which
-    takes another name: it is waited for."""
+    a session. A child that does not lead one yet is waited for: it may become the recorder, or be the witness
+    of signals, which takes another name."""
     if not AVAILABLE:
         return None
     while forked := [child for child in children(relay) if _command_line(child) == _command_line(relay)]:

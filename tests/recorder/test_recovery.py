@@ -208,8 +208,8 @@ def test_a_recorder_that_is_behind_when_its_session_is_over_is_waited_for(
     pid = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(pid, 0)
     folder = JournalFolder(trace, [start(pid), client(b"1\n")])
-    code = "import sys; from mcpproxy.recorder.lock import Lock; lock = Lock.take(sys.argv[1]); print(flush=True)"
-    command = [sys.executable, "-c", f"{code}; sys.stdin.read()", str(folder.path)]
+    code = "import sys; from mcpproxy.recorder.lock import Lock; lock = Lock.take(sys.argv[1])"
+    command = [sys.executable, "-c", f"{code}; print(flush=True); sys.stdin.read()", str(folder.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as recorder:
         assert recorder.stdout is not None
         assert recorder.stdin is not None
