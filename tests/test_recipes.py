@@ -28,6 +28,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _add_rule(copy)
     _add_command(copy)
     _add_format(copy)
+    _add_host(copy)
     return copy
 
 
@@ -68,6 +69,16 @@ def _add_format(copy: Path) -> None:
     options.write_text(text.replace('"sarif", ', '"tsv", "sarif", '), encoding="utf-8")
 
 
+def _add_host(copy: Path) -> None:
+    with (copy / "mcpproxy/hosts/hosts.toml").open("a", encoding="utf-8") as table:
+        table.write("\n" + named("row of a new host").text)
+    files = copy / "tests/hosts/corpus/my-host"
+    files.mkdir()
+    (files / "two-servers.json").write_text(named("file of a new host").text, encoding="utf-8")
+    row = named("place of a new host").text.splitlines(keepends=True)[1]
+    _insert(copy / "tests/hosts/corpus.py", '    "openhands": ', row)
+
+
 def _insert(path: Path, before: str, text: str) -> None:
     """Insert ``text`` before the one line of a file that begins with ``before``."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -80,6 +91,7 @@ NAMED: Final = {
     "tests/cli/test_methods.py": "test_methods_are_counted",
     "tests/cli/test_handles.py": "methods",
     "tests/reports/test_tsv.py": "test_a_line_for_each_finding",
+    "tests/hosts/test_corpus.py": "my-host",
     "tests/cli/test_check_reports.py": "test_a_format_has_a_report_of_its_own",
 }
 """File of tests that a recipe names -> a part of the names of those that it adds or makes fail meanwhile."""
