@@ -23,7 +23,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "protocol": "revisions, methods, shapes and rules as data; JSON-RPC",
     },
     "judge": {
-        "session": "what has been said so far; events and findings",
+        "session": "what has been said so far: events, findings, outcomes; the language of filters",
         "checks": "one function for each requirement",
         "observer": "an event in, findings out",
         "ruleset": "which rules and checks a recording is judged by",
@@ -90,11 +90,6 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "faces": (*_BELOW_SHOW, "show", "send"),
 }
 
-KNOWN_EXCEPTIONS: Final[Mapping[tuple[str, str], str]] = {
-    ("intercept", "view"): "conditions of faults are written in the language of the viewer's filter",
-}
-"""Importing package and imported package -> why it may, until what both need stands below both."""
-
 _ROWS: Final = (("show", "send"), ("peers",), ("read", "gate"), ("record",), ("judge",), ("words",))
 """The boxes of the drawing from top to bottom; a box has one layer, or two that do not import each other."""
 _WIDTH: Final = 80
@@ -152,7 +147,7 @@ def layer_of(package: str) -> str:
 
 
 def forbidden(imports: Mapping[str, set[str]]) -> list[str]:
-    """Return a line for each import that the layers do not permit, known exceptions included."""
+    """Return a line for each import that the layers do not permit."""
     return [f"{importing} imports {used}" for importing, used in _forbidden(imports)]
 
 
@@ -206,7 +201,6 @@ def _box_lines(layer: str) -> list[str]:
         for module, names in graph().items()
         if package_of(module) in LAYERS[layer]
         for name in names
-        if (package_of(module), package_of(name)) not in KNOWN_EXCEPTIONS
     } - {"", layer}
     arrow = "→ " + " ".join(name for name in reversed(LAYERS) if name in used) if used else ""
     left = wrap(" ".join(LAYERS[layer]), _WIDTH - 14 - len(arrow))

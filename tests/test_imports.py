@@ -20,8 +20,8 @@ TOOLS: Final = ("slotted", "patterns", "secret_names", "visible")
 PURE: Final = frozenset(
     {
         "abc", "base64", "binascii", "bisect", "collections", "collections.abc", "dataclasses", "decimal",
-        "enum", "functools", "hashlib", "itertools", "json", "math", "operator", "re", "types", "typing",
-        "typing_extensions", "unicodedata", "zlib",
+        "enum", "fnmatch", "functools", "hashlib", "itertools", "json", "math", "operator", "re", "types",
+        "typing", "typing_extensions", "unicodedata", "zlib",
         "orjson", "jsonschema_rs", "datetime", "urllib.parse", "mcpproxy.errors", "__future__",
     }
 )  # fmt: skip

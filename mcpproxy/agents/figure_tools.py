@@ -7,7 +7,7 @@ from mcpproxy.agents.answer_types import CostPage, CostRow, StatisticsPage, Stat
 from mcpproxy.agents.pages import AnswerPage
 from mcpproxy.agents.recording_library import RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle
-from mcpproxy.view.filter import parse_filter
+from mcpproxy.session.filter import parse_filter
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, StatisticsBuilder, ToolCost, statistics
 
 _MAX_ROWS: Final = 100

@@ -21,8 +21,8 @@ from mcpproxy.agents.pages import AnswerPage
 from mcpproxy.agents.recording_library import ListedRecording, OpenedRecording, RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, HandleOrAll, Limit, MatchText
 from mcpproxy.errors import McpProxyError
+from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.view.calls import Call, SessionSummary
-from mcpproxy.view.filter import Filter, parse_filter
 from mcpproxy.view.runs import ClientRun
 
 _MAX_NOTES: Final = 10

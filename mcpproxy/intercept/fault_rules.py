@@ -31,8 +31,8 @@ from mcpproxy.intercept.fault_actions import (
 )
 from mcpproxy.intercept.fault_sets import names, path_of
 from mcpproxy.intercept.message_facts import FINDING_KEYS
+from mcpproxy.session.filter import Filter, FilterError, Key, parse_filter
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
-from mcpproxy.view.filter import Filter, FilterError, Key, parse_filter
 
 MATCHABLE: Final[tuple[Key, ...]] = (
     "from", "kind", "method", "tool", "prompt", "resource", "target", "id", "status", "code", "bytes", "text",

@@ -19,9 +19,9 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.protocol.message_parts import member, singles, target_of
+from mcpproxy.session.filter import STATUS, Filter, Key, Term
 from mcpproxy.session.frame import Finding, Sender, other
-from mcpproxy.view.calls import Outcome
-from mcpproxy.view.filter import STATUS, Filter, Key, Term
+from mcpproxy.session.outcomes import Outcome
 
 _MOST_OPEN: Final = 10_000
 """How many requests of one peer are remembered; the oldest is forgotten first."""

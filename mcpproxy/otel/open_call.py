@@ -10,7 +10,7 @@ from opentelemetry.trace import Link, SpanContext
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Request, Response
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import RequestHead, ResponseHead, Sender
-from mcpproxy.view.calls import Outcome
+from mcpproxy.session.outcomes import Outcome
 
 MAX_EVENTS: Final = 128
 """How many events a span has. Of more events the first are dropped, and counted."""

@@ -38,8 +38,8 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.records import Record
-from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.index.peers import VERSION_META
 from mcpproxy.view.view import View
 

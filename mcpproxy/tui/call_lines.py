@@ -4,8 +4,9 @@ from typing import Final
 
 from mcpproxy.base.style import duration
 from mcpproxy.session.frame import Severity
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.tui.spans import Line, Span, Tone, cut, padded, width_of
-from mcpproxy.view.calls import Call, Kind, Outcome
+from mcpproxy.view.calls import Call
 
 WIDE: Final = 100
 """Lines of at least this width have the time of the call and the whole method."""

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.session.filter import Filter, Term, parse_filter
 from mcpproxy.session.frame import Frame
-from mcpproxy.view.calls import Call, Outcome, Progress, Role
-from mcpproxy.view.filter import Filter, Term, parse_filter
+from mcpproxy.session.outcomes import Outcome
+from mcpproxy.view.calls import Call, Progress, Role
 from mcpproxy.view.view import View
 
 _KEPT: Final = 2000

@@ -7,10 +7,11 @@ from mcpproxy.base.style import count, decoded, duration, size
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.protocol.jsonrpc import Malformed
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Sender, Stderr
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.tui.call_lines import MARKS, SEVERITY_MARKS, offset, outcome_words, title
 from mcpproxy.tui.json_lines import json_lines
 from mcpproxy.tui.spans import Line, Span
-from mcpproxy.view.calls import Call, Detail, FoundRule, Kind, Outcome, Part, Role
+from mcpproxy.view.calls import Call, Detail, FoundRule, Part, Role
 
 SHOWN_BYTES: Final = 100_000
 """How many bytes of one message are shown."""

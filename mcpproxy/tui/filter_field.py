@@ -5,7 +5,7 @@ from typing import Final
 from textual.message import Message
 from textual.widgets import Input
 
-from mcpproxy.view.filter import EXAMPLE, Filter, FilterError, parse_filter
+from mcpproxy.session.filter import EXAMPLE, Filter, FilterError, parse_filter
 
 
 class FilterField(Input):

@@ -7,9 +7,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from mcpproxy.session.filter import EXAMPLE, KEYS, STATUS
 from mcpproxy.tui.panes import DetailPane
 from mcpproxy.tui.spans import Line, Span
-from mcpproxy.view.filter import EXAMPLE, KEYS, STATUS
 
 KEYS_HELP: Final = (
     ("j k  ↓ ↑", "next, previous"),

@@ -13,6 +13,7 @@ from textual.worker import Worker
 
 from mcpproxy.base.style import count, size
 from mcpproxy.errors import McpProxyError
+from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.tui import layout
 from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, hints, percent
 from mcpproxy.tui.call_lines import heading
@@ -26,7 +27,6 @@ from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, s
 from mcpproxy.tui.shown_recording import ShownRecording
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view import folder
-from mcpproxy.view.filter import Filter, parse_filter
 from mcpproxy.view.recording_entry import RecordingEntry
 
 _TICK_S: Final = 0.25

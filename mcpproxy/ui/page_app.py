@@ -27,12 +27,12 @@ from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
+from mcpproxy.session.filter import parse_filter
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.held_sessions import OFF, POLL_S, Breakpoints, NotReleasedError
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.view.calls import Progress
-from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.view import View
 
 _T = TypeVar("_T")

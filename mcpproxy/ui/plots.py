@@ -1,8 +1,8 @@
 """The points and spans that the plots of the page draw. Of too many calls, some slow ones are drawn."""
 
 from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.session.outcomes import Outcome
 from mcpproxy.ui import json_rows
-from mcpproxy.view.calls import Outcome
 from mcpproxy.view.index.columns import OUTCOMES
 from mcpproxy.view.view import View
 

@@ -17,9 +17,9 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.session.masked_values import MARK
+from mcpproxy.session.outcomes import Kind
 from mcpproxy.trace.records import Header
 from mcpproxy.validate import connected_http, connected_stdio
-from mcpproxy.view.calls import Kind
 from mcpproxy.view.view import View, open_view
 
 _TIMEOUT_S: Final = 60.0

@@ -10,11 +10,12 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles, target_of
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, Stderr
+from mcpproxy.session.outcomes import Kind
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
-from mcpproxy.view.calls import Call, Kind
+from mcpproxy.view.calls import Call
 from mcpproxy.view.digest import arguments_digest, result_digest
 from mcpproxy.view.index.columns import NO_CODE, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.index.source import Source

@@ -16,10 +16,11 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Stderr,
 )  # fmt: skip
+from mcpproxy.session.outcomes import Kind
 from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
-from mcpproxy.view.calls import Kind, Part, Role
+from mcpproxy.view.calls import Part, Role
 from mcpproxy.view.index.columns import Columns
 
 _NOTIFICATION_ROLES: Final = {

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
+from mcpproxy.session.filter import Filter
 from mcpproxy.view.calls import Progress
-from mcpproxy.view.filter import Filter
 
 if TYPE_CHECKING:
     from mcpproxy.view.index.indexed_trace import IndexedTrace

@@ -12,8 +12,9 @@ from operator import not_
 from typing import Final, TypeAlias, cast
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.view.calls import Outcome, Progress
-from mcpproxy.view.filter import KIND_WORDS, STATUS, Filter, Key, Range, Term
+from mcpproxy.session.filter import KIND_WORDS, STATUS, Filter, Key, Range, Term
+from mcpproxy.session.outcomes import Outcome
+from mcpproxy.view.calls import Progress
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.base.visible import visible
-from mcpproxy.view.calls import ERRORS, Kind, Outcome
-from mcpproxy.view.filter import Filter
+from mcpproxy.session.filter import Filter
+from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES
 from mcpproxy.view.view import View
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import Finding
-from mcpproxy.view.calls import ERRORS, Kind, Outcome, SessionSummary
+from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
+from mcpproxy.view.calls import SessionSummary
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.index.peers import SessionFacts
 

@@ -1,7 +1,7 @@
 """One recording as calls, for the terminal, the page and the exports. ``view/README.md`` shows how to use it.
 
 The file of a ``View`` may still grow; ``refresh`` reads what was added. A ``View`` is used from one thread
-at a time. A filter is a text in the language of ``mcpproxy.view.filter``, or what ``parse_filter`` returned.
+at a time. A filter is a text in the language of ``mcpproxy.session.filter``, or what ``parse_filter`` gave.
 """
 
 import math
@@ -12,22 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
+from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Close, Event, Frame
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
-from mcpproxy.view.calls import (
-    Call,
-    Detail,
-    Kind,
-    Outcome,
-    Progress,
-    Refreshed,
-    SessionSummary,
-)  # fmt: skip
+from mcpproxy.view.calls import Call, Detail, Progress, Refreshed, SessionSummary
 from mcpproxy.view.details import CallParts, SortedCallParts, progress_of
-from mcpproxy.view.filter import Filter, parse_filter
 from mcpproxy.view.filtered_rows import FilteredRows
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace

@@ -10,7 +10,7 @@ from mcpproxy.base.style import Style
 from mcpproxy.cli.calls import following
 from mcpproxy.cli.calls.following import FollowedSession
 from mcpproxy.cli.calls.screen import Screen
-from mcpproxy.view.filter import parse_filter
+from mcpproxy.session.filter import parse_filter
 from mcpproxy.view.view import View, open_view
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.session.frame import Close, Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.outcomes import Kind
 from mcpproxy.trace.conversation import Conversation
 from mcpproxy.trace.encode import encode, encode_close, encode_header
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
-from mcpproxy.view.calls import Kind
 from mcpproxy.view.view import View, open_view
 from tests.rules import runner
 from tests.trace.events import events as any_event

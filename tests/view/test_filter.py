@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.view.filter import FilterError, Range, Term, parse_filter
+from mcpproxy.session.filter import FilterError, Range, Term, parse_filter
 from mcpproxy.view.view import View, open_view
 from tests.view.situations import C, S, begun, forecast, text, write
 

@@ -16,9 +16,9 @@ from mcpproxy.cli.main import main
 from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
+from mcpproxy.session.filter import parse_filter
 from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.view.calls import Outcome
-from mcpproxy.view.filter import parse_filter
+from mcpproxy.session.outcomes import Outcome
 from mcpproxy.view.folder import recording
 from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.view import View, open_view

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.view.calls import Call, Outcome, Role
+from mcpproxy.session.outcomes import Outcome
+from mcpproxy.view.calls import Call, Role
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View, open_view
 from tests.view.situations import SITUATIONS, write

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.view.calls import Call, Outcome
+from mcpproxy.session.outcomes import Outcome
+from mcpproxy.view.calls import Call
 from mcpproxy.view.index import indexed_trace, saved_index
 from mcpproxy.view.view import View, open_view
 from tests.trace.test_foreign import TALK, mcpsnoop

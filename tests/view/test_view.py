@@ -11,7 +11,8 @@ import pytest
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
-from mcpproxy.view.calls import Kind, Outcome, Role
+from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.view.calls import Role
 from mcpproxy.view.index import saved_index
 from mcpproxy.view.view import View, open_view
 from tests.peers.processes import ROOT

@@ -19,9 +19,10 @@ from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
 from mcpproxy.relay import journal
+from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Finding
-from mcpproxy.view.calls import Call, Kind, Outcome
-from mcpproxy.view.filter import Filter, parse_filter
+from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.view.calls import Call
 from mcpproxy.view.folder import recording
 from mcpproxy.view.view import View, open_view
 

@@ -10,10 +10,10 @@ from mcpproxy.cli.calls.following import when_begun
 from mcpproxy.cli.http_sessions import EventFilter
 from mcpproxy.reports.transcripts import transcript_json
 from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
+from mcpproxy.session.filter import Filter
 from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Header
-from mcpproxy.view.filter import Filter
 from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.view import open_view
 

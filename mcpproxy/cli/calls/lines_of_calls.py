@@ -14,7 +14,8 @@ from typing import Final
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import SERVER, Finding
-from mcpproxy.view.calls import Call, Kind, Outcome, SessionSummary
+from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.view.calls import Call, SessionSummary
 
 SLOW_NS: Final = 1_000_000_000
 """Latencies of at least this are coloured."""

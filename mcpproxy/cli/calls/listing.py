@@ -6,10 +6,11 @@ from mcpproxy.base.style import Style, count, decoded, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
 from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.session.filter import Filter
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
+from mcpproxy.session.outcomes import ERRORS, Outcome
 from mcpproxy.trace.records import Header
-from mcpproxy.view.calls import ERRORS, Call, Outcome, Part, Role, SessionSummary
-from mcpproxy.view.filter import Filter
+from mcpproxy.view.calls import Call, Part, Role, SessionSummary
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View
 

@@ -19,7 +19,7 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
         FilterError: ``text`` is not a filter.
         UsageError: no call passes.
     """
-    from mcpproxy.view.filter import parse_filter  # only those who filter wait for the view
+    from mcpproxy.session.filter import parse_filter  # only those who filter wait for the view
     from mcpproxy.view.view import open_view
 
     wanted = parse_filter(text)

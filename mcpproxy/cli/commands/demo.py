@@ -19,7 +19,7 @@ from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.demo.client import converse
 from mcpproxy.relay import journal
-from mcpproxy.view.filter import parse_filter
+from mcpproxy.session.filter import parse_filter
 
 DEADLINE_S: Final = 120.0
 SERVER: Final = own_command("mcpproxy.demo.server")

@@ -11,7 +11,7 @@ from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.calls.pager import page
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.opening import open_trace
-from mcpproxy.view.filter import Filter, Term, parse_filter
+from mcpproxy.session.filter import Filter, Term, parse_filter
 
 EPILOG = """\
 Each line is a call: number, seconds since the start, method, arguments, answer, duration. Requests of the

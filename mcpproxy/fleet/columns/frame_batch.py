@@ -11,7 +11,7 @@ from typing import Any, Final
 from mcpproxy.fleet.columns.columns_arrow import Array, Table, pa, pc
 from mcpproxy.fleet.columns.columns_frames import MESSAGE_KINDS, FrameScan
 from mcpproxy.fleet.columns.columns_schema import FRAMES
-from mcpproxy.view.calls import Kind
+from mcpproxy.session.outcomes import Kind
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, NO_CODE, OUTCOMES
 
 CALL_TOOL: Final = "tools/call"

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The filter language for a page without a server. `mcpproxy/view/filter.py` reads the same language, and
+ * The filter language for a page without a server. `mcpproxy/session/filter.py` reads the same language, and
  * `mcpproxy/view/select_rows.py` applies it. A test compares the results.
  */
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mcpproxy.session.frame import Sender, Severity
-from mcpproxy.view.calls import Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome
 
 KINDS: Final = tuple(Kind)
 OUTCOMES: Final = tuple(Outcome)

@@ -22,11 +22,11 @@ import orjson
 from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import Batch, RequestId
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
 from mcpproxy.trace.short_lines import Lines
-from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
 from mcpproxy.view.index.scan_messages import MessageScan
 from mcpproxy.view.index.seen import ExchangeState, Seen

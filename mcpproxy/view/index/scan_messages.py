@@ -6,8 +6,8 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.decode import decode
-from mcpproxy.view.calls import Kind, Outcome
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
 from mcpproxy.view.index.peers import VERSION_META, SessionFacts
 from mcpproxy.view.index.pending_requests import Key, PendingRequests

@@ -10,8 +10,8 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
 from mcpproxy.reports.text_table import fitted, table
+from mcpproxy.session.filter import parse_filter
 from mcpproxy.view import stats
-from mcpproxy.view.filter import parse_filter
 from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
 from mcpproxy.view.view import open_view
 

@@ -16,7 +16,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError, nearest
 from mcpproxy.session.frame import Severity
-from mcpproxy.view.calls import ERRORS, Kind, Outcome
+from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
 
 Key: TypeAlias = Literal[
     "tool", "prompt", "resource", "target", "method", "status", "code", "latency", "bytes", "rule",
