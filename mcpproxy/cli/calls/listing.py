@@ -184,7 +184,7 @@ def head_lines(part: Part, indent: str, style: Style, *, fields: bool) -> Iterat
 
 def content_lines(frame: Frame, indent: str, style: Style) -> Iterator[str]:
     """Yield the whole content of a frame: a JSON message laid out, anything else as it is."""
-    from mcpproxy.base.json_layout import laid_out
+    from mcpproxy.cli.calls.json_layout import laid_out
 
     text = frame.raw.decode("utf-8", "backslashreplace")
     width = max((style.width or 100) - len(indent) - 2, 40)

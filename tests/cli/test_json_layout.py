@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcpproxy.base.json_layout import laid_out
+from mcpproxy.cli.calls.json_layout import laid_out
 
 VALUES = (
     '{"a":[1,2,{"b":null}],"c":"x"}',
