@@ -1,4 +1,4 @@
-"""The options and the report of a comparison, for ``mcpproxy diff`` and ``mcpproxy replay client``."""
+"""The options and the report of a comparison, for ``mcpproxy diff`` and ``replay client``."""
 
 import argparse
 from collections.abc import Sequence

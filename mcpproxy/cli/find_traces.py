@@ -33,14 +33,14 @@ _SCHEMES: Final = ("s3://", "gs://", "az://", "file://")
 HELP: Final = (
     "a recording: its file or URL, -2 for the one before the latest, its label, or a part of its name"
 )
-"""What the help says about a TRACE argument."""
+"""The help of a TRACE argument."""
 
 _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
 """The file names that mcpproxy makes: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
 _HEADER_BYTES: Final = 64 << 10
 _CANDIDATES: Final = 5
-"""How many of the recordings that a handle may mean are named in an error message."""
+"""How many recordings an error message names that an ambiguous handle may mean."""
 
 
 def expand(named: str | None, *, tells: bool = True) -> list[str]:

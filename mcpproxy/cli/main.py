@@ -170,9 +170,9 @@ def _command(args: list[str]) -> int:
 
 def _dispatch(args: list[str]) -> int:
     if not args and "_ARGCOMPLETE" in os.environ:
-        from mcpproxy.cli.completion.shell_answer import answer
+        from mcpproxy.cli.completion.shell_answer import answer_shell
 
-        answer(COMMANDS)
+        answer_shell(COMMANDS)
     word = args[0] if args else "--help"
     if word == "help" and len(args) > 1:
         return _dispatch([args[1], "--help"])

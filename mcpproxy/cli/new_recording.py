@@ -1,4 +1,4 @@
-"""Begin a recording (``run``, ``http``): common options, the file name, the journal's first record, START.
+"""Begin a recording for ``run``, ``http`` and ``bridge``: options, file name, the journal's first record.
 
 A wrapped server starts only when the recording has begun, so this module imports nothing slow.
 """
@@ -41,7 +41,7 @@ OPTIONS = (
         "RULE,...",
         "refuse requests that break one of these rules, instead of only flagging them; may be given again",
     ),
-    ("--faults", "FILE", "do to messages what the fault rules in this file say; may be given again"),
+    ("--faults", "FILE", "apply the fault rules in this file to messages; may be given again"),
     (
         "--fault",
         "'FILTER => ACTION'",
@@ -55,7 +55,7 @@ OPTIONS = (
         " severity:error; may be given again",
     ),
     ("--break-timeout", "DURATION", "how long a message is held (default: 60s)"),
-    ("--break-then", "pass|drop|error", "what becomes of it then (default: pass)"),
+    ("--break-then", "pass|drop|error", "what happens to it then (default: pass)"),
     (
         "--addon",
         "FILE",
@@ -106,7 +106,7 @@ class RecordingOptions:
             refuse(where, f"--live {live} is not known", "use text, json or off")
         self.live: Mode = _LIVE[live]
         self.is_awaited = "--live" in given and live != "off"
-        """Whether somebody has asked for the recorder's lines, the last of which come after the session."""
+        """Whether the user asked for the recorder's lines, the last of which come after the session."""
         self.is_quiet = "--quiet" in given
         self.app_errors, self.secrets = "--app-errors" in given, "--secrets" in given
         self.has_page = "--ui" in given
@@ -124,7 +124,7 @@ class RecordingOptions:
         self.fault_rules: FaultRules | None = None
         self.make_addons: MakeAddons | None = None
 
-    def of_part(self, name: str) -> RecordingOptions:
+    def for_part(self, name: str) -> RecordingOptions:
         """Return the options for one of several recordings: ``name`` is added to the file of ``--trace``."""
         import copy
 
@@ -191,10 +191,10 @@ class RecordingOptions:
         elif self.sends_content:
             refuse(self.where, "--otlp-content needs --otlp", "give that option as well")
 
-    def beside_companions(self, trace: str, record: Callable[[], None]) -> None:
-        """Run ``record`` with the page, the sending of spans and the shipping beside it, if asked for.
+    def run_with_companions(self, trace: str, record: Callable[[], None]) -> None:
+        """Run ``record``, and beside it the page, the sender of spans and the shipper that the options name.
 
-        The recorder calls this. All notice the end of this process, however it ends, and then end too.
+        The recorder calls this. The companions end when this process ends, however it ends.
         """
         page = spans = shipping = None
         if self.has_page:

@@ -1,4 +1,4 @@
-"""The options of a command as a table, and the reader of a command line by it.
+"""The options of a command as a table, which also reads the command line.
 
 A host waits until ``run`` and ``http`` have started, and argparse takes longer to import than Python takes to
 start. So it is imported only for the help, completion in shells, and the man page.
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from mcpproxy.cli.arguments import Parser
 
     Option = tuple[str, str, str]
-    """Name, metavariable, help. A switch has no metavariable; that of an optional value is in brackets. The
-    name of an argument that is no option has no dashes. What has no help is not shown."""
+    """Name, metavariable, help. A switch has no metavariable; that of an optional value is in brackets. A
+    positional argument has a name without dashes. A row without help is not shown."""
 
 
 class Given(dict[str, list[str]]):
     """A command line: the name of each option that was given -> its values in order, empty for a switch.
 
-    The arguments that are no options are the values of the empty name.
+    Positional arguments are the values of the empty name.
     """
 
     def __missing__(self, name: str) -> list[str]:
@@ -54,8 +54,7 @@ class OptionTable:
     def read(self, argv: Sequence[str], instead: Callable[[str], str] | None = None) -> Given:
         """Read the arguments, or print the help if they ask for it.
 
-        ``instead`` returns what to do instead of giving an argument that is no option; without it, there may
-        be such arguments.
+        With ``instead``, positional arguments are refused; it returns the advice to the user who gave one.
 
         Raises:
             UsageError: the arguments are not valid.

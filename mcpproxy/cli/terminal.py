@@ -61,14 +61,14 @@ def tell(message: str) -> None:
 
 
 class StatusLine:
-    """A line on stderr that says how far a command is: on a terminal only, and nothing of it stays."""
+    """A line of progress on stderr, on a terminal only. ``clear`` removes it."""
 
     def __init__(self) -> None:
         is_shown = sys.stderr.isatty()
         self._width: Final = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) if is_shown else 0
 
     def show(self, text: str) -> None:
-        """Show ``text`` in place of what the line said before."""
+        """Show ``text`` in place of the former text."""
         if self._width:
             sys.stderr.write(f"\r\033[K{visible(text)[: self._width - 1]}")
             sys.stderr.flush()
@@ -79,7 +79,7 @@ class StatusLine:
 
 
 def tell_on_a_terminal(message: str) -> None:
-    """Print one line for a person who started what a program is to start: stdin is a terminal."""
+    """Print one line if stdin is a terminal: a person has started what a program should start."""
     if sys.stdin.isatty():
         tell(message)
 

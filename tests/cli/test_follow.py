@@ -72,7 +72,7 @@ def crowded(tmp_path: Path) -> Iterator[Session]:
 
 def step(view: View, followed: FollowedSession) -> None:
     view.refresh()
-    followed.step()
+    followed.print_news()
 
 
 def test_a_call_waits_at_the_bottom_with_the_requests_in_it(crowded: Session) -> None:

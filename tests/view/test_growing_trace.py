@@ -11,7 +11,7 @@ import pytest
 
 from mcpproxy.base.style import PLAIN
 from mcpproxy.cli.calls.following import FollowedSession
-from mcpproxy.cli.calls.frame_lines import EVERYTHING, as_json, as_text, shown_in
+from mcpproxy.cli.calls.frame_lines import EVERYTHING, as_json, as_text, span_filter
 from mcpproxy.cli.main import main
 from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.recorder.lock import Lock
@@ -150,7 +150,7 @@ def test_no_call_is_printed_twice_by_follow(relay: Relay) -> None:
 
         def look() -> None:
             view.refresh()
-            followed.step()
+            followed.print_news()
 
         relay.passes(8)
         look()
@@ -200,7 +200,7 @@ def test_events_are_followed_from_the_journal_into_the_trace(relay: Relay) -> No
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_show_follows_a_session_whose_recorder_has_not_begun(form: str, relay: Relay) -> None:
     relay.passes(7)
-    path, everything = str(relay.trace), shown_in(EVERYTHING)
+    path, everything = str(relay.trace), span_filter(EVERYTHING)
     if form == "text":
         lines = as_text(path, everything, PLAIN, full=False, following=True)
     else:

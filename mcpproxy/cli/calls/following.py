@@ -34,7 +34,7 @@ _LONG_NS: Final = 5_000_000_000
 _START_S: Final = 10.0
 """How long to wait for the recorder, which starts after the relay has begun the journal."""
 _LOOK_BACK: Final = 50
-"""How many of the latest recordings of a folder are searched for one that is running."""
+"""How many of the latest recordings of a folder are searched for running ones."""
 
 
 def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
@@ -76,30 +76,30 @@ def sessions_of(folder: str) -> Iterator[str]:
 
 def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POLL_S) -> None:
     """Print the calls of one recording until it ends, then how it ended."""
-    with _opened(path) as view:
+    with _open_begun(path) as view:
         followed = FollowedSession(view, wanted, screen)
-        followed.begin()
+        followed.print_header()
         while view.running:
-            followed.step()
+            followed.print_news()
             time.sleep(poll_s)
             view.refresh()
-        followed.step()
+        followed.print_news()
         screen.redraw([])
         screen.print(footer_lines(view, wanted, screen.style))
 
 
 def print_calls(path: str, screen: Screen) -> None:
-    """Print the calls of one recording until it ends, without its findings, and nothing else."""
-    with _opened(path) as view:
+    """Print only the calls of one recording, without findings, until it ends."""
+    with _open_begun(path) as view:
         followed = FollowedSession(view, parse_filter(""), screen, judges=False)
         while view.running:
-            followed.step()
+            followed.print_news()
             time.sleep(POLL_S)
             view.refresh()
-        followed.step()
+        followed.print_news()
 
 
-def _opened(path: str) -> View:
+def _open_begun(path: str) -> View:
     return when_begun(path, lambda: open_view(path))
 
 
@@ -118,9 +118,9 @@ def when_begun(path: str, open: Callable[[], T]) -> T:
 
 
 class FollowedSession:
-    """One recording on the screen: which of its calls were printed, and which still wait.
+    """Prints one recording while it is made: which calls were printed, and which still wait.
 
-    ``judges`` is whether findings are printed, too.
+    ``judges`` says whether findings are printed, too.
     """
 
     def __init__(self, view: View, wanted: Filter, screen: Screen, *, judges: bool = True) -> None:
@@ -135,19 +135,19 @@ class FollowedSession:
         self._early: set[int] = set()
         """The rows of calls that were printed before they had an answer."""
 
-    def begin(self) -> None:
-        """Print what is known of the session at its start."""
+    def print_header(self) -> None:
+        """Print the header of the recording and the names of the columns."""
         view, style = self._view, self._screen.style
         sessions = view.sessions if view.header.transport == "stdio" else ()
         self._screen.print(header_lines(view.path, view.header, sessions, style))
         self._screen.print([style.paint(CallLines(style).heading, "dim")])
 
-    def step(self) -> None:
-        """Print what was recorded since the last step, and show the open calls."""
+    def print_news(self) -> None:
+        """Print what was recorded since the last time, and show the open calls."""
         view, style = self._view, self._screen.style
         lines = CallLines(style, session_marks(view.sessions))
         printed: list[str] = []
-        self._take_findings()
+        self._collect_findings()
         waiting: dict[int, Call] = {}
         inner: dict[int, list[Call]] = {}
         for row in [*self._waiting, *self._new_rows()]:
@@ -157,19 +157,19 @@ class FollowedSession:
             elif view.running and _waits(call):
                 waiting[row] = call
             else:
-                printed += self._finished(call, lines, of_call=call.parent)
+                printed += self._call_lines(call, lines, of_call=call.parent)
         # Requests of the server stay with their call, so that both are printed together.
         self._waiting = sorted([*waiting, *(call.number for calls in inner.values() for call in calls)])
-        printed += self._late_findings(lines)
+        printed += self._late_finding_lines(lines)
         if not self._screen.rewrites:
-            printed += self._long(waiting, lines)
+            printed += self._long_waiting_lines(waiting, lines)
         if printed:
             self._screen.print(printed)
         if self._screen.rewrites:
-            self._screen.redraw(self._live(waiting, inner))
+            self._screen.redraw(self._live_lines(waiting, inner))
 
     def _new_rows(self) -> list[int]:
-        """Return the rows since the last step that the filter lets through."""
+        """Return the rows since the last time that pass the filter."""
         new = range(self._next_row, self._view.count() + 1)
         # While no recorder writes the trace, the view shows a draft: a copy, completed from the journal. The
         # trace that takes the place of the draft may be a row behind the draft for a moment.
@@ -179,7 +179,7 @@ class FollowedSession:
         passing = set(self._view.numbers(self._wanted))
         return [row for row in new if row in passing]
 
-    def _late_findings(self, lines: CallLines) -> list[str]:
+    def _late_finding_lines(self, lines: CallLines) -> list[str]:
         """Return the lines of findings about calls that were printed before, and about the session."""
         printed: list[str] = []
         for row in [row for row in self._findings if row < self._next_row and row not in self._waiting]:
@@ -189,7 +189,7 @@ class FollowedSession:
                     printed += lines.finding(finding, where=where)
         return printed
 
-    def _finished(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
+    def _call_lines(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
         is_inner = bool(of_call)
         printed = lines.call(call, is_inner=is_inner)
         if call.outcome is Outcome.NO_ANSWER:
@@ -198,8 +198,8 @@ class FollowedSession:
             printed += lines.finding(finding)
         return printed
 
-    def _take_findings(self) -> None:
-        """Note the findings that are new, by the row they are about."""
+    def _collect_findings(self) -> None:
+        """Add the new findings to ``_findings``, by their row."""
         if not self._judges or sum(self._view.findings.counts().values()) == self._read_findings:
             return
         findings = self._view.findings.with_texts()
@@ -207,8 +207,8 @@ class FollowedSession:
             self._findings.setdefault(new.row, []).append(new.finding)
         self._read_findings = max(self._read_findings, len(findings))
 
-    def _long(self, waiting: dict[int, Call], lines: CallLines) -> list[str]:
-        """Return the lines of calls that have waited for long and were not printed yet."""
+    def _long_waiting_lines(self, waiting: dict[int, Call], lines: CallLines) -> list[str]:
+        """Return the lines of calls that have waited long and were not printed yet."""
         printed: list[str] = []
         for row, call in waiting.items():
             if row not in self._early and (call.waited_ns or 0) >= _LONG_NS:
@@ -216,7 +216,7 @@ class FollowedSession:
                 printed += lines.call(call, is_running=True)
         return printed
 
-    def _live(self, waiting: dict[int, Call], inner: dict[int, list[Call]]) -> list[str]:
+    def _live_lines(self, waiting: dict[int, Call], inner: dict[int, list[Call]]) -> list[str]:
         """Return the lines at the bottom of the screen."""
         if not self._view.running:
             return []

@@ -29,7 +29,7 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
     trace = when_begun(path, growing.open) if following else growing.open()
     transcript = Transcript(style, full=full, transport=trace.header.transport)
     yield from header_lines(path, trace.header)
-    for event in growing.follow() if following else in_place(trace):
+    for event in growing.follow() if following else with_findings_in_place(trace):
         lines = transcript.lines(event)  # even if it is not shown: a response line names its request
         if shown(event):
             yield from lines
@@ -49,13 +49,13 @@ def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> It
     if header.transport == "http":
         about |= {"transport": header.transport, "upstream": header.upstream}
     yield json.dumps({"kind": "header", "path": path, **about})
-    events: Iterable[Event | Finding] = growing.follow() if following else in_place(trace)
+    events: Iterable[Event | Finding] = growing.follow() if following else with_findings_in_place(trace)
     yield from transcript_json.lines(events, full=full, follow=following, shown=shown)
     if not following:
         yield from (json.dumps({"kind": "note", "text": note}) for note in trace.notes)
 
 
-def in_place(trace: Trace) -> Iterator[Event | Finding]:
+def with_findings_in_place(trace: Trace) -> Iterator[Event | Finding]:
     """Yield the events with each finding directly after the frame that it is about.
 
     Some findings are recorded later, when a later frame reveals them. So the trace is read twice, first for
@@ -80,8 +80,8 @@ def header_lines(path: str, header: Header) -> list[str]:
     return [visible(path), f"{visible(header.label)}, {visible(started)} UTC: {command}", "", HEADING]
 
 
-def frames_of_calls(path: str, wanted: Filter, shown: EventFilter) -> EventFilter:
-    """Return a filter that keeps what ``shown`` keeps of the calls that pass ``wanted``."""
+def call_filter(path: str, wanted: Filter, shown: EventFilter) -> EventFilter:
+    """Return a filter that keeps the events of calls that pass ``wanted``, if ``shown`` keeps them."""
     with open_view(path) as view:
         numbers = frozenset(view.frames_of(wanted))
 
@@ -91,7 +91,7 @@ def frames_of_calls(path: str, wanted: Filter, shown: EventFilter) -> EventFilte
     return belongs
 
 
-def shown_in(span: Span) -> EventFilter:
+def span_filter(span: Span) -> EventFilter:
     """Return a filter that keeps the events in ``span``; every event for ``EVERYTHING``."""
     first, last = span
 

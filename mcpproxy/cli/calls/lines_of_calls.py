@@ -142,7 +142,7 @@ def session_marks(sessions: Sequence[SessionSummary]) -> dict[int, str]:
 
 
 def _fitted(style: Style, arguments: str, answer: str, room: int) -> tuple[str, str]:
-    """Return both shortened so that they fit together; the shorter of the two keeps what it needs."""
+    """Return both, shortened so that they fit ``room`` together; the shorter one is cut last."""
     room = max(room, _LEAST_ROOM)
     of_arguments, of_answer = columns(arguments), columns(answer)
     if of_arguments + of_answer <= room:
@@ -153,7 +153,7 @@ def _fitted(style: Style, arguments: str, answer: str, room: int) -> tuple[str, 
 
 
 def _name(call: Call, style: Style) -> tuple[str, tuple[Colour, ...]]:
-    """Return what a row is about, and its colours."""
+    """Return the name of a row, and its colours."""
     arrow = ("← " if style.unicode else "<- ") if call.sender == SERVER else ""
     match call.kind:
         case Kind.REQUEST | Kind.NOTIFICATION | Kind.EXCHANGE:

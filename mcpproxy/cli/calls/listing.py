@@ -19,7 +19,7 @@ _BATCH = 500
 _LISTED_SESSIONS = 8
 _STDERR_LINES = 3
 _EXPLAINED = 20
-"""For how many calls without an answer stderr is shown. Each of them takes a search of the recording."""
+"""For how many calls without an answer stderr is shown. Each costs a search of the recording."""
 
 
 def listing(
@@ -119,7 +119,7 @@ def participants(session: SessionSummary, style: Style) -> str:
 
 
 def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
-    """Yield how the recording ended, its numbers of calls and findings, and what is missing from it."""
+    """Yield the end of the recording, its numbers of calls and findings, and notes on missing records."""
     yield ""
     if (close := view.ended) is not None:
         colours = () if close.exit_code == 0 else ("bold", "red")

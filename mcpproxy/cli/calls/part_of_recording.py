@@ -1,4 +1,4 @@
-"""``--filter`` of the commands that take only some calls of a recording: ``trim`` and ``replay``."""
+"""``--filter`` of the commands that use only some calls of a recording: ``trim`` and ``replay``."""
 
 import os
 import tempfile
@@ -31,10 +31,10 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
 
 
 def load_calls(path: str, text: str, peer: Sender | None = None) -> LoadedTrace:
-    """Read a recording for replay, of which only the calls that pass the filter ``text`` are there.
+    """Read for replay only the calls of a recording that pass the filter ``text``, and what they depend on.
 
-    What they depend on is there too, as in a recording that ``trim`` made. An empty filter leaves nothing
-    out. ``peer`` is as for ``from_trace``.
+    The result is as from a recording that ``trim`` made. All calls pass an empty filter. ``peer`` is as for
+    ``from_trace``.
     """
     if not text:
         return load(path, peer)

@@ -1,4 +1,4 @@
-"""``mcpproxy check --out``: many recordings judged one by one, each with a file of its own for the result."""
+"""``mcpproxy check --out``: judges many recordings one by one, and writes a file of results for each."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ from mcpproxy.fleet.judge.shard import Shard
 from mcpproxy.fleet.judge.shard_corpus import FleetRecording, location, open_corpus
 
 _REPORTS: Final = ("output", "baseline", "write_baseline", "session", "strict")
-"""Options of a report, which is not made here."""
+"""Options of a report, which ``--out`` does not make."""
 
 
 def run(options: argparse.Namespace, rules: JudgeRules) -> int:
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace, rules: JudgeRules) -> int:
     Raises:
         McpProxyError: the options do not fit together, or the recordings cannot be judged at all.
     """
-    _check(options)
+    _check_options(options)
     engine_name: str = options.engine or "local"
     judge_engine.check_installed(engine_name)
     rules = _absolute(rules)
@@ -68,7 +68,7 @@ def _judge(engine_name: str, job: JudgeJob, recordings: list[FleetRecording], do
     return 2 if statuses["skipped"] else 0
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check_options(options: argparse.Namespace) -> None:
     if not options.out:
         raise UsageError(f"check --engine {options.engine}", "needs a place for the results", "add --out DIR")
     if len(options.paths) != 1:

@@ -45,8 +45,8 @@ A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO
 
 With --baseline, findings that FILE accepts are known and do not count; --write-baseline accepts all.
 
-With --out, each recording is judged on its own, and what kills its judge is skipped. Run it again at any
-time: it goes on. Results of other rules, and of other versions of mcpproxy, are kept apart.
+With --out, each recording is judged on its own, and one that kills its judge is skipped. Run the command
+again to go on. Results of other rules, and of other versions of mcpproxy, are kept apart.
 
 exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
             2 a trace could not be judged, or the report not written
@@ -282,12 +282,12 @@ def judge_all(
 
 
 def _is_wanted(catalogue: Catalogue, selection: Selection, code: str) -> bool:
-    """Whether findings of a rule are reported that may be off by default."""
+    """Whether findings of a rule, which may be off by default, are reported."""
     return selection.takes(code) and (selection.wanted is not None or not catalogue.rules[code].opt_in)
 
 
 def _with_findings(judged: JudgedTrace, findings: tuple[Finding, ...], *, located: bool) -> JudgedTrace:
-    """Return a judged trace with nothing but ``findings``, and their places."""
+    """Return a judged trace that has only ``findings``, with their places if ``located``."""
     trace = GrowingTrace(judged.path).open()
     places = judging.places_of(trace, {finding.frame for finding in findings} - judged.places.keys())
     alone = replace(

@@ -140,7 +140,7 @@ def run(argv: list[str]) -> int:
         from mcpproxy.recorder.process import run as run_recorder
 
         # The companions are the page (``--ui``) and the sending of spans (``--otlp``).
-        recording.beside_companions(
+        recording.run_with_companions(
             trace,
             lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin),
         )

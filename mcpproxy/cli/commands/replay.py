@@ -76,7 +76,7 @@ def serve(argv: list[str]) -> int:
     options, command = _arguments(argv)
     traces = [find_traces.one(trace) for trace in options.trace or [None]]
     peer = None if options.as_sent else CLIENT
-    source = _all_of([load_calls(trace, options.filter, peer) for trace in traces])
+    source = _combined_source([load_calls(trace, options.filter, peer) for trace in traces])
     replay_options = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
@@ -90,7 +90,7 @@ def serve(argv: list[str]) -> int:
         sessions = {session.name: session for session in source.sessions}
         source = replace(source, sessions=(http_sessions.find_session(traces[0], options.session, sessions),))
     if options.http:
-        return _over_http(options.http, source, replay_options, command)
+        return _serve_http(options.http, source, replay_options, command)
     session = source.as_one()  # the first session, with the messages before it had an id
     if len(source.sessions) > 1:
         number = len(source.sessions)
@@ -98,10 +98,10 @@ def serve(argv: list[str]) -> int:
     tell_on_a_terminal("waiting for a client on stdin; give it this command as its server; Ctrl-C ends")
     server = StdioReplayServer(ReplayEngine(session, replay_options), tell, command)
     server.run()
-    return ended([server.engine], server.passed_on)
+    return print_summary([server.engine], server.passed_on)
 
 
-def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
+def _combined_source(recordings: Sequence[LoadedTrace]) -> ReplaySource:
     """Return what can be replayed of ``recordings``, and say on stderr what cannot."""
     sources = [replay_source(recording) for recording in recordings]
     for recording, source in zip(recordings, sources, strict=True):
@@ -119,13 +119,13 @@ def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
     return sources[0] if len(sources) == 1 else one_after_another(sources)
 
 
-def ended(engines: Sequence[ReplayEngine], passed: int) -> int:
+def print_summary(engines: Sequence[ReplayEngine], passed: int) -> int:
     """Print a summary of the replay. Return the exit code."""
     tell(summary(engines, passed))
     return 1 if any(engine.misses for engine in engines) else 0
 
 
-def _over_http(
+def _serve_http(
     where: str, source: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]
 ) -> int:
     host, port = split_listen("replay server", where, "--http")
@@ -139,7 +139,7 @@ def _over_http(
         raise UsageError(where, f"cannot listen there ({fault.strerror})", "choose another port") from None
     tell(f"replaying at {server.url}")
     server.run()
-    return ended(server.engines, server.passed_on)
+    return print_summary(server.engines, server.passed_on)
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -110,7 +110,7 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
         from mcpproxy.recorder.process import run as run_recorder
 
-        options.beside_companions(
+        options.run_with_companions(
             trace, lambda: run_recorder(trace, wake_fd, asleep, options.live, options.is_quiet)
         )
 

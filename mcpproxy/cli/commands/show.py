@@ -107,9 +107,9 @@ def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style
     """Return the lines of the frames that are wanted, as text or JSON."""
     from mcpproxy.cli.calls import frame_lines
 
-    shown = frame_lines.shown_in(options.frames or frame_lines.EVERYTHING)
+    shown = frame_lines.span_filter(options.frames or frame_lines.EVERYTHING)
     if wanted:
-        shown = frame_lines.frames_of_calls(path, wanted, shown)
+        shown = frame_lines.call_filter(path, wanted, shown)
     if options.session:
         from mcpproxy.cli import http_sessions
 

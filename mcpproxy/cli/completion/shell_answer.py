@@ -1,4 +1,4 @@
-"""Answer a shell that asks how a command line can go on.
+"""Complete a command line for a shell.
 
 The script that ``mcpproxy completion SHELL`` prints makes the shell start mcpproxy after a tab. So the answer
 can contain what is known only at that time, such as the names of the user's servers.
@@ -18,8 +18,8 @@ from mcpproxy.errors import McpProxyError
 Completer = Callable[..., Iterable[str]]
 
 
-def answer(groups: Groups) -> None:
-    """If a shell has started this process to ask, answer it and exit."""
+def answer_shell(groups: Groups) -> None:
+    """If a shell has started this process for a completion, print the completion and exit."""
     line = os.environ.get("COMP_LINE", "")
     parser = whole_parser(groups, only=line.split()[1:2])
     for action in _actions(parser):

@@ -54,12 +54,12 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
         from mcpproxy.cli.enforce_options import enforcing_relay_factory
 
         make_relay = enforcing_relay_factory("bridge", enforced, recording.rule_options)
-    trace, journal, greeting = recording.of_part("stdio").begin(f"{options.label}-stdio", members)
+    trace, journal, greeting = recording.for_part("stdio").begin(f"{options.label}-stdio", members)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as run_recorder
 
-        recording.beside_companions(
+        recording.run_with_companions(
             trace,
             lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="stdio leg"),
         )
@@ -94,7 +94,7 @@ def _run_inside(options: BridgeOptions) -> int:
         "command": "[]",
         **recording.members(),
     }
-    trace, journal, greeting = recording.of_part("http").begin(f"{options.label}-http", members)
+    trace, journal, greeting = recording.for_part("http").begin(f"{options.label}-http", members)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as run_recorder
@@ -138,19 +138,19 @@ def _run_before_stdio(options: BridgeOptions) -> int:
         "command": command,
         **recording.members(),
     }
-    trace, journal, greeting = recording.of_part("http").begin(f"{options.label}-http", members)
+    trace, journal, greeting = recording.for_part("http").begin(f"{options.label}-http", members)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as run_recorder
 
-        recording.beside_companions(
+        recording.run_with_companions(
             trace,
             lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="HTTP leg"),
         )
 
     def begin(number: int) -> "tuple[str, Journal | None, str]":
         session_members = {"transport": quoted("stdio"), "command": command, **recording.members()}
-        return recording.of_part(f"stdio-{number}").begin(f"{options.label}-stdio", session_members)
+        return recording.for_part(f"stdio-{number}").begin(f"{options.label}-stdio", session_members)
 
     stderr = StderrLines(is_quiet=recording.is_quiet)
     leg = Leg(journal, record if journal else None, stderr)

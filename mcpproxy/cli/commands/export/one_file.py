@@ -1,4 +1,4 @@
-"""What the exports of one recording into one file share: their arguments, and what they say at the end."""
+"""The arguments and the last line of exports that write one recording into one file."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ class OneFile:
     keep_secrets: bool
 
     def tell_written(self, content: str, notes: Iterable[str] = ()) -> None:
-        """Print what the new file has in it and how large it is, then ``notes`` on the recording."""
+        """Print the content and the size of the new file, then ``notes`` on the recording."""
         tell(f"{self.output}: {content}, {size(os.path.getsize(self.output))}")
         for note in notes:
             tell(f"{self.recording}: {note}")

@@ -22,9 +22,9 @@ from mcpproxy.reports.text_table import table
 ACTIONS: Final = ("list", "show", "resume", "drop", "edit", "error")
 
 EPILOG: Final = """\
-A message is held until it is answered here, or until --break-timeout is over. The time of the client
-runs on. edit opens the message in $EDITOR, unless --text has the new one. If messages are held for what
-is wrong with them, the list names the rules, and show says on stderr what is wrong.
+A message is held until it is answered here, or until --break-timeout is over. The client's own
+time limit runs on. edit opens the message in $EDITOR, unless --text has the new one. If messages are held for
+what is wrong with them, the list names the rules, and show says on stderr what is wrong.
 
   mcpproxy --break 'from:client tool:pay' -- python server.py
   mcpproxy --break 'severity:error' -- python server.py
@@ -34,7 +34,7 @@ is wrong with them, the list names the rules, and show says on stderr what is wr
 
 
 def run(argv: list[str]) -> int:
-    """List what is held, or answer one message.
+    """List the held messages, or answer one of them.
 
     Raises:
         McpProxyError: the session does not run, or holds no such message.

@@ -1,4 +1,4 @@
-"""``mcpproxy faults``: the ready-made sets of faults, and what rules would do to a recording."""
+"""``mcpproxy faults``: lists the ready-made sets of faults, and plans rules on a recording."""
 
 import argparse
 import json

@@ -85,7 +85,7 @@ def _once(shipper: "Shipper") -> int:
     try:
         done = shipper.ship()
     except OSError as fault:
-        raise UsageError(shipper.folder, (fault.strerror or str(fault)).lower(), "see to it") from None
+        raise UsageError(shipper.folder, (fault.strerror or str(fault)).lower(), "check the folder") from None
     for name, fault in done.faults.items():
         tell(visible(f"{name}: {fault}"))
     tell(summary(done, shipper))

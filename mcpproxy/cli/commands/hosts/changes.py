@@ -1,7 +1,7 @@
-"""What ``wrap`` and ``unwrap`` share: which servers the arguments name, and files changed one by one.
+"""Shared by ``wrap`` and ``unwrap``: checks which servers are named, and changes files one by one.
 
-With ``--all``, a command leaves out what cannot be changed and goes on. With names, the first obstacle ends
-it before anything is written.
+With ``--all``, a command leaves out servers that cannot be changed, and goes on. With names, the first
+obstacle ends it before anything is written.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Changes:
     """The changes of one command. ``code`` is its exit code: 2 if something was left out or not written."""
 
     def __init__(self, *, goes_on: bool, code: int = 0) -> None:
-        """Begin with the exit code so far. With ``goes_on``, what cannot be planned is left out."""
+        """Begin with exit code ``code``. With ``goes_on``, changes that cannot be planned are left out."""
         self.code = code
         self._goes_on = goes_on
 

@@ -15,7 +15,7 @@ def add(places: Places, *, is_dry: bool) -> int:
     """Add ``mcpproxy mcp`` to the user's file of the host that ``places`` names.
 
     Raises:
-        McpProxyError: there is no such host or file, or it cannot be written; it is as it was.
+        McpProxyError: there is no such host or file, or it cannot be written; then it is unchanged.
     """
     (host,) = places.chosen_hosts()
     entry = own_entry(host)
@@ -36,7 +36,7 @@ def remove(places: Places, *, is_dry: bool) -> int:
     """Remove every entry that starts ``mcpproxy mcp`` from the files of the host that ``places`` names.
 
     Raises:
-        McpProxyError: there is no such host, or a file cannot be written; that file is as it was.
+        McpProxyError: there is no such host, or a file cannot be written, which is then unchanged.
     """
     (host,) = places.chosen_hosts()
     search = look(places)

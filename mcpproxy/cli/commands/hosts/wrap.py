@@ -170,7 +170,7 @@ class _ListenAddresses:
         self._taken: set[int] = set()
         self._used = {record.listen: record for record in records.records.values()}
 
-    def take(self, former: WrapRecord | None) -> str:
+    def choose_address(self, former: WrapRecord | None) -> str:
         """Return an address: the one that the user has named, that of the ``former`` wrap, or an unused one.
 
         Raises:
@@ -201,7 +201,7 @@ def _step(
     record = record and (wrap_of(entry, record) or record)
     if entry.url_at is None:
         return wrap_step(entry, command, record)
-    return None if is_wrapped(entry, record) else http_step(entry, addresses.take(record))
+    return None if is_wrapped(entry, record) else http_step(entry, addresses.choose_address(record))
 
 
 def _is_confirmed(plans: Sequence[FilePlan]) -> bool:

@@ -85,19 +85,19 @@ def run(argv: list[str]) -> int:
     keys = PageKeys()
     home = server.address_of("/")
     if options.beside:
-        ticket = keys.new_ticket(_nothing)
+        ticket = keys.new_ticket(_print_no_address)
         later = f"mcpproxy ui {shlex.quote(path)}"
         tell(f"page: {home}?token={ticket} (it ends with the session; later: {later})")
         _end_with_stdin(server)
     else:
         _print_address(keys, home)
-    with _opened(keys, home) if options.open else nullcontext():
+    with _browser_opened(keys, home) if options.open else nullcontext():
         server.run(keys.lock(page.app()))
     return 0
 
 
-def _nothing() -> None:
-    """The page beside a session cannot print another address: stderr is not its own any more."""
+def _print_no_address() -> None:
+    """Print nothing: the page beside a session does not own stderr any more."""
 
 
 def _print_address(keys: "PageKeys", home: str) -> None:
@@ -111,7 +111,7 @@ def _print_address(keys: "PageKeys", home: str) -> None:
 
 
 @contextmanager
-def _opened(keys: "PageKeys", home: str) -> Generator[None]:
+def _browser_opened(keys: "PageKeys", home: str) -> Generator[None]:
     """Open the browser on the page within this context."""
     import signal
     import webbrowser
