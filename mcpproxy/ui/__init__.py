@@ -1,1 +1,1 @@
-"""The page: recordings in a browser. It runs in its own process, which only reads files; see README.md."""
+"""The page: recordings in a browser. It runs in a process of its own; see README.md."""

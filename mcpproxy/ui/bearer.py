@@ -1,10 +1,10 @@
-"""Who may have the data: those who send a secret as ``Authorization: Bearer SECRET``.
+"""Access to the data: a request has to send a secret, as ``Authorization: Bearer SECRET``.
 
 The secret is never a cookie. Cookies do not know ports: a browser sends those of 127.0.0.1 to every server
 there, also to that of another user.
 
 The address that the command prints has to contain a secret, and an address becomes an argument of the
-browser, which every user of the machine can read. So this secret, the ticket, is good for one use. The page
+browser, which every user of the machine can read. So this secret, the ticket, works once. The page
 exchanges it for a key, which is never part of an address. The page itself makes the key, and keeps it before
 it asks, so that it has the key even if it is reloaded before the answer comes.
 """
@@ -35,10 +35,10 @@ NEEDED: Final = (
     "prints the next; beside a session (--ui), run mcpproxy ui in another terminal. If it was not you who "
     "used it, end the command. Scripts send the token of an unused address as Bearer.\n"
 )
-"""What those are told who send no secret, or a ticket that was used."""
+"""The answer to a request without a secret, or with a ticket that was used."""
 
 _OPEN_FOLDER: Final = "/static/"
-"""Only the page without any data is served without a secret: its document, and what is below this path."""
+"""Only the document of the page and the files below this path are served without a secret: no data."""
 
 
 class BearerLock:
@@ -61,7 +61,7 @@ class BearerLock:
 
 
 def one_secret(app: ASGIApp, secret: str, status: int) -> BearerLock:
-    """Return ``app`` behind a lock that one secret opens; ``status`` is that of the refusal."""
+    """Return ``app`` behind a lock that ``secret`` opens. ``status`` is the HTTP status of a refusal."""
     digest = _digest(secret)
     refusal = PlainTextResponse("The token that the command printed is needed, as Bearer\n", status)
     return BearerLock(app, lambda text: _digest(text) == digest, refusal)
@@ -75,7 +75,7 @@ class PageKeys:
         self._keys: Final[set[bytes]] = set()
 
     def new_ticket(self, when_used: Callable[[], None], seconds: float = float("inf")) -> str:
-        """Return a new ticket that is good for so many seconds. ``when_used`` is called when it is used."""
+        """Return a new ticket that is valid for ``seconds``. ``when_used`` is called when it is used."""
         ticket = secrets.token_urlsafe(24)
         self._tickets[_digest(ticket)] = time.monotonic() + seconds, when_used
         return ticket
@@ -103,7 +103,7 @@ class PageKeys:
         return True
 
     def lock(self, app: ASGIApp) -> ASGIApp:
-        """Return ``app``, of which everything but the files of the page needs a key."""
+        """Return ``app`` behind a lock: everything but the files of the page needs a key."""
         locked = BearerLock(app, self.admits, PlainTextResponse(NEEDED, 401))
 
         async def route(scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,11 +124,11 @@ class PageKeys:
 
 
 def _digest(secret: str) -> bytes:
-    """Return what is compared in place of a secret, so that the time says nothing about the secret."""
+    """Return a digest to compare in place of a secret, so that the time says nothing about the secret."""
     return sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
 def _bearer(headers: Headers) -> str:
-    """Return the secret that a request has; empty if it has none."""
+    """Return the secret of a request; empty if it has none."""
     kind, _, secret = headers.get("authorization", "").partition(" ")
     return secret if kind.lower() == "bearer" else ""

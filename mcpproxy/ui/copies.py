@@ -45,7 +45,7 @@ def text(view: View, number: int, form: str) -> str:
         case "replay":
             return f"mcpproxy replay server {'--http ' if view.header.transport == 'http' else ''}{path}"
         case _:
-            raise NoSuchFormError(f"{form}: is no form; there are json, curl, trim and replay")
+            raise NoSuchFormError(f"{form}: unknown form; there are json, curl, trim and replay")
 
 
 def _messages(view: View, number: int) -> str:

@@ -1,8 +1,8 @@
-"""What breakpoints hold in running sessions, and how the page answers it.
+"""The messages that breakpoints hold in running sessions, and their release by the page.
 
-Each session has a socket beside its recording (``intercept.control``). It is asked again and again which
-messages it holds, by one request at a time however many pages are open; while nothing changes its answer is a
-few bytes long. Only a user who has allowed it may release a message.
+Each session has a socket beside its recording (``intercept.control``). It is asked every ``POLL_S`` which
+messages it holds, by one request at a time however many pages are open; while nothing changes, its answer is
+a few bytes long. A message is released only if the user has allowed that.
 """
 
 import base64
@@ -26,23 +26,23 @@ from mcpproxy.view.calls import Role
 from mcpproxy.view.view import View
 
 POLL_S: Final = 0.25
-"""How often the sessions are asked what they hold."""
+"""How often the sessions are asked for their held messages."""
 _ANSWER_S: Final = 2.0
 """How long a session may take to answer."""
 _AGAIN_S: Final = 5.0
-"""When a session that has not answered is asked again; so it does not slow down the list of the others."""
+"""A session that did not answer is asked again after this time, so it does not slow down the others."""
 _MOST_SHOWN: Final = 200_000
 """The longest text of a message that the page shows and edits, in characters."""
 _LAST_ROWS: Final = 400
-"""Among how many rows at the end of a recording the calls of held messages are looked for."""
+"""How many rows at the end of a recording are searched for the calls of held messages."""
 _LAST_CANCELLED: Final = 20
 
 OFF: Final = "This page only shows. Start it with --allow-send to answer here."
 
 SDK_LIMIT_S: Final = 60.0
-"""How long the TypeScript SDK waits for an answer if its program says nothing else; most clients use it."""
+"""How long the TypeScript SDK waits for an answer by default; most clients use it."""
 _WITHOUT_LIMIT: Final = ("mcp", "0.1.0")
-"""What the Python SDK calls a client whose program gives no name. It waits without a limit."""
+"""The client name and version that the Python SDK sends by default. It waits without a limit."""
 
 
 class NotReleasedError(McpProxyError):
@@ -50,8 +50,8 @@ class NotReleasedError(McpProxyError):
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What a session holds: its answer, when it gave the answer, and why it gives none."""
+class _SessionState:
+    """The last answer of a session, when it came, and why there is none (``problem``)."""
 
     path: str
     state: JSON = None
@@ -62,37 +62,37 @@ class _Asked:
 
 
 class Breakpoints:
-    """The messages that the sessions of ``library`` hold. ``may_release``: the user has allowed to answer."""
+    """The messages that the sessions of ``library`` hold. ``may_release``: the user allows their release."""
 
     def __init__(self, library: Library, *, may_release: bool) -> None:
         self.may_release: Final = may_release
         self._library: Final = library
-        self._sessions: dict[str, _Asked] = {}
+        self._sessions: dict[str, _SessionState] = {}
         self._lock: Final = anyio.Lock()
         self._asked_at_s = 0.0
         self._version = 0
 
     async def held(self) -> tuple[int, JSONObject]:
-        """Return what is held now, and a number that changes whenever that does."""
+        """Return the held messages, and a number that changes whenever they do."""
         async with self._lock:
             if time.monotonic() - self._asked_at_s >= POLL_S:
                 await self._ask_all()
                 self._asked_at_s = time.monotonic()
         sessions = sorted(self._sessions.values(), key=lambda session: session.path)
-        rows: list[JSON] = [_row(session) for session in sessions]
+        rows: list[JSON] = [_session_row(session) for session in sessions]
         return self._version, {"may_release": self.may_release, "sessions": rows}
 
     async def _ask_all(self) -> None:
-        paths = await anyio.to_thread.run_sync(self._library.controlled)
+        paths = await anyio.to_thread.run_sync(self._library.controlled_paths)
         before = {path: (one.state, one.problem) for path, one in self._sessions.items()}
-        self._sessions = {path: self._sessions.get(path) or _Asked(path) for path in paths}
+        self._sessions = {path: self._sessions.get(path) or _SessionState(path) for path in paths}
         async with anyio.create_task_group() as tasks:
             for session in list(self._sessions.values()):
-                tasks.start_soon(self._ask, session)
+                tasks.start_soon(self._ask_session, session)
         if before != {path: (one.state, one.problem) for path, one in self._sessions.items()}:
             self._version += 1
 
-    async def _ask(self, session: _Asked) -> None:
+    async def _ask_session(self, session: _SessionState) -> None:
         if session.problem and time.monotonic() < session.again_at_s:
             return
         command: Command = {"do": "list", "starts": True, "state": session.state}
@@ -110,12 +110,12 @@ class Breakpoints:
                 session.answered_at_s = time.monotonic()
 
     async def text(self, id: str, number: int) -> JSONObject:
-        """Return a held message as a text to look at and to edit.
+        """Return a held message as a text to read and to edit: ``text``, and the ``length`` of the whole.
 
         Raises:
             NotReleasedError: it is not held any more.
         """
-        raw = await self._raw((await self._library.entry(id)).path, number)
+        raw = await self._held_bytes((await self._library.entry(id)).path, number)
         text = held_text.shown(raw)
         return {"text": text[:_MOST_SHOWN], "length": len(text)}
 
@@ -137,27 +137,27 @@ class Breakpoints:
         path = (await self._library.entry(id)).path
         command: Command = {"do": do, **{name: asked[name] for name in ("code", "message") if name in asked}}
         if do == "edit":
-            command = await self._edit(path, numbers[0], asked)
+            command = await self._edit_command(path, numbers[0], asked)
         released, problem = 0, ""
         for number in numbers[:1] if do == "edit" else numbers:
             try:
-                await self._ask_one(path, {**command, "number": number})
+                await self._send_command(path, {**command, "number": number})
                 released += 1
             except NotReleasedError as error:
                 problem = str(error)
         if not released:
             raise NotReleasedError(problem)
-        self._asked_at_s = 0.0  # the next answer is about what has changed
+        self._asked_at_s = 0.0  # so that the next list has this change
         return {"released": released, "missing": len(numbers) - released}
 
-    async def _edit(self, path: str, number: JSON, asked: Mapping[str, JSON]) -> Command:
-        """Return the command for an edited message; if its bytes are as they were, it is only resumed."""
+    async def _edit_command(self, path: str, number: JSON, asked: Mapping[str, JSON]) -> Command:
+        """Return the command for an edited message; a message with the same bytes is only resumed."""
         text = asked.get("text")
         if not isinstance(text, str):
             raise NotReleasedError("text: a string is expected.")
         if not held_text.is_json(text) and asked.get("anyway") is not True:
             raise NotReleasedError("This is not JSON. Confirm that it may be given all the same.")
-        raw = await self._raw(path, number)
+        raw = await self._held_bytes(path, number)
         try:
             edited = held_text.edited(raw, text)
         except ValueError:
@@ -166,12 +166,12 @@ class Breakpoints:
             return {"do": "resume"}
         return {"do": "edit", "base64": base64.b64encode(edited).decode()}
 
-    async def _raw(self, path: str, number: JSON) -> bytes:
-        answer = await self._ask_one(path, {"do": "show", "number": number})
+    async def _held_bytes(self, path: str, number: JSON) -> bytes:
+        answer = await self._send_command(path, {"do": "show", "number": number})
         (held,) = cast("list[dict[str, Any]]", answer["held"])
         return base64.b64decode(held["base64"])
 
-    async def _ask_one(self, path: str, command: Command) -> Command:
+    async def _send_command(self, path: str, command: Command) -> Command:
         try:
             return await anyio.to_thread.run_sync(ask, path, command)
         except NotHeldError as error:
@@ -186,15 +186,15 @@ class Breakpoints:
             what = "The session has ended. Its recording says what became of the message."
             raise NotReleasedError(what) from None
 
-    def calls(self, id: str) -> "partial[JSONObject]":
-        """Return a function that, given the view of the recording ``id``, returns ``context``."""
+    def context_reader(self, id: str) -> "partial[JSONObject]":
+        """Return a function of a view: it returns what the recording ``id`` knows about its held messages."""
         held = [
             one["number"] for each in self._sessions.values() if id_of(each.path) == id for one in each.held
         ]
         return partial(_context, numbers=frozenset(held))
 
 
-def _row(session: _Asked) -> JSONObject:
+def _session_row(session: _SessionState) -> JSONObject:
     age_s = time.monotonic() - session.answered_at_s
     held: list[JSON] = []
     for one in session.held:
@@ -216,10 +216,10 @@ def _row(session: _Asked) -> JSONObject:
 
 
 def _context(view: View, numbers: frozenset[int]) -> JSONObject:
-    """Return what the recording of a session knows about what is held.
+    """Return what the recording of a session knows about the messages ``numbers``.
 
-    ``calls`` are the call of each message, by number, and when it began. ``limits`` says for each peer how
-    long it probably waits for an answer, and how that is known.
+    ``calls`` has the call of each message, by its number, and when the call began. ``limits`` says for each
+    peer how long it probably waits for an answer, and how that is known.
     """
     found: dict[str, JSON] = {}
     first = max(0, view.count() - _LAST_ROWS)
@@ -241,7 +241,7 @@ def _context(view: View, numbers: frozenset[int]) -> JSONObject:
 
 
 def probable_limit(view: View, sender: str) -> JSONObject:
-    """Return how long a peer probably waits for an answer: as long as it did before, or as its SDK does."""
+    """Return how long a peer probably waits for an answer: as it did before it gave up, or as its SDK."""
     filter = f"status:cancelled from:{sender}"
     cancelled = view.calls(filter, max(0, view.count(filter) - _LAST_CANCELLED), _LAST_CANCELLED)
     for call in reversed(cancelled):

@@ -1,7 +1,7 @@
-"""A held message as a text to look at and to edit, and the bytes that an edited text stands for.
+"""A held message as a text to read and to edit, and the bytes of an edited text.
 
-The text has the tokens of the message, each member and element on a line of its own, and characters that
-nobody can see are escapes. What was not edited keeps its bytes: the tokens before the first change and after
+The text has the tokens of the message, each member and element on a line of its own, and invisible
+characters are escapes. Unedited parts keep their bytes: the tokens before the first change and after
 the last one are taken from the message, with the spaces between them.
 """
 
@@ -20,17 +20,17 @@ _DEEPEST: Final = 40
 def shown(raw: bytes) -> str:
     """Return a message as a text to edit; one that is not JSON as it is."""
     text = raw.decode("utf-8", "surrogateescape")
-    return _laid_out(_tokens(text)) if is_json(text) else text
+    return _layout(_tokens(text)) if is_json(text) else text
 
 
 def edited(raw: bytes, text: str) -> bytes:
-    """Return what the text of a message stands for, after somebody has edited what ``shown`` returned.
+    """Return the bytes of ``text``, which is what ``shown`` returned for ``raw``, perhaps edited.
 
-    The bytes of the message stay where the text has the same tokens. A text that is not JSON, or that was not
-    when it was shown, is taken as it is.
+    The bytes of the message stay where the text has the same tokens. If ``raw`` or ``text`` is not JSON, the
+    whole text is encoded.
 
     Raises:
-        ValueError: the text has characters that no bytes stand for.
+        ValueError: the text has characters that UTF-8 cannot encode.
     """
     original = raw.decode("utf-8", "surrogateescape")
     if not is_json(original) or not is_json(text):
@@ -72,16 +72,16 @@ def _tokens(text: str) -> list[str]:
 
 
 def _escaped(token: str) -> str:
-    """Return a token in which characters that cannot be seen are escapes of JSON, which mean the same.
+    """Return a token in which invisible characters are JSON escapes, which mean the same.
 
-    Bytes that are not UTF-8 stay: no escape means them.
+    Bytes that are not UTF-8 stay, because no escape stands for them.
     """
     if visible(token) == token:
         return token
     return "".join(char if "\udc80" <= char <= "\udcff" else visible(char) for char in token)
 
 
-def _laid_out(tokens: list[str]) -> str:
+def _layout(tokens: list[str]) -> str:
     lines, line, depth = list[str](), "", 0
     for index, token in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else ""

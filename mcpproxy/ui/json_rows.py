@@ -14,7 +14,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
 from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
-from mcpproxy.view.drift import drift as compared
+from mcpproxy.view.drift import drift as drift_from_pins
 from mcpproxy.view.index.columns import SEVERITIES
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun
@@ -159,7 +159,7 @@ def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
 
 
 def milliseconds(time_ns: int | None) -> float | None:
-    """Return a time in milliseconds."""
+    """Return a time in milliseconds; ``None`` stays."""
     return None if time_ns is None else time_ns / 1e6
 
 
@@ -204,7 +204,7 @@ def tools(view: View, pins: Pins | None = None) -> JSONObject:
     its pin, and ``gone`` are the pinned tools that are not listed any more.
     """
     found = view.tools.all()
-    drift, gone = compared(view.tools, view.sessions, pins) if pins else ({}, ())
+    drift, gone = drift_from_pins(view.tools, view.sessions, pins) if pins else ({}, ())
     return {
         "gone": [{"server": each.server, "name": each.name} for each in gone],
         "tokens": sum(tokens(tool.size) for tool in found),
@@ -227,7 +227,7 @@ def tools(view: View, pins: Pins | None = None) -> JSONObject:
 
 
 def stats(view: View) -> JSONObject:
-    """Return what the calls of each method and tool took and cost."""
+    """Return the counts, latencies and sizes of the calls, for each method and tool."""
     found = statistics([view])
     return {
         "token_estimate": ESTIMATE,
@@ -266,7 +266,7 @@ def quoted(text: str) -> str:
 
 
 def summary(view: View, entry: JSONObject) -> JSONObject:
-    """Return what a recording is, its sessions, and what is missing from it.
+    """Return the facts of a recording, its sessions, and notes about missing records.
 
     ``entry`` is what ``recording`` returned for it. ``may_send`` says whether the page may send a call again;
     it and ``not_sent_because`` have the values for an exported page, which has no server of its own; in

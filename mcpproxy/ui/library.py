@@ -63,7 +63,7 @@ class OpenRecording:
 
     @asynccontextmanager
     async def searching(self) -> AsyncGenerator[None]:
-        """Read no new rows within this context, so that the results of a search stay right."""
+        """Read no new rows within this context, so that the results of a search stay valid."""
         self._searches += 1
         try:
             yield
@@ -71,7 +71,7 @@ class OpenRecording:
             self._searches -= 1
 
     async def changes_since(self, version: int) -> tuple[RowChange, int, bool]:
-        """Read what is new, and return all changes after ``version`` as one change.
+        """Read new records, and return all changes after ``version`` as one change.
 
         If not all of them are remembered, every row counts as changed.
 
@@ -121,9 +121,8 @@ class Library:
         while self._open:
             self._open.popitem()[1].close()
 
-    def controlled(self) -> list[str]:
-        """Return the recordings beside which there is a socket of this user, because their sessions may hold
-        messages."""
+    def controlled_paths(self) -> list[str]:
+        """Return the recordings with a control socket of this user: their sessions may hold messages."""
         paths = [self._path]
         if os.path.isdir(self._path):
             names = set(os.listdir(self._path))

@@ -133,7 +133,7 @@ class PageApp:
         )
 
     async def folder_live(self, request: Request) -> Response:
-        """Send an event when a recording begins, ends, or is deleted, and one with what breakpoints hold.
+        """Send an event when a recording begins, ends, or is deleted, and one with the held messages.
 
         One stream has both: a browser opens few connections to a server at a time.
         """
@@ -168,7 +168,7 @@ class PageApp:
     # One recording
 
     async def summary(self, request: Request) -> Response:
-        """Return what a recording is, its sessions, and what is missing from it."""
+        """Return the facts of a recording, its sessions, and notes about missing records."""
         id = request.path_params["id"]
         entry = await self._library.entry(id)
 
@@ -225,7 +225,6 @@ class PageApp:
 
     async def findings(self, request: Request) -> Response:
         """Return the findings, grouped by rule."""
-
         return _json(await self._with_view(request, json_rows.findings))
 
     async def tools(self, request: Request) -> Response:
@@ -325,7 +324,9 @@ class PageApp:
 
     async def held_calls(self, request: Request) -> Response:
         """Return the calls of the messages that a session holds, and how long its peers probably wait."""
-        return _json(await self._with_view(request, self._breakpoints.calls(request.path_params["id"])))
+        return _json(
+            await self._with_view(request, self._breakpoints.context_reader(request.path_params["id"]))
+        )
 
     async def held_text(self, request: Request) -> Response:
         """Return a held message as text."""

@@ -74,7 +74,7 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
 
 
 def style_sheet() -> str:
-    """Return the style sheet of the page, for other pages that shall look like it."""
+    """Return the style sheet of the page, for other pages that look like it."""
     return _text(page_app.STATIC / "style.css")
 
 

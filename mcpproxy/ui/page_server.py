@@ -56,7 +56,7 @@ class PageServer:
         return Access(app, frozenset(names), self.port)
 
     def run(self, app: ASGIApp) -> None:
-        """Serve ``app``, which checks the secret of a request; where it may come from is checked here."""
+        """Serve ``app``, which checks the secret of a request. The origin of a request is checked here."""
         config = uvicorn.Config(
             self._guarded(app),
             ws="none",
@@ -68,7 +68,7 @@ class PageServer:
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=1,
         )
-        _give_way()
+        _lower_priority()
         self._server = uvicorn.Server(config)
         self._server.should_exit = self._is_stopped
         self._server.run(sockets=[self._socket])
@@ -80,8 +80,8 @@ class PageServer:
             self._server.should_exit = True
 
 
-def _give_way() -> None:
-    """Let the sessions that the page shows have the processor first."""
+def _lower_priority() -> None:
+    """Let the recorded sessions have the processor first."""
     if sys.platform == "linux":
         try:
             # A batch process does not preempt the process that wakes it, whatever the nice values are.

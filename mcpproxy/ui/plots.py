@@ -1,4 +1,4 @@
-"""The points and spans that the plots of the page draw. Of too many calls, some slow ones are drawn."""
+"""The points and spans that the plots of the page draw: of too many calls, only slow ones."""
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.outcomes import Outcome

@@ -1,6 +1,7 @@
-"""A file that leads the browser to the page, so that the secret of the address is no argument of a process.
+"""A file that leads the browser to the page, so that the secret address is not an argument of a process.
 
-Every user of a machine can read the arguments of all processes. A file of mode 0600 only its owner can read.
+Every user of a machine can read the arguments of all processes, but only the owner can read a file of mode
+0600.
 
 The file is in the home folder, with a name without a dot: browsers that are installed as snaps can read
 neither hidden folders nor the folder of temporary files.
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 LIFETIME_S: Final = 60.0
-"""How long the browser may take to start. Then the file is removed."""
+"""How long the browser may take to start; then the file is removed."""
 
 _TEXT: Final = """\
 <!doctype html>

@@ -14,7 +14,7 @@ const offline = isExported ? import("./offline.js") : null;
 /** @type {Promise<string> | null} */
 let key = null;
 
-/** Return the key of the page; if the server cannot be reached, the next request looks for it again. */
+/** Return the key of the page. If the server cannot be reached, the next request tries again. */
 function foundKey() {
   key ??= findKey().catch((error) => {
     key = null;

@@ -108,7 +108,7 @@ function App() {
 
   const count = heldCount(held);
   useEffect(() => {
-    // The title is in the tab, so it says what is held when another tab is in front.
+    // The tab shows the title, so the title says what is held even if another tab is in front.
     document.title = document.title.replace(/^(\(\d+ held\) )?/, count ? `(${count} held) ` : "");
   }, [count]);
   const isRefused = error !== "" && !folder.isLoaded;
@@ -180,7 +180,7 @@ function Opened({ summary, folder, place, go, paused }) {
   const [, , View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
   const run = folder.runs.find((one) => one.recordings.includes(summary.recording.id));
   const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
-  // The list of the folder says first how a session has ended.
+  // The list of the folder is the first to say how a session has ended.
   const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
   const sessions = current.sessions.filter((one) => one.client || one.server || one.name);
   const unanswered = current.sessions.reduce((sum, one) => sum + one.unanswered, 0);

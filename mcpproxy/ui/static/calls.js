@@ -72,7 +72,7 @@ export function Calls({ summary, sessions, ended, live, place, go }) {
           },
           failed: () => {
             end();
-            locate(); // this request is answered with what is wrong with the filter
+            locate(); // the answer to this request says what is wrong with the filter
           },
         })
       : () => {};
@@ -131,7 +131,7 @@ export function Calls({ summary, sessions, ended, live, place, go }) {
     const call = cache.row(index);
     if (call) go({ call: call.number });
   };
-  // A row that was not loaded yet when it was selected is put into the address now.
+  // Put a selected row into the address once it is loaded.
   const call = cache.row(selected);
   useEffect(() => {
     if (call && call.number !== place.call && selected >= 0) go({ call: call.number });

@@ -1,5 +1,5 @@
 // @ts-check
-/** What breakpoints hold in running sessions: each message with its time, to look at, edit and release. */
+/** The messages that breakpoints hold in running sessions, each with its time, to read, edit and release. */
 import { ApiError, get, post, subscribe } from "./api.js";
 import { duration, plural, size, visible } from "./format.js";
 import { parse } from "./json_tree.js";
@@ -9,16 +9,16 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js"
 const TICK_MS = 500;
 const SHORT_MS = 10_000;
 const MANY = 200;
-/** How long the page says what was done last. */
+/** How long the page shows the last action. */
 const SAID_MS = 10_000;
 
 /** @typedef {import("./types.js").HeldMessage} HeldMessage */
 /** @typedef {import("./types.js").HeldContext} HeldContext */
 /**
- * @typedef {object} Held What breakpoints hold, as the server of the page said it last.
+ * @typedef {object} Held What breakpoints hold, by the last event of the server.
  * @property {boolean} may_release
  * @property {import("./types.js").HeldSession[]} sessions
- * @property {number} at when it was said, in milliseconds of `performance.now()`
+ * @property {number} at when the event came, in milliseconds of `performance.now()`
  * @property {boolean} isLost whether the server of the page does not answer any more
  */
 /** @typedef {{do: "resume" | "drop" | "edit" | "error", text?: string, anyway?: boolean, code?: number, message?: string}} Answer */
@@ -43,7 +43,7 @@ export function focusHeld() {
 }
 
 /**
- * Subscribe to what is new in the folder and to what is held.
+ * Subscribe to changes of the folder and of the held messages.
  *
  * @param {() => void} onRecordings
  * @param {(change: (before: Held) => Held) => void} setHeld
@@ -59,7 +59,7 @@ export function subscribeFolder(onRecordings, setHeld) {
 }
 
 /**
- * The panel above the views. A message that somebody is looking at stays when it is not held any more, and says so.
+ * The panel above the views. An open message stays when it is not held any more, and says so.
  *
  * @param {object} props
  * @param {Held} props.held
@@ -94,8 +94,8 @@ export function HeldPanel({ held, recordings, here, go }) {
     return () => clearTimeout(timer);
   }, [said]);
   useEffect(() => setOpen(new Map()), [id]);
-  // When a message was released whose row had the focus, the row after it gets the focus: once the row is gone,
-  // because until then the rows may still be moved, and a row that is moved loses the focus.
+  // After a release the focus goes from the row of the message to the next row. This waits until the row is gone:
+  // until then rows may move, and a row that moves loses the focus.
   useLayoutEffect(() => {
     const released = next.current;
     if (released === null || rows.some((one) => one.number === released)) return;
@@ -114,7 +114,7 @@ export function HeldPanel({ held, recordings, here, go }) {
       else after.delete(message.number);
       return after;
     });
-  /** @param {number[]} released @param {Answer} answer @returns {Promise<string>} why it was not done; empty if it was */
+  /** @param {number[]} released @param {Answer} answer @returns {Promise<string>} why nothing was released; empty if something was */
   const release = async (released, answer) => {
     try {
       const result = await post(`/api/recordings/${id}/held`, { ...answer, numbers: released });
@@ -190,7 +190,7 @@ function onKeyDown(event, list) {
 }
 
 /**
- * What the recording knows about what is held; it is asked again until it knows every message.
+ * What the recording knows about the held messages. It is requested again until it knows every one.
  *
  * @param {string} id
  * @param {HeldMessage[]} messages
@@ -224,7 +224,7 @@ function useHeldContext(id, messages) {
  * @param {object} props
  * @param {string} props.id
  * @param {HeldMessage} props.message
- * @param {number} props.age milliseconds since `message` was true
+ * @param {number} props.age milliseconds since the server sent `message`
  * @param {number} props.now milliseconds since the start of the recording
  * @param {HeldContext | null} props.context
  * @param {boolean} props.isHeld
@@ -285,7 +285,7 @@ function HeldRow({ id, message, age, now, context, isHeld, isRunning, isOpen, sh
 }
 
 /**
- * How long until the breakpoint lets the message go, and until who waits for an answer probably gives up.
+ * How long the breakpoint still holds the message, and when the peer that waits for an answer probably gives up.
  *
  * @param {object} props
  * @param {HeldMessage} props.message
@@ -299,7 +299,7 @@ function Times({ message, age, now, call, context }) {
   const { kind, sender } = message;
   const waits = kind === "request" ? sender : kind === "answer" ? (sender === "client" ? "server" : "client") : null;
   const limit = waits && context ? context.limits[waits] : null;
-  // The time of an answer began with its request, which only the recording knows.
+  // The peer has waited since the request, whose time only the recording knows.
   const waited = kind === "request" ? message.held_ms + age : call ? now - call.started_ms : null;
   const rest = limit?.seconds && waited !== null ? limit.seconds * 1000 - waited : null;
   return html`<span class="held-times">
@@ -322,7 +322,7 @@ function seconds(ms) {
  * @param {object} props
  * @param {string} props.id
  * @param {number} props.number
- * @param {boolean} props.isEdited whether it is shown to be edited
+ * @param {boolean} props.isEdited whether the text can be edited
  * @param {boolean} props.isHeld
  * @param {(answer: Answer) => void} props.answer
  * @param {() => void} props.close

@@ -33,7 +33,7 @@ function forget(key) {
   if (stored() === key) localStorage.removeItem(NAME);
 }
 
-/** Take the ticket out of the address. */
+/** Remove the ticket from the address. */
 function dropTicket() {
   const query = new URLSearchParams(location.search);
   query.delete("token");
@@ -42,7 +42,7 @@ function dropTicket() {
 }
 
 /**
- * Return the key; if there is none, a text that the server does not take, so that it answers with what is needed.
+ * Return the key; if there is none, a text that the server refuses with a sentence about what it needs.
  * A key that still works is kept, and then the ticket is left unused. Without an answer the ticket stays in the
  * address, for the next attempt.
  */
@@ -56,7 +56,7 @@ export async function findKey() {
   return found;
 }
 
-/** @param {string} ticket @returns {Promise<string>} its key; empty if the server does not take it */
+/** @param {string} ticket @returns {Promise<string>} its key; empty if the server refuses it */
 async function exchanged(ticket) {
   const made = newKey();
   store(made); // before the answer: the page may be left or reloaded until then

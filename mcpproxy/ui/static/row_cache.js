@@ -46,7 +46,7 @@ export class RowCache {
     this.#fetch();
   }
 
-  /** Rows from `index` on have changed. @param {number} index */
+  /** Fetch the rows from `index` on again, because they have changed. @param {number} index */
   changed(index) {
     for (const number of this.windows.keys()) if ((number + 1) * WINDOW > index) this.stale.add(number);
     this.#fetch();

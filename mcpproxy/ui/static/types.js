@@ -23,7 +23,7 @@
  * @property {number} answer_bytes
  * @property {string} arguments
  * @property {string} result
- * @property {string} progress how far a call without an answer came, by its last progress notification
+ * @property {string} progress the last progress notification of a call without an answer, as text
  * @property {number} findings
  * @property {Severity | null} severity
  * @property {number} parent the row to which a request or an update of the server belongs, or 0
@@ -52,7 +52,7 @@
  * @property {string} sentence
  * @property {string} instead
  * @property {string} link the place in the specification; empty if `source` is not one
- * @property {string} source what the recording names as the place
+ * @property {string} source the place that the recording names
  *
  * @typedef {object} Detail
  * @property {Call} call
@@ -117,7 +117,7 @@
  * @property {string} problem why the session does not answer; empty if it does
  * @property {HeldMessage[]} held
  *
- * @typedef {object} HeldContext What a recording knows about what its session holds.
+ * @typedef {object} HeldContext What a recording knows about the messages that its session holds.
  * @property {Record<number, {call: number, started_ms: number, preview: string}>} calls by the number of the message
  * @property {Record<"client" | "server", {seconds: number | null, why: string}>} limits how long each peer probably waits for an answer
  */
