@@ -1,4 +1,4 @@
-"""What stands in the lines around the panes: titles, and which keys there are."""
+"""The lines around the panes: titles, and the most important keys."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _HINTS: Final = (
 )  # fmt: skip
 
 
-def hints() -> Line:
+def key_hints() -> Line:
     """Return the line of keys."""
     spans: list[Span] = []
     for key, what in _HINTS:
@@ -22,7 +22,7 @@ def hints() -> Line:
 
 
 def percent(progress: Progress) -> str:
-    """Return how far something is: ``12 %``."""
+    """Return the part that was read: ``12 %``."""
     return f"{progress.done_bytes * 100 // max(progress.total_bytes, 1)} %"
 
 

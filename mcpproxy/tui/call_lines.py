@@ -89,7 +89,7 @@ def title(call: Call, *, full: bool = True) -> str:
 
 
 def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
-    """Return in words how a call ended, and their tone. There are no words for a usual result."""
+    """Return the outcome of a call in words, and their tone. A usual result has no words."""
     match call.outcome:
         case Outcome.TOOL_ERROR:
             return "tool error", "bad"
@@ -139,6 +139,6 @@ def offset(ns: int) -> str:
 
 
 def heading(width: int, digits: int) -> Line:
-    """Return the names of the columns."""
+    """Return the names of the columns of ``call_line``."""
     left = f"{'#':>{digits}} " + (f"{'time':>9} " if width >= WIDE else "")
     return (Span(padded(f"{left}  call, arguments ⇒ answer", width - 8), "dim"), Span("    took", "dim"))

@@ -26,10 +26,10 @@ class CallRows:
         self._combined = self.filter
         self._state = self._state_now()
 
-    def choose(self, filter: Filter, session: int | None) -> Iterator[Progress]:
-        """Show the calls that pass a filter, of one session or all.
+    def apply_filter(self, filter: Filter, session: int | None) -> Iterator[Progress]:
+        """Show only the calls that pass ``filter``, of one session or all.
 
-        Yield the progress of a search for a text.
+        Yield the progress if the filter searches for a text.
         """
         combined = filter
         if session is not None:
@@ -40,18 +40,18 @@ class CallRows:
         self._kept.clear()
 
     def _session_pattern(self, session: int) -> str:
-        """Return a pattern of a filter that matches the name of this session literally."""
+        """Return a filter pattern that matches only the name of this session."""
         return "".join(f"[{c}]" if c in "*?[" else c for c in self.view.index.session_name(session))
 
     def refresh(self, for_s: float) -> int:
-        """Read for about ``for_s`` seconds what is new.
+        """Read new records, for about ``for_s`` seconds.
 
         Return the number of the first row that is new or has changed since the last refresh, 0 if there is
         none.
         """
         refreshed = self.view.refresh(for_s)
         before, self._state = self._state, self._state_now()
-        # At the end, the words about a call without an answer change, although its row does not.
+        # When the recording ends, the outcome of a call without an answer changes, although its row does not.
         if refreshed.rebuilt or self._state != before:
             self._kept.clear()
         elif refreshed.first:
@@ -69,7 +69,7 @@ class CallRows:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether there is a filter, so that some calls may be left out."""
+        """Whether a filter may leave out some calls."""
         return bool(self._combined)
 
     def call(self, place: int) -> Call:

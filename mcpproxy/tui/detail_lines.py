@@ -14,7 +14,7 @@ from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, Role
 
 SHOWN_BYTES: Final = 100_000
-"""How many bytes of one message are shown."""
+"""How many bytes of one message are shown at most."""
 
 _WHOLE: Final = frozenset(
     {Role.REQUEST, Role.ANSWER, Role.INNER_REQUEST, Role.INNER_ANSWER, Role.OTHER, Role.CANCEL}

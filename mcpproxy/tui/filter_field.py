@@ -34,7 +34,7 @@ class FilterField(Input):
         return self.has_class("open")
 
     def open(self, text: str) -> None:
-        """Show the field, with this text in it."""
+        """Show the field with ``text`` in it."""
         self.add_class("open")
         self.value = text
         self.focus()
@@ -54,7 +54,7 @@ class FilterField(Input):
             self.post_message(self.Checked(""))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Hand over the filter, or say why it is none."""
+        """Post the filter, or say why it is none."""
         event.stop()
         try:
             filter = parse_filter(event.value)

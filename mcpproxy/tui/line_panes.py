@@ -50,7 +50,7 @@ class Bar(Widget):
         self._line: Line = ()
 
     def show(self, line: Sequence[Span]) -> None:
-        """Show this line in place of the present one."""
+        """Show ``line`` in place of the present one."""
         if self._line != (line := tuple(line)):
             self._line = line
             self.refresh()
@@ -71,16 +71,16 @@ class Bar(Widget):
 
 
 class LinePane(ScrollView):
-    """Lines that can be scrolled. A subclass has their number, and makes each line when it is drawn."""
+    """Lines that can be scrolled. A subclass gives their number, and makes each line when it is drawn."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(_COMPONENTS)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1)", "down", show=False),
         Binding("k,up", "step(-1)", "up", show=False),
-        Binding("ctrl+f,pagedown,space", "leaf(1)", "page down", show=False),
-        Binding("ctrl+b,pageup", "leaf(-1)", "page up", show=False),
-        Binding("ctrl+d", "leaf(0.5)", "half a page down", show=False),
-        Binding("ctrl+u", "leaf(-0.5)", "half a page up", show=False),
+        Binding("ctrl+f,pagedown,space", "turn_page(1)", "page down", show=False),
+        Binding("ctrl+b,pageup", "turn_page(-1)", "page up", show=False),
+        Binding("ctrl+d", "turn_page(0.5)", "half a page down", show=False),
+        Binding("ctrl+u", "turn_page(-0.5)", "half a page up", show=False),
         Binding("g,home", "first", "first", show=False),
         Binding("G,end", "last", "last", show=False),
     ]
@@ -105,24 +105,24 @@ class LinePane(ScrollView):
         for index in range(top, min(top + self.size.height, self.total)):
             yield "".join(span.text for span in fitted(self.line(index, self.columns), self.columns))
 
-    def resized(self) -> None:
+    def lay_out(self) -> None:
         """Adapt to another number of lines, or another width."""
         self.virtual_size = Size(0, self.total)
         self.refresh()
 
     def on_resize(self, event: Resize) -> None:
-        """Lay out again."""
+        """Adapt to the width of the window."""
         del event
-        self.resized()
+        self.lay_out()
 
     def render_line(self, y: int) -> Strip:
         """Draw the line at ``y`` of the window."""
         index, width = y + self.scroll_offset.y, self.columns
         if index >= self.total:
             return Strip.blank(width, self.get_component_rich_style("tone--plain"))
-        return self.drawn(index, width)
+        return self.draw_line(index, width)
 
-    def drawn(self, index: int, width: int) -> Strip:
+    def draw_line(self, index: int, width: int) -> Strip:
         """Draw the line ``index``, which is less than ``total``."""
         return strip_of(self, self.line(index, width), width)
 
@@ -130,7 +130,7 @@ class LinePane(ScrollView):
         """Go ``lines`` down, or up if it is negative."""
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
 
-    def action_leaf(self, pages: float) -> None:
+    def action_turn_page(self, pages: float) -> None:
         """Go ``pages`` down, or up if it is negative."""
         self.action_step(round(pages * max(self.size.height - 1, 1)))
 
@@ -166,7 +166,7 @@ class CursorPane(LinePane):
         super().__init__(id=id)
         self.cursor = 0
 
-    def drawn(self, index: int, width: int) -> Strip:
+    def draw_line(self, index: int, width: int) -> Strip:
         """Draw a line, the chosen one with the colours of the cursor."""
         return strip_of(self, self.line(index, width), width, under_cursor=index == self.cursor)
 

@@ -46,7 +46,7 @@ class SessionPane(CursorPane):
                 self.go_to(
                     self.index_of(before.entry.path, before.session and before.session.number), tell=False
                 )
-            self.resized()  # the number of items may have changed
+            self.lay_out()  # the number of items may have changed
 
     def index_of(self, path: str, session: int | None = None) -> int:
         """Return the index of a recording, or of one session of it; 0 if it is not in the list."""
@@ -69,7 +69,7 @@ class CallPane(CursorPane):
 
     @property
     def total(self) -> int:
-        """The number of calls at the last ``show`` or ``grown``."""
+        """The number of calls at the last ``show`` or ``show_changes``."""
         return self.total_rows
 
     @property
@@ -92,30 +92,30 @@ class CallPane(CursorPane):
         """Show these rows, with the cursor on the call ``number``, or on the next one if it is not among
         them."""
         self.rows = rows
-        self._count()
-        self.resized()
+        self._count_rows()
+        self.lay_out()
         self.go_to(rows.place(number) if rows and number else 0, tell=False)
 
-    def grown(self, first: int, *, follow: bool) -> None:
-        """Show new rows; those from the number ``first`` on are new or have changed.
+    def show_changes(self, first: int, *, follow: bool) -> None:
+        """Show the rows from the number ``first`` on, which are new or have changed.
 
-        With ``follow`` the cursor goes to the last one, else it stays on its call.
+        With ``follow`` the cursor goes to the last row, else it stays on its call.
         """
         assert self.rows is not None
         chosen = self.rows.call(self.cursor).number if self.cursor < min(self.total, self.rows.count) else 0
         digits = self.digits
-        self._count()
+        self._count_rows()
         bottom = self.scroll_offset.y + self.size.height
         if first and not self.rows.is_filtered and self.digits == digits and first > bottom:
             self.virtual_size = Size(0, self.total)  # nothing that is visible has changed
         else:
-            self.resized()
+            self.lay_out()
         if follow:
             self.go_to(self.total - 1)
         elif chosen:
             self.go_to(self.rows.place(chosen), tell=False)
 
-    def _count(self) -> None:
+    def _count_rows(self) -> None:
         self.total_rows = self.rows.count if self.rows else 0
         self._unfiltered_rows = self.rows.view.count() if self.rows else 0
 
@@ -143,22 +143,22 @@ class DetailPane(LinePane):
         return len(self._lines)
 
     def line(self, index: int, width: int) -> Line:
-        """Return a line. ``resized`` has laid all lines out for the width of the pane."""
+        """Return a line. ``lay_out`` has made all lines for the width of the pane."""
         del width
         return self._lines[index]
 
     def show(self, make: Callable[[int], Iterable[Line]], *, stay: bool = False) -> None:
         """Show the lines that ``make(width)`` returns. Unless ``stay``, scroll to the first."""
         self._make = make
-        self.resized()
+        self.lay_out()
         if not stay:
             self.scroll_to(y=0, animate=False)
 
-    def resized(self) -> None:
-        """Lay the lines out again: they are other lines, or the pane has another width."""
+    def lay_out(self) -> None:
+        """Make the lines again: for other contents, or another width of the pane."""
         width = max(self.columns, 20)
         self._lines = list(_bounded(each for line in self._make(width) for each in wrapped(line, width)))
-        super().resized()
+        super().lay_out()
 
 
 def _bounded(lines: Iterator[Line]) -> Iterator[Line]:

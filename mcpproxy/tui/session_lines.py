@@ -29,7 +29,7 @@ _WIDE: Final = 34
 """Lines of at least this width have both the date and the time."""
 
 _MAX_FINDINGS: Final = 200
-"""How many of the findings that belong to no call are described."""
+"""How many findings without a call are described at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _findings_mark(severity: str, number: int) -> Span:
 def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
     """Yield the facts of a recording.
 
-    If it is open in ``view``, what is missing and the findings come first.
+    If it is open in ``view``, notes about missing records and the findings come first.
     """
     entry = item.entry
     mark, tone = _STATES[entry.state]

@@ -1,7 +1,7 @@
 """The recording that the terminal view shows, and how it is read: opened in a thread, then on the event loop.
 
-Its first rows are there after ``_FIRST_S``. The rest of a large recording is read in steps of ``_STEP_S``,
-between which keys are handled, and so is what a running recording has more.
+Its first rows are there after ``_FIRST_S``. The rest of a large recording, and new records of a running one,
+are read in steps of ``_STEP_S``, between which keys are handled.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from mcpproxy.view.view import View, open_view
 _FIRST_S: Final = 0.05
 _STEP_S: Final = 0.004
 _QUIET_S: Final = 0.025
-"""How long no key was pressed when the next step begins: a key takes several turns of the event loop."""
+"""The next step begins so long after the last key, which takes several turns of the event loop."""
 
 
 class ShownRecording:
@@ -52,14 +52,14 @@ class ShownRecording:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is being opened, and all that was there has been read."""
+        """Whether nothing is being opened, and all records have been read and shown."""
         if self.rows is None:
             return not self.is_opening
         return not (self.rows.view.unread or self._has_read)
 
     @property
     def may_change(self) -> bool:
-        """Whether ``refresh`` may find something new. While there are keys, it is not to look for more."""
+        """Whether ``refresh`` may find something new. While the user presses keys, nothing more is read."""
         if self.rows is None or (self.rows.view.unread and not self._is_quiet):
             return False
         return self.rows.view.running or not self.is_settled
@@ -70,7 +70,7 @@ class ShownRecording:
         return time.monotonic() - self._key_at >= _QUIET_S
 
     def open(self, path: str) -> None:
-        """Open the recording at ``path`` in the place of the present one."""
+        """Open the recording at ``path`` in place of the present one."""
         self.close()
         self.path, self.is_opening = path, True
         self._app.run_worker(partial(self._open_view, path), thread=True, group="open")
@@ -80,22 +80,22 @@ class ShownRecording:
         try:
             view = open_view(path, _FIRST_S)
         except McpProxyError as fault:
-            self._app.call_from_thread(self._fail, path, str(fault))
+            self._app.call_from_thread(self._show_failure, path, str(fault))
         else:
-            self._app.call_from_thread(self._take, path, view)
+            self._app.call_from_thread(self._show_view, path, view)
 
-    def _fail(self, path: str, fault: str) -> None:
+    def _show_failure(self, path: str, fault: str) -> None:
         if path == self.path:
             self.is_opening = False
             self._tell_failed(fault)
 
-    def _take(self, path: str, view: View) -> None:
+    def _show_view(self, path: str, view: View) -> None:
         if path != self.path:  # another one was chosen in the meantime
             view.close()
             return
         self.rows, self.is_opening = CallRows(view), False
         self._tell_opened(self.rows)
-        self._read_on(self.rows)
+        self._start_reading(self.rows)
 
     def close(self) -> None:
         """Close the files."""
@@ -113,19 +113,19 @@ class ShownRecording:
         assert self.rows is not None
         first = self.rows.refresh(_STEP_S)
         self._has_read = False
-        self._read_on(self.rows)
+        self._start_reading(self.rows)
         return first
 
     def key_pressed(self) -> None:
-        """Note that the user is at the keys, which go first."""
+        """Note that the user has pressed a key: keys are handled before more is read."""
         self._key_at = time.monotonic()
 
-    def _read_on(self, rows: CallRows) -> None:
+    def _start_reading(self, rows: CallRows) -> None:
         if rows.view.unread and not self._is_reading:
             self._is_reading = True
-            self._app.run_worker(self._read(rows), group="read")
+            self._app.run_worker(self._read_rest(rows), group="read")
 
-    async def _read(self, rows: CallRows) -> None:
+    async def _read_rest(self, rows: CallRows) -> None:
         """Read the rest of a recording step by step."""
         while rows is self.rows and rows.view.unread:
             if self._is_held() or not self._is_quiet:

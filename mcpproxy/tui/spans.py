@@ -10,14 +10,12 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 Tone: TypeAlias = Literal["plain", "dim", "strong", "good", "bad", "warning", "info", "key", "text", "number"]
-"""The kind of a text, for which the theme has a colour or style."""
+"""The meaning of a text, for which the theme has a colour or style."""
 
 TONES: Final[tuple[Tone, ...]] = get_args(Tone)
 
 
 class Span(NamedTuple):
-    """A text in a tone."""
-
     text: str
     tone: Tone = "plain"
 
@@ -81,7 +79,7 @@ def wrapped(line: Line, width: int) -> Iterator[Line]:
             # Only a slice is measured: measuring the whole rest of a long text each time would take too long.
             part = text[position : position + 2 * room + 1]
             if (taken := width_of(part)) > room:
-                part = _head(part, room)
+                part = _fitting_start(part, room)
                 yield (*piece, Span(part, tone))
                 piece, room = [Span(" " * indent)], width - indent
             else:
@@ -93,7 +91,7 @@ def wrapped(line: Line, width: int) -> Iterator[Line]:
     yield tuple(piece)
 
 
-def _head(text: str, room: int) -> str:
+def _fitting_start(text: str, room: int) -> str:
     """Return the beginning of a text that fits ``room``.
 
     It ends after a word if one ends in its last third.

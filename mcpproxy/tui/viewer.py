@@ -15,7 +15,7 @@ from mcpproxy.base.style import count, size
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.tui import layout
-from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, hints, percent
+from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, key_hints, percent
 from mcpproxy.tui.call_lines import heading
 from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.detail_lines import detail_lines
@@ -62,7 +62,7 @@ class Viewer(App[None]):
         self._field: Final = FilterField()
         self._entries: list[RecordingEntry] = []
         self._recording: Final = ShownRecording(
-            self, self._show, self._draw_new, self._not_read, self._is_held
+            self, self._show_rows, self._draw_new, self._show_failure, self._is_held
         )
         self.ticks = 0
         """How often the viewer has looked for new rows."""
@@ -72,7 +72,7 @@ class Viewer(App[None]):
         self._is_paused = False
         self._follows = True
         self._wants_following = True
-        """Whether the user has not switched following off."""
+        """Whether the user wants to follow the next recording, too."""
         self._message: Line = ()
         self._head: Line = ()
 
@@ -93,7 +93,7 @@ class Viewer(App[None]):
         return self._recording.rows
 
     def _is_held(self) -> bool:
-        """Whether no rows may be added: in a pause, and while a search goes through the present rows."""
+        """Whether no rows may be added: during a pause, and while a search reads the present rows."""
         return self._is_paused or self._search is not None
 
     # The screen
@@ -144,14 +144,14 @@ class Viewer(App[None]):
         number = chosen.number if chosen and not self.sessions.has_focus else None
         self.bar("detail-title").show(detail_title(number, is_raw=self._is_raw))
         self.bar("columns").show(heading(self.calls.columns, self.calls.digits))
-        self.bar("status").show(self._message or hints())
+        self.bar("status").show(self._message or key_hints())
 
-    def _say(self, text: str, tone: str = "plain") -> None:
+    def _show_message(self, text: str, tone: str = "plain") -> None:
         self._message = (Span(f" {text}", "bad" if tone == "bad" else "plain"),)
         self._draw_bars()
 
     async def on_event(self, event: Event) -> None:
-        """Handle an event; a key and the mouse are handled before more is read."""
+        """Handle an event. Keys and the mouse delay the reading of more records."""
         if isinstance(event, InputEvent):
             self._recording.key_pressed()
         await super().on_event(event)
@@ -171,7 +171,7 @@ class Viewer(App[None]):
         try:
             self._entries = await asyncio.to_thread(self._list_entries)
         except OSError as error:
-            self._say(f"{self._path}: {(error.strerror or str(error)).lower()}", "bad")
+            self._show_message(f"{self._path}: {(error.strerror or str(error)).lower()}", "bad")
             return
         self._show_sessions()
         items = self.sessions.items
@@ -188,7 +188,7 @@ class Viewer(App[None]):
                 self._open(running[-1].path)
 
     def _opens_next(self) -> bool:
-        """Whether the open recording has ended, and the viewer follows to the next running one."""
+        """Whether the open recording has ended, so that the viewer opens the next running one."""
         return self._follows and self._rows is not None and not self._rows.view.running
 
     def _list_entries(self) -> list[RecordingEntry]:
@@ -212,16 +212,16 @@ class Viewer(App[None]):
         self.calls.show(None)
         self.sessions.go_to(self.sessions.index_of(path), tell=False)
 
-    def _not_read(self, fault: str) -> None:
+    def _show_failure(self, fault: str) -> None:
         """Say why the recording cannot be read."""
         path = self._recording.path
         entry = next((entry for entry in self._entries if entry.path == path), None)
         if self._rows is None and entry is not None and entry.state == "starting":
-            self._recording.path = ""  # the next look tries again
-        self._say(fault, "bad")
+            self._recording.path = ""  # the next look into the folder tries again
+        self._show_message(fault, "bad")
         self._show_detail()
 
-    def _show(self, rows: CallRows) -> None:
+    def _show_rows(self, rows: CallRows) -> None:
         """Show the first rows of a recording that was opened."""
         self._follows = self._wants_following and rows.view.running
         self.calls.show(rows)
@@ -252,11 +252,11 @@ class Viewer(App[None]):
         try:
             first = self._recording.refresh()
         except McpProxyError as fault:
-            self._say(str(fault), "bad")
+            self._show_message(str(fault), "bad")
             return
         chosen, is_final = self.calls.chosen, not (rows.view.running or rows.view.unread)
         if first or is_final:
-            self.calls.grown(0 if is_final else first, follow=self._follows)
+            self.calls.show_changes(0 if is_final else first, follow=self._follows)
             if not rows.view.unread:
                 self._show_sessions()
         if chosen and ((first and first <= chosen.number) or is_final or rows.waited_ns(chosen) is not None):
@@ -299,7 +299,7 @@ class Viewer(App[None]):
         if item.entry.path != self._recording.path:
             self._open(item.entry.path)
         elif self._rows is not None:
-            self._apply(self._rows.filter, number)
+            self._apply_filter(self._rows.filter, number)
 
     def _show_detail(self, *, stay: bool = False) -> None:
         if self._detail_timer is not None:
@@ -324,7 +324,7 @@ class Viewer(App[None]):
 
     # The filter
 
-    def _apply(self, filter: Filter, session: int | None) -> None:
+    def _apply_filter(self, filter: Filter, session: int | None) -> None:
         self._cancel_search()
         self._search = self.run_worker(self._filter_rows(filter, session), group="filter")
 
@@ -334,8 +334,10 @@ class Viewer(App[None]):
         assert rows is not None
         chosen = self.calls.chosen
         try:
-            for progress in rows.choose(filter, session):
-                self._say(f"searching, {percent(progress)} read, {progress.found:,} lines found (Esc: stop)")
+            for progress in rows.apply_filter(filter, session):
+                self._show_message(
+                    f"searching, {percent(progress)} read, {progress.found:,} lines found (Esc: stop)"
+                )
                 await asyncio.sleep(0)
             self._message = ()
             self.calls.show(rows, chosen.number if chosen else 0)
@@ -346,7 +348,7 @@ class Viewer(App[None]):
     def on_filter_field_checked(self, event: FilterField.Checked) -> None:
         """Say what is wrong with the filter that is typed."""
         if event.fault:
-            self._say(event.fault, "bad")
+            self._show_message(event.fault, "bad")
         else:
             self._message = ()
             self._draw_bars()
@@ -355,7 +357,7 @@ class Viewer(App[None]):
         """Apply the filter that the user typed."""
         self._close_filter()
         if self._rows is not None:
-            self._apply(event.filter, self._rows.session)
+            self._apply_filter(event.filter, self._rows.session)
 
     def _close_filter(self) -> None:
         self._field.close()
@@ -376,14 +378,14 @@ class Viewer(App[None]):
             self._close_filter()
         elif self._search is not None:
             self._search.cancel()
-            self._say("the search was stopped")
+            self._show_message("the search was stopped")
         elif body.has_class("zoomed") or self.detail.has_focus:
             body.remove_class("zoomed")
             self.calls.focus()
         elif self._rows is not None and self._rows.filter:
-            self._apply(parse_filter(""), self._rows.session)
+            self._apply_filter(parse_filter(""), self._rows.session)
         elif self._rows is not None and self._rows.session is not None:
-            self._apply(self._rows.filter, None)
+            self._apply_filter(self._rows.filter, None)
         elif not self._left.has_class("alone"):
             self.sessions.focus()
 
@@ -398,7 +400,7 @@ class Viewer(App[None]):
         self._follows = self._wants_following = not self._follows
         if self._follows:
             self.calls.action_last()
-        self._say("following new calls" if self._follows else "not following")
+        self._show_message("following new calls" if self._follows else "not following")
 
     def action_pause(self) -> None:
         """Start or end a pause, in which nothing on the screen changes."""
@@ -406,7 +408,7 @@ class Viewer(App[None]):
         self._draw_bars()
 
     def action_raw(self) -> None:
-        """Switch between the bytes of messages and messages laid out."""
+        """Switch between the bytes of messages and their layout."""
         self._is_raw = not self._is_raw
         self._show_detail()
 
@@ -418,17 +420,17 @@ class Viewer(App[None]):
         messages = rows.messages(call.number, _MOST_RECORDS)
         text = b"\n".join(messages).decode("utf-8", "backslashreplace")
         if not text:
-            self._say("this row has no message to copy", "bad")
+            self._show_message("this row has no message to copy", "bad")
         elif len(text) > _MOST_COPIED:
-            self._say(f"{size(len(text))} are too much for the clipboard of a terminal", "bad")
+            self._show_message(f"{size(len(text))} are too much for the clipboard of a terminal", "bad")
         else:
             self.copy_to_clipboard(text)
-            self._say(f"copied {count(len(messages), 'message')} of call {call.number}")
+            self._show_message(f"copied {count(len(messages), 'message')} of call {call.number}")
 
     def action_theme(self) -> None:
         """Change to the next theme."""
         self.theme = layout.next_theme(self.theme)
-        self._say(f"theme {self.theme}")
+        self._show_message(f"theme {self.theme}")
 
     def action_help(self) -> None:
         """Show the keys."""
