@@ -1,1 +1,1 @@
-"""Mutated copies of recorded requests for a live server, and what it does wrong with them."""
+"""Sends changed copies of recorded requests to a live server, and reports its faults."""

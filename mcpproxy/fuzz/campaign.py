@@ -1,4 +1,4 @@
-"""A run of the fuzzer: sends session after session, and settles what the server did wrong in each."""
+"""A run of the fuzzer: sends session after session, and confirms the faults that show in each."""
 
 import os
 import tempfile
@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mcpproxy.base.style import count
+from mcpproxy.fuzz.confirmation import Confirmer, SuspectedFault, Trials, changes_text
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.errors import NotBackError, NotFuzzedError
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.mutations.mutant import Supply
-from mcpproxy.fuzz.plan import Plan, control
+from mcpproxy.fuzz.plan import Plan, control_steps
 from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
-from mcpproxy.fuzz.settlement import Met, Settlement, Trials, described
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import Symptom
 from mcpproxy.fuzz.trial import TrialLimits, TrialResult
@@ -21,18 +21,18 @@ from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.validate.recordings import Target
 
 _LEAST_PING_S: Final = 2.0
-"""While searching, a ping may take at least so long, and 50 times as long as the longest of the control."""
+"""While searching, the limit for a ping is at least this, and 50 times the slowest ping of the control."""
 _LEAST_ANSWER_S: Final = 0.25
-"""While searching, a request may take at least so long until the next step is sent."""
+"""While searching, a request has at least this time for its answer until the next step is sent."""
 _TRIES: Final = 2
-"""How often a fault may turn out not to repeat before it is given up."""
+"""A fault that did not repeat so many times is not tried again."""
 
 
 class Campaign:
     """Fuzzes ``target`` with what a recording gives. The recordings of faults are kept in ``folder``.
 
-    ``on_fault`` is called with each fault as soon as it is settled, ``on_progress`` with what is done at the
-    moment. ``result`` is what came of it so far.
+    ``on_fault`` is called with each fault as soon as it is confirmed, ``on_progress`` with a clause about the
+    current work. ``result`` is the result so far.
     """
 
     def __init__(
@@ -56,34 +56,36 @@ class Campaign:
         self._plan: Final = Plan(material, options.seed, target.transport)
         self._limits = options.limits
         self._excused: Final[set[str]] = set()
-        self._settled: Final[set[str]] = set()
+        self._confirmed: Final[set[str]] = set()
         self._failed: Final[dict[str, int]] = {}
         self._started = time.monotonic()
         self.result: Final = FuzzResult(options.seed, self._plan.changes)
 
     async def run(self) -> FuzzResult:
-        """Fuzz until the time is over or enough was sent. What was met then is still settled.
+        """Fuzz until the time is over or enough was sent. Faults that were seen by then are still confirmed.
 
         Raises:
             CouldNotStartError: the command cannot be run.
-            NotFuzzedError: the server does not even take the recording without a change.
+            NotFuzzedError: the server does not answer the unchanged recording well.
         """
         self._started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="mcpproxy-fuzz-") as scratch:
             trials = Trials(self._target, self._material, self._rules, scratch)
             try:
-                await self._learn_what_is_usual(trials)
+                await self._learn_usual_behaviour(trials)
                 await self._search(trials)
             finally:
                 self.result.seconds = time.monotonic() - self._started
         return self.result
 
-    async def _learn_what_is_usual(self, trials: Trials) -> None:
+    async def _learn_usual_behaviour(self, trials: Trials) -> None:
         """Send the recording without a change, and note what the judge finds and how long answers take."""
         slowest_s = start_s = 0.0
         for is_marked in (False, True):
-            self._says("the recording is sent unchanged")
-            steps = control(self._material, Supply(Draws(self._options.seed, "control")), is_marked=is_marked)
+            self._tell_progress("the recording is sent unchanged")
+            steps = control_steps(
+                self._material, Supply(Draws(self._options.seed, "control")), is_marked=is_marked
+            )
             result = await trials.run(steps, self._limits)
             for symptom in result.symptoms:
                 if symptom.kind in ("crash", "hang") and not is_marked:
@@ -111,29 +113,29 @@ class Campaign:
 
     async def _search(self, trials: Trials) -> None:
         deadline = self._started + self._options.time_s
-        settlement = Settlement(trials, self._folder, self._limits, self._options.limits, self._excused)
+        confirmer = Confirmer(trials, self._folder, self._limits, self._options.limits, self._excused)
         for steps in self._plan.sessions():
             if time.monotonic() >= deadline or 0 < self._options.count <= self.result.sent:
                 return
             left_s = deadline - time.monotonic()
-            self._says(
+            self._tell_progress(
                 f"{self.result.sent:,} changed messages, {count(len(self.result.faults), 'fault')}, "
                 f"at most {left_s:.0f} s left to search"
             )
             result = await trials.run(steps, self._limits, is_kept=True, deadline=deadline)
-            self._count(result, steps)
+            self._count_steps(result, steps)
             trials.slow.update(result.slow)
             for symptom in result.symptoms:
                 if self._is_new(symptom):
-                    await self._settle(symptom, steps, result, settlement)
+                    await self._confirm_symptom(symptom, steps, result, confirmer)
                 if symptom.kind in ("crash", "hang"):
                     self._plan.excluded.add(steps[symptom.step].key)
                 if self.result.stopped or 0 < self._options.faults <= len(self.result.faults):
                     return
             os.unlink(result.path)
 
-    def _count(self, result: TrialResult, steps: Sequence[FuzzStep]) -> None:
-        """Count what a session sent; what it did not send is left to the next one."""
+    def _count_steps(self, result: TrialResult, steps: Sequence[FuzzStep]) -> None:
+        """Count the steps that a session sent; the next session sends the rest."""
         self.result.sessions += 1
         sent = {step.key for step in steps[: result.sent]}
         self.result.sent += sum(step.is_mutated for step in steps[: result.sent])
@@ -141,34 +143,34 @@ class Campaign:
         self._plan.unsent.extend(dict.fromkeys(key for key in unsent if key and key not in sent))
 
     def _is_new(self, symptom: Symptom) -> bool:
-        """Whether a fault is neither known nor usual, and has not failed to repeat too often."""
+        """Whether a fault is not known yet, does not show without a change, and may still repeat."""
         is_excused = symptom.kind != "leak" and symptom.cause in self._excused
-        is_known = symptom.key in self._settled or self._failed.get(symptom.key, 0) >= _TRIES
+        is_known = symptom.key in self._confirmed or self._failed.get(symptom.key, 0) >= _TRIES
         return not (is_excused or is_known)
 
-    def _says(self, text: str) -> None:
+    def _tell_progress(self, text: str) -> None:
         if self._on_progress is not None:
             self._on_progress(text)
 
-    async def _settle(
-        self, symptom: Symptom, steps: Sequence[FuzzStep], result: TrialResult, settlement: Settlement
+    async def _confirm_symptom(
+        self, symptom: Symptom, steps: Sequence[FuzzStep], result: TrialResult, confirmer: Confirmer
     ) -> None:
-        self._says(f"a {symptom.kind} is sent again, to confirm it and to make it small")
+        self._tell_progress(f"a {symptom.kind} is sent again, to confirm it and to make it small")
         after_s = time.monotonic() - self._started
-        met = Met(symptom, steps[: symptom.step + 1], result, after_s, self._started)
+        suspect = SuspectedFault(symptom, steps[: symptom.step + 1], result, after_s, self._started)
         try:
-            fault = await settlement.settle(met)
+            fault = await confirmer.confirm_fault(suspect)
         except NotBackError:
-            fault = settlement.unconfirmed(met)
+            fault = confirmer.unconfirmed_fault(suspect)
             self.result.stopped = "the server does not answer any more; start it again"
         if fault is None:
             failed = self._failed[symptom.key] = self._failed.get(symptom.key, 0) + 1
             if failed == 1:
                 self.result.once.append(
-                    f"{described(steps[symptom.step : symptom.step + 1])}: {symptom.text}"
+                    f"{changes_text(steps[symptom.step : symptom.step + 1])}: {symptom.text}"
                 )
             return
-        self._settled.add(symptom.key)
+        self._confirmed.add(symptom.key)
         self.result.faults.append(fault)
         if self._on_fault is not None:
             self._on_fault(fault)

@@ -1,4 +1,4 @@
-"""What a recording gives the fuzzer: how the session was opened, and the requests to change."""
+"""What the fuzzer uses of a recording: the handshake, and the requests to change."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from mcpproxy.session.frame import CLIENT
 Pointer = tuple[str, ...]
 """The tokens of a JSON Pointer (RFC 6901)."""
 
-_READING: Final = frozenset(
+_READ_ONLY: Final = frozenset(
     {
         "ping", "completion/complete", "prompts/get", "prompts/list", "resources/list", "resources/read",
         "resources/templates/list", "server/discover", "tools/list",
@@ -51,7 +51,7 @@ class Template:
     value: JSONObject
     schema: JSONObject = field(default_factory=dict[str, JSON])
     texts: tuple[Pointer, ...] = ()
-    is_reading: bool = False
+    is_read_only: bool = False
 
     @property
     def label(self) -> str:
@@ -64,13 +64,13 @@ class Template:
         return "id" in self.value
 
     def numbered(self, id: int) -> bytes:
-        """Return the message with ``id``, which is its progress token, too, if it has one."""
+        """Return the message with ``id`` as its id and, if it has one, as its progress token."""
         return spliced(self.raw, {ID: written(id), OWN_TOKEN: written(id)}) if self.is_request else self.raw
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The parts of one recorded session.
+    """The parts of one recorded session that the fuzzer uses.
 
     ``initialize`` and ``initialized`` are empty if the ``revision`` has no handshake; then ``meta`` is the
     ``_meta`` of a recorded request.
@@ -95,7 +95,7 @@ def material(recording: LoadedTrace) -> Material:
         NotFuzzedError: there is no such session.
     """
     for session in sessions_of(replay_source(recording)):
-        found = _of_session(session)
+        found = _session_material(session)
         if found is not None and any(template.is_request for template in found.templates):
             return found
     raise NotFuzzedError(
@@ -103,10 +103,10 @@ def material(recording: LoadedTrace) -> Material:
     )
 
 
-def _of_session(session: RecordedSession) -> Material | None:
+def _session_material(session: RecordedSession) -> Material | None:
     revision, initialize, initialized = "", b"", b""
     meta: JSONObject = {}
-    tools = dict(_tools(session))
+    tools = dict(_listed_tools(session))
     templates: list[Template] = []
     counts: dict[str, int] = {}
     for entry in session.messages:
@@ -135,8 +135,8 @@ def _of_session(session: RecordedSession) -> Material | None:
     return Material(revision, initialize, initialized, tuple(templates), meta)
 
 
-def _tools(session: RecordedSession) -> Iterator[tuple[str, JSONObject]]:
-    """Yield each tool that the recorded server listed, by its name."""
+def _listed_tools(session: RecordedSession) -> Iterator[tuple[str, JSONObject]]:
+    """Yield the name and the definition of each tool that the recorded server listed."""
     for entry in session.messages:
         result = entry.message.result if isinstance(entry.message, Response) else None
         listed = member(result, "tools")
@@ -148,14 +148,14 @@ def _tools(session: RecordedSession) -> Iterator[tuple[str, JSONObject]]:
 def _template(raw: bytes, message: Request | Notification, tools: Mapping[str, JSONObject]) -> Template:
     params = message.params if isinstance(message.params, dict) else {}
     name, schema = "", dict[str, JSON]()
-    is_reading = message.method in _READING
+    is_read_only = message.method in _READ_ONLY
     texts: list[Pointer] = []
     if message.method == "tools/call":
         name = target_of(message.method, params) or ""
         tool = tools.get(name, {})
         listed, hints = tool.get("inputSchema"), tool.get("annotations")
         schema = listed if isinstance(listed, dict) else {}
-        is_reading = member(hints, "readOnlyHint") is True
+        is_read_only = member(hints, "readOnlyHint") is True
         texts = [(*ARGUMENTS, *path) for path in _free_texts(params.get("arguments"), schema)]
     elif message.method == "prompts/get":
         arguments = params.get("arguments")
@@ -163,7 +163,7 @@ def _template(raw: bytes, message: Request | Notification, tools: Mapping[str, J
         texts = [(*ARGUMENTS, key) for key, value in members if isinstance(value, str)]
     elif message.method == "completion/complete":
         texts = [("params", "argument", "value")]
-    return Template(raw, message.method, name, message.value, schema, tuple(texts), is_reading)
+    return Template(raw, message.method, name, message.value, schema, tuple(texts), is_read_only)
 
 
 _BOUND: Final = ("enum", "const", "pattern", "format", "maxLength", "minLength")

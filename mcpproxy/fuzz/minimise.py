@@ -1,8 +1,8 @@
-"""Fewer and smaller steps with which a server still does the same wrong: first the steps, then the values.
+"""Reduces the steps that show a fault: first to fewer steps, then to smaller messages.
 
 The steps are removed as delta debugging does (Zeller and Hildebrandt, "Simplifying and Isolating
 Failure-Inducing Input", IEEE Transactions on Software Engineering 28, 2002), after a guess that is right for
-most faults: that the last step is the cause alone.
+most faults: that the last step alone is the cause.
 """
 
 import re
@@ -17,7 +17,7 @@ from mcpproxy.protocol.jsonrpc import Batch, parse
 from mcpproxy.protocol.raw_json import without_value
 
 Test = Callable[[list[FuzzStep]], Awaitable[bool]]
-"""Sends steps to a fresh server, and returns whether it does the same wrong."""
+"""Sends steps to a fresh server, and returns whether the fault shows again."""
 
 _RUN: Final = re.compile(rb"(.)\1{15,}", re.DOTALL)
 """The same byte many times: a long text, or brackets."""
@@ -25,9 +25,9 @@ _LIST: Final = re.compile(rb"\[0(?:,0){15,}\]")
 
 
 class Minimiser:
-    """Makes steps fewer and smaller. ``test`` is called ``limit`` times at most.
+    """Reduces steps. ``test`` is called ``limit`` times at most.
 
-    After ``limit_s`` seconds no steps are made smaller any more.
+    After ``limit_s`` seconds no message is made smaller any more.
     """
 
     def __init__(self, test: Test, limit: int, limit_s: float) -> None:
@@ -36,41 +36,41 @@ class Minimiser:
         self._until: Final = time.monotonic() + limit_s
 
     async def minimise(self, steps: Sequence[FuzzStep]) -> list[FuzzStep] | None:
-        """Return the smallest steps that were found; ``None`` if not even all of them do it again."""
+        """Return the smallest steps that were found; ``None`` if all together do not show the fault again."""
         opening = [step for step in steps if step.is_handshake]
         rest = [step for step in steps if not step.is_handshake]
 
-        def whole(part: Sequence[FuzzStep]) -> list[FuzzStep]:
-            """Return a part with the handshakes that belong to it, in the order in which they were."""
+        def with_handshakes(part: Sequence[FuzzStep]) -> list[FuzzStep]:
+            """Return ``part`` with the handshakes of its sessions, in the order of ``steps``."""
             kept = {id(step) for step in part} | {id(step) for step in opening}
             sessions = {step.session for step in part}
             return [step for step in steps if id(step) in kept and step.session in sessions]
 
         found = None
-        for count in _tails(len(rest)):
-            if await self._holds(whole(rest[-count:])):
+        for count in _tail_lengths(len(rest)):
+            if await self._shows_fault(with_handshakes(rest[-count:])):
                 found = rest[-count:]
                 break
         if found is None:
             return None
-        found = await self._fewer(found, whole)
-        return await self._smaller(whole(found))
+        found = await self._remove_steps(found, with_handshakes)
+        return await self._shrink_steps(with_handshakes(found))
 
-    async def _holds(self, steps: list[FuzzStep]) -> bool:
+    async def _shows_fault(self, steps: list[FuzzStep]) -> bool:
         if self._left <= 0:
             return False
         self._left -= 1
         return await self._test(steps)
 
-    async def _fewer(
-        self, steps: list[FuzzStep], whole: Callable[[Sequence[FuzzStep]], list[FuzzStep]]
+    async def _remove_steps(
+        self, steps: list[FuzzStep], with_handshakes: Callable[[Sequence[FuzzStep]], list[FuzzStep]]
     ) -> list[FuzzStep]:
         parts = 2
         while len(steps) > 1:
             size = max(1, len(steps) // parts)
             for start in range(0, len(steps), size):
                 rest = steps[:start] + steps[start + size :]
-                if rest and await self._holds(whole(rest)):
+                if rest and await self._shows_fault(with_handshakes(rest)):
                     steps, parts = rest, max(2, parts - 1)
                     break
             else:
@@ -79,8 +79,8 @@ class Minimiser:
                 parts = min(len(steps), parts * 2)
         return steps
 
-    async def _smaller(self, steps: list[FuzzStep]) -> list[FuzzStep]:
-        """Return ``steps`` with smaller changes, and with ordinary lines where the pieces do not matter."""
+    async def _shrink_steps(self, steps: list[FuzzStep]) -> list[FuzzStep]:
+        """Return ``steps`` with smaller messages, each in one piece where the pieces do not matter."""
         for index, step in enumerate(steps):
             if step.is_handshake or not step.is_mutated:
                 continue
@@ -88,30 +88,30 @@ class Minimiser:
             is_last = index + 1 == len(steps)
             if restored and not is_last:
                 candidate = [*steps[:index], restored, *steps[index + 1 :]]
-                if await self._holds(candidate):
+                if await self._shows_fault(candidate):
                     steps = candidate
                     continue
             if step.pieces:
                 plain = replace(step, pieces=(), ids=step.ids[:1])
-                if await self._holds([*steps[:index], plain, *steps[index + 1 :]]):
+                if await self._shows_fault([*steps[:index], plain, *steps[index + 1 :]]):
                     steps[index] = step = plain
                 else:
                     continue
             is_smaller = True
             while is_smaller and time.monotonic() < self._until:
                 is_smaller = False
-                for raw in _shorter(step):
+                for raw in _shorter_messages(step):
                     if time.monotonic() >= self._until:
                         break
                     smaller = replace(step, raw=raw)
-                    if await self._holds([*steps[:index], smaller, *steps[index + 1 :]]):
+                    if await self._shows_fault([*steps[:index], smaller, *steps[index + 1 :]]):
                         steps[index] = step = smaller
                         is_smaller = True
                         break
         return steps
 
 
-def _tails(length: int) -> Iterator[int]:
+def _tail_lengths(length: int) -> Iterator[int]:
     """Yield how many of the last steps to try: 1, 2, 4 and so on, and at last all."""
     count = 1
     while count < length:
@@ -121,8 +121,8 @@ def _tails(length: int) -> Iterator[int]:
         yield length
 
 
-def _shorter(step: FuzzStep) -> Iterator[bytes]:
-    """Yield messages that are shorter than that of ``step``, the shortest first."""
+def _shorter_messages(step: FuzzStep) -> Iterator[bytes]:
+    """Yield shorter forms of the message of ``step``; those that save most come first."""
     raw = step.raw
     runs = [run for run in _RUN.finditer(raw) if run[1] not in b"[]" and len(run[0]) > _SHORT]
     for run in runs[:2]:
@@ -149,6 +149,6 @@ def _shorter(step: FuzzStep) -> Iterator[bytes]:
 
 
 _SHORT: Final = 40
-"""A text that is no longer than this is left as it is."""
+"""Texts up to this length are not made shorter."""
 _TEXT: Final = re.compile(rb'"([^"\\\x80-\xff]*)"(?!\s*:)')
 """A text without escapes that is a value and not the name of a member."""

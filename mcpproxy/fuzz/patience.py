@@ -1,8 +1,8 @@
-"""How long a server is waited for: as long as it says something, a server has not stopped.
+"""How long to wait for a server: as long as it writes something, it does not hang.
 
-What a server writes is recorded while it writes it. A server that logs a million lines is held up by that,
-and then answers a ping late because of us. So the time for an answer counts from the last thing that the
-server said, within a bound: one that talks for ever and answers nothing hangs, too.
+A server that logs a million lines has to wait until they are recorded, and then answers a ping late. That is
+not its fault. So the time for an answer counts from the last thing that it wrote, within a bound: a server
+that writes for ever and answers nothing hangs, too.
 """
 
 import asyncio
@@ -13,39 +13,39 @@ from mcpproxy.session.frame import SERVER, Frame, ResponseHead, Stderr
 from mcpproxy.trace.records import Recorded
 
 MOST_TIMES: Final = 6
-"""How many times as long a server is waited for that goes on to say something."""
+"""The bound for a server that goes on writing, in multiples of the time for a silent one."""
 
 T = TypeVar("T")
 
 
-class Listened(Protocol):
-    """What tells of each record: a `SessionRecording`."""
+class RecordSource(Protocol):
+    """Calls its listeners with each record, as `SessionRecording` does."""
 
     def add_listener(self, listener: Callable[[Recorded], None]) -> None: ...
 
 
 class Patience:
-    """Waits for what a server does, of which everything is recorded."""
+    """Waits for a server whose output is recorded in ``recording``."""
 
-    def __init__(self, recording: Listened) -> None:
-        self._said = 0
+    def __init__(self, recording: RecordSource) -> None:
+        self._records = 0
         recording.add_listener(self._on_record)
 
     async def wait(self, work: Coroutine[Any, Any, T], silence_s: float) -> T:
         """Return what ``work`` returns.
 
         Raises:
-            TimeoutError: it was not done, and the server said nothing for ``silence_s``, or all of
-                ``MOST_TIMES`` as long was over. ``work`` is cancelled then.
+            TimeoutError: the server wrote nothing for ``silence_s`` seconds, or ``MOST_TIMES`` that time
+                passed. ``work`` is cancelled then.
         """
         task = asyncio.create_task(work)
         try:
             for _ in range(MOST_TIMES):
-                before = self._said
+                before = self._records
                 await asyncio.wait([task], timeout=silence_s)
                 if task.done():
                     return task.result()
-                if self._said == before:
+                if self._records == before:
                     break
             raise TimeoutError
         finally:
@@ -55,4 +55,4 @@ class Patience:
     def _on_record(self, event: Recorded) -> None:
         is_of_server = isinstance(event, Frame) and event.sender == SERVER
         if is_of_server or isinstance(event, Stderr | ResponseHead):
-            self._said += 1
+            self._records += 1

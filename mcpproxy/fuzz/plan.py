@@ -13,12 +13,12 @@ from mcpproxy.fuzz.steps import FuzzStep
 
 _CHANGES_PER_SESSION: Final = 40
 _PLAIN_AFTER: Final = 3
-"""After how many changes an ordinary request follows, whose values may show up where they do not belong."""
+"""An ordinary request follows each third change. Its marker shows up elsewhere if the server leaks."""
 _OTHER_SESSION: Final = 4
-"""Over HTTP: each how many ordinary requests go to another session."""
+"""Over HTTP: each fourth ordinary request goes to a second session."""
 
 
-def handshake(material: Material, session: int = 0) -> list[FuzzStep]:
+def handshake_steps(material: Material, session: int = 0) -> list[FuzzStep]:
     """Return the steps that open a session as recorded; none in a revision without a handshake."""
     steps: list[FuzzStep] = []
     for raw, method in (
@@ -34,9 +34,9 @@ def handshake(material: Material, session: int = 0) -> list[FuzzStep]:
     return steps
 
 
-def control(material: Material, supply: Supply, *, is_marked: bool) -> list[FuzzStep]:
+def control_steps(material: Material, supply: Supply, *, is_marked: bool) -> list[FuzzStep]:
     """Return a session without changes: every request once, as recorded or with markers."""
-    steps = handshake(material)
+    steps = handshake_steps(material)
     for template in material.templates:
         step = supply.plain(template)
         if not is_marked and template.is_request:
@@ -54,14 +54,14 @@ class Plan:
         self._seed: Final = seed
         self._transport: Final = transport
         self._mutants: Final = {mutant.key: mutant for mutant in all_mutants(material, transport)}
-        # Three kinds of session, so that a server that ends a session, as it may after what is not lawful,
-        # does not end one with changes that it has to endure.
+        # Three kinds of session: a server may end one after an unlawful change, and must not thereby cut off
+        # lawful changes, which it has to answer.
         self._group_of: Final = {
             mutant.key: 0 if mutant.place != "inside" else 1 if mutant.is_lawful() else 2
             for mutant in self._mutants.values()
         }
         self.excluded: Final[set[str]] = set()
-        """The keys of changes that are not sent any more, because what they do is known."""
+        """The keys of changes that are not sent any more, because their effect is known."""
         self.unsent: Final[list[str]] = []
         """The keys of changes that a session could not send, because it ended; the next one sends them."""
 
@@ -71,7 +71,7 @@ class Plan:
         return len(self._mutants)
 
     def sessions(self) -> Iterator[list[FuzzStep]]:
-        """Yield the steps of each session; without end, unless everything is excluded."""
+        """Yield the steps of each session, without end unless every change is excluded."""
         session = 0
         for round in count(1):
             keys = Draws(self._seed, "round", round).shuffled(self._mutants)
@@ -105,16 +105,17 @@ class Plan:
         if first.place == "opening":
             steps = first.make(supply)
             if first.key != "no-initialized":
-                steps += handshake(self._material)[1:]
+                steps += handshake_steps(self._material)[1:]
         else:
-            steps = [*(first.make(supply) if first.place == "before" else ()), *handshake(self._material)]
+            early = first.make(supply) if first.place == "before" else ()
+            steps = [*early, *handshake_steps(self._material)]
         plain = [template for template in self._material.templates if template.is_request]
         if first.place != "inside":
             return [*steps, *(supply.plain(template) for template in plain[:3])]
         marked = [template for template in plain if template.texts] or plain
         has_other = self._transport == "http"
         if has_other:
-            steps += handshake(self._material, 1)
+            steps += handshake_steps(self._material, 1)
         for number, mutant in enumerate(mutants):
             steps += mutant.make(supply)
             if number % _PLAIN_AFTER == 0:
@@ -122,7 +123,7 @@ class Plan:
                 if has_other and number // _PLAIN_AFTER % _OTHER_SESSION == 0:
                     step = FuzzStep(
                         step.raw, step.ids, step.what, step.method, original=step.raw,
-                        is_reading=step.is_reading, session=1,
+                        is_read_only=step.is_read_only, session=1,
                     )  # fmt: skip
                 steps.append(step)
         return steps

@@ -1,6 +1,6 @@
-"""Whether ``mcpproxy replay client`` repeats a fault with the recording that is kept of it.
+"""Checks whether ``mcpproxy replay client`` repeats a fault from its recording.
 
-The player of that command plays the recording, here over a connection that is recorded and judged again.
+The player of that command plays the recording over a connection that is recorded and judged again.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fuzz.steps import FuzzStep
-from mcpproxy.fuzz.symptoms import UNANSWERED, Symptom, ended
+from mcpproxy.fuzz.symptoms import UNANSWERED, Symptom, end_symptom
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.client.driver import (
     ExchangeOver,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # the recorder of HTTP, which stdio does not need
 async def repeats(
     trace: str, symptom: Symptom, target: Target, rules: Ruleset, path: str, timeout_s: float
 ) -> bool:
-    """Play ``trace`` to the server, recorded at ``path``; return whether the server does the same wrong.
+    """Play ``trace`` to the server, and record that at ``path``. Return whether the fault shows again.
 
     An HTTP trace with several sessions is played session by session, as the command does.
     """
@@ -51,11 +51,11 @@ async def repeats(
         player = Player(session)
         with suppress(McpProxyError):
             await play(player, link, timeout_s)
-        has_failed = has_failed or _shows(symptom, player, link)
-    return has_failed or (symptom.kind == "protocol" and _is_found(symptom, recording))
+        has_failed = has_failed or _shows_fault(symptom, player, link)
+    return has_failed or (symptom.kind == "protocol" and _has_violation(symptom, recording))
 
 
-def _is_found(symptom: Symptom, recording: SessionRecording) -> bool:
+def _has_violation(symptom: Symptom, recording: SessionRecording) -> bool:
     requirement = symptom.key.split(" ")[1]
     return any(
         requirement in (finding.requirement, finding.rule)
@@ -64,8 +64,8 @@ def _is_found(symptom: Symptom, recording: SessionRecording) -> bool:
     )
 
 
-def _shows(symptom: Symptom, player: Player, link: "_StdioLink | _HttpLink") -> bool:
-    """Whether a session shows the fault, unless that is for the judge to say."""
+def _shows_fault(symptom: Symptom, player: Player, link: "_StdioLink | _HttpLink") -> bool:
+    """Whether a session shows the fault; false for a violation, which only the judge sees."""
     live = player.live.messages
     match symptom.kind:
         case "crash":
@@ -127,7 +127,7 @@ class _StdioLink:
         code = self._wire.exit_code
         if not self.has_ended or (self._ended_after_input and not code):
             return False
-        found = ended(code, self._why, self._stderr, FuzzStep(b""), 0)
+        found = end_symptom(code, self._why, self._stderr, FuzzStep(b""), 0)
         return found is not None and found.key.split(" ")[:5] == symptom.key.split(" ")[:5]
 
     def _on_event(self, event: WireEvent) -> None:
@@ -160,7 +160,7 @@ class _HttpLink:
         """Do nothing: connections are made when they are needed."""
 
     async def send(self, send: Send) -> None:
-        """Start an exchange; one without a request is waited for."""
+        """Start an exchange. Without a request in it, wait for the head of the answer."""
         from mcpproxy.validate.transports.exchange import ClientExchange
 
         recorded = send.step.exchange if send.step else None

@@ -1,4 +1,4 @@
-"""What a run of the fuzzer found, and what bounds it."""
+"""The options and the result of a run of the fuzzer."""
 
 from dataclasses import dataclass, field
 
@@ -8,8 +8,7 @@ from mcpproxy.fuzz.trial import TrialLimits
 
 @dataclass(frozen=True, slots=True)
 class FuzzOptions:
-    """What bounds a run: seconds of searching, and how many changed messages are sent and faults are found
-    (0: any number)."""
+    """When a run ends: after ``time_s``, ``count`` changed messages or ``faults`` faults (0: any number)."""
 
     seed: int = 0
     time_s: float = 60.0
@@ -25,7 +24,7 @@ class ServerFault:
     ``changes`` says what was changed, ``is_lawful`` whether a client may send it. ``is_replayed`` says
     whether ``replay client`` repeats it. ``is_confirmed`` is false if a server behind a URL has to be
     started again before anything can be repeated. ``after_s`` is the time from the start until the fault was
-    met for the first time, ``took_s`` until it was settled.
+    first seen, ``took_s`` until it was confirmed.
     """
 
     kind: Kind
@@ -42,8 +41,8 @@ class ServerFault:
 
 @dataclass(slots=True)
 class FuzzResult:
-    """What came of a run. ``once`` are faults that were seen and did not repeat. ``stopped`` says why it
-    ended before its time; it is empty otherwise."""
+    """The result of a run. ``once`` are faults that did not repeat, a sentence each. ``stopped`` says why the
+    run ended early; it is empty otherwise."""
 
     seed: int
     changes: int = 0

@@ -1,4 +1,4 @@
-"""What the fuzzer sends, step by step, and how a step is told to the user."""
+"""The steps that the fuzzer sends to a server."""
 
 import re
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ HeaderChange = tuple[str, str | None]
 class FuzzStep:
     """One thing that the client sends.
 
-    ``raw`` is the message without the end of its line. ``ids`` are the ids that are to be answered.
-    ``what`` says what was changed, ``method`` names the request and its tool. ``key`` names the change and
-    the place of it, the same in every session. ``original`` is the message before the change; it is empty if
-    the step was added.
+    ``raw`` is the message without the end of its line. ``ids`` are the request ids that need an answer.
+    ``what`` tells the user what was changed, ``method`` names the request and its tool. ``key`` names the
+    change and its place; it is the same in every session. ``original`` is the message before the change; it
+    is empty if the step was added.
     """
 
     raw: bytes
@@ -33,22 +33,21 @@ class FuzzStep:
     is_lawful: bool = True
     """Whether a server has to accept or to refuse it. If not, the server may also end the session."""
     is_portable: bool = True
-    """Whether every reader of JSON has to take it. RFC 8259 allows limits of depth (section 9) and of numbers
+    """Whether every reader of JSON has to accept it. RFC 8259 allows limits of depth (section 9) and numbers
     (section 6), and does not say what a lone surrogate means (section 8.2)."""
     pieces: tuple[bytes, ...] = ()
     """On stdio: the bytes to write, piece by piece, in place of ``raw`` and the end of its line."""
     headers: tuple[HeaderChange, ...] = ()
     """Over HTTP: changes to the headers that a correct client sends."""
     is_handshake: bool = False
-    """Whether it is a part of opening the session, which is left as it is."""
-    is_reading: bool = False
-    """Whether the request says that it changes nothing, so that no later answer may contain its values."""
+    """Whether it opens the session, and so is never removed or reduced."""
+    is_read_only: bool = False
+    """Whether the request is one that changes nothing, so that no later answer may contain its values."""
     session: int = 0
     """Over HTTP: the number of the session, from 0. Each has a handshake of its own."""
 
     @property
     def markers(self) -> frozenset[bytes]:
-        """The markers in it."""
         return frozenset(MARKER.findall(self.raw))
 
     @property
@@ -67,6 +66,6 @@ class FuzzStep:
         )
 
 
-def with_control(steps: Sequence[FuzzStep]) -> list[FuzzStep]:
-    """Return ``steps`` without any change: what is sent to see whether a change is the cause."""
+def restored_steps(steps: Sequence[FuzzStep]) -> list[FuzzStep]:
+    """Return ``steps`` without their changes: the control, which shows whether a change is the cause."""
     return [restored for step in steps if (restored := step.restored()) is not None]

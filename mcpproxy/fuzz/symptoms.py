@@ -1,4 +1,4 @@
-"""What a server does wrong, and how the end of a process is told from a lawful end of the session.
+"""The kinds of faults of a server, and what is not a fault because the client broke the protocol first.
 
 A fault of the server is one of these:
 
@@ -6,10 +6,10 @@ A fault of the server is one of these:
   section 15.6.1: it met an unexpected condition).
 - ``hang``: the process runs, and does not answer a ping.
 - ``protocol``: the judge finds a violation by the server that it does not find without the change.
-- ``leak``: an answer contains a value of another request, which says that it changes nothing.
+- ``leak``: an answer contains a value of another request that changes nothing.
 
 A server may end the session if its client breaks the protocol. So after such a step an orderly end is no
-fault; an end by a signal or by an exception that nobody caught is.
+fault; an end by a signal or an uncaught exception is.
 """
 
 import re
@@ -31,10 +31,10 @@ _UNCAUGHT: Final = re.compile(
 """Matches lines on stderr that say that an exception or a signal ended the program."""
 
 _VARIABLE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|0x[0-9a-f]+|mk[0-9a-f]{16}q|[0-9]+")
-"""What differs between two messages about one fault."""
+"""The parts that may differ between two messages about one fault."""
 
 UNANSWERED: Final = ("RPC-008", "SEQ-001")
-"""The rules that every request is answered. The end of a session of the fuzzer leaves requests open."""
+"""The rules that every request is answered. The fuzzer ends sessions with open requests."""
 
 
 _UNCONDITIONAL: Final = frozenset(
@@ -50,10 +50,10 @@ _OF_SESSIONS: Final = frozenset(
         "CANC", "ERA", "HDR", "HTTP", "LIFE", "META", "PROG", "PROTO", "RPC", "SEQ", "SSE", "STDIO",
     }
 )  # fmt: skip
-"""The families of rules by whose violation a client leaves a server without a lawful answer."""
+"""Families of rules. Once the client breaks one of them, the server may have no lawful answer."""
 
 GONE: Final = "crash nothing listens any more"
-"""How the key of a server that left its port begins."""
+"""The key of a fault after which nothing listens on the port begins so."""
 
 _HARMLESS: Final = "PROTO-006"
 """An unknown notification, which a server ignores (JSON-RPC 2.0, section 4.1)."""
@@ -61,10 +61,10 @@ _HARMLESS: Final = "PROTO-006"
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """One fault of a server. ``key`` is the same each time that the fault is met.
+    """A fault as one trial shows it. ``key`` is the same each time that the fault shows.
 
     ``text`` is a clause for the user, ``step`` the index of the step after which it was seen. ``marker`` is
-    the value that leaked. ``is_provoked`` says that the client had broken the protocol before, so that the
+    the value that leaked. ``is_provoked`` says that the client broke the protocol before, so that the
     fault may be a consequence.
     """
 
@@ -77,7 +77,7 @@ class Symptom:
 
     @property
     def cause(self) -> str:
-        """What makes it the same as a fault of the control: for a violation its requirement, else its key."""
+        """The same for a fault and its like in a control: the requirement of a violation, else the key."""
         return " ".join(self.key.split(" ")[:2]) if self.kind == "protocol" else self.key
 
     @property
@@ -87,11 +87,11 @@ class Symptom:
 
 
 def normalised(text: str) -> str:
-    """Return ``text`` without the parts that differ each time: numbers, and what is quoted."""
+    """Return ``text`` without the parts that differ each time: numbers and quoted words."""
     return _VARIABLE.sub("*", text)[:200]
 
 
-def ended(
+def end_symptom(
     exit_code: int | None, why: str, stderr: Sequence[bytes], step: FuzzStep, index: int
 ) -> Symptom | None:
     """Return the symptom of a process that ended after ``step``; ``None`` if it may end there.
@@ -114,8 +114,8 @@ def ended(
     return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
 
 
-def violated(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
-    """Return the symptom for a finding about the server; ``None`` if what it was sent may be the reason.
+def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
+    """Return the symptom for a finding about the server; ``None`` if ``step`` may be the reason.
 
     ``is_provoked`` says that the client has broken the protocol in this session.
     """
@@ -129,20 +129,20 @@ def violated(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool)
     return Symptom("protocol", key, text, index, is_provoked=is_provoked and not is_unconditional)
 
 
-def provokes(finding: Finding) -> bool:
-    """Whether a finding says that the client broke a rule by which the server can no longer go."""
+def excuses_server(finding: Finding) -> bool:
+    """Whether the client broke a rule, so that later violations by the server may be a consequence."""
     if finding.blame != CLIENT or finding.severity == "info" or finding.rule == _HARMLESS:
         return False
     return finding.rule.partition("-")[0] in _OF_SESSIONS
 
 
-def hung(text: str, step: FuzzStep, index: int) -> Symptom:
+def hang_symptom(text: str, step: FuzzStep, index: int) -> Symptom:
     """Return the symptom of a server that does not answer a ping after ``step``."""
     return Symptom("hang", f"hang {place_of(step)}", text, index)
 
 
 def place_of(step: FuzzStep) -> str:
-    """Return the method and tool of a change in a request, or the name of a change of another kind."""
+    """Return the method and tool for a change inside a request, else the name of the change."""
     return step.method if step.key.startswith(f"{step.method} /") else step.key.rpartition(" ")[2]
 
 

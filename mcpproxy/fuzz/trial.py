@@ -1,4 +1,4 @@
-"""One trial: a fresh session with a server, some steps, and what the server does wrong with them."""
+"""One trial: steps that are sent in a fresh session, and the faults that the server shows."""
 
 import time
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.steps import MARKER, FuzzStep
-from mcpproxy.fuzz.symptoms import Symptom, provokes, violated
+from mcpproxy.fuzz.symptoms import Symptom, excuses_server, violation_symptom
 from mcpproxy.fuzz.trial_peers import HttpPeer, Peer, StdioPeer
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Response, parse
 from mcpproxy.protocol.message_parts import singles
@@ -27,7 +27,7 @@ _SLOW_ANSWER_S: Final = 0.02
 class TrialLimits:
     """Times in seconds: for the answer to a ping, for a process to start, and for other answers.
 
-    A request that is not answered in ``answer_s`` is left behind: a tool may take as long as it likes.
+    After ``answer_s`` the next step is sent: a tool may take as long as it likes.
     ``start_s`` is for the answer to the recorded handshake, ``first_s`` for that to anything else that comes
     first.
     """
@@ -40,18 +40,18 @@ class TrialLimits:
 
 @dataclass(slots=True)
 class TrialResult:
-    """What came of a trial. ``path`` is its recording, with ``frames`` messages in both directions.
+    """The result of a trial. ``path`` is its recording, with ``frames`` messages in both directions.
 
-    ``sent`` is how many steps were sent. ``fault`` says why the recording or its judgement is not whole.
-    ``slow`` are the methods and tools, and the changes, that were not answered in time. ``ping_s`` is the
-    longest time that a ping took, ``first_s`` the time to the first answer.
+    ``sent`` is how many steps were sent. ``gap`` says why the recording or its judgement is incomplete.
+    ``slow`` are the methods with tools, and the changes, that were not answered in time. ``ping_s`` is the
+    time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened`` says that there was one.
     """
 
     path: str
     symptoms: list[Symptom] = field(default_factory=list[Symptom])
     frames: int = 0
     sent: int = 0
-    fault: str = ""
+    gap: str = ""
     slow: set[str] = field(default_factory=set[str])
     ping_s: float = 0.0
     first_s: float = 0.0
@@ -60,7 +60,7 @@ class TrialResult:
     is_opened: bool = False
 
     def symptom(self, key: str) -> Symptom | None:
-        """Return the symptom with that key."""
+        """Return the symptom with that key; ``None`` if the trial did not show it."""
         return next((symptom for symptom in self.symptoms if symptom.key == key), None)
 
 
@@ -86,8 +86,8 @@ class Trial:
         """Send ``steps`` to a fresh session, and record it at ``path``, a file that does not exist.
 
         No step is sent after ``deadline``, a time of ``time.monotonic``. With ``is_orderly`` the session is
-        ended as a client should; otherwise the process is killed. Answers of what is in ``slow`` are not
-        waited for.
+        ended as a client should; otherwise the process is killed. Methods and changes in ``slow`` get hardly
+        any time for an answer.
 
         Raises:
             CouldNotStartError: the command cannot be run.
@@ -103,7 +103,7 @@ class Trial:
         finally:
             await peer.close(is_orderly=is_orderly)
             result.frames = recording.frames
-            result.fault = recording.fault or recording.judge_fault
+            result.gap = recording.fault or recording.judge_fault
         return result
 
     async def _send_all(
@@ -120,7 +120,7 @@ class Trial:
         for index, step in enumerate(steps):
             if time.monotonic() >= deadline:
                 return
-            watch.expect(step)
+            watch.note_markers(step)
             known = slow | result.slow
             answer_s = _SLOW_ANSWER_S if step.method in known or step.what in known else limits.answer_s
             if not result.is_opened:
@@ -140,7 +140,7 @@ class Trial:
                 began = time.monotonic()
                 symptom = await peer.ping(step, index, limits.ping_s)
                 result.ping_s = max(result.ping_s, time.monotonic() - began)
-            watch.look(step, index)
+            watch.look_for_faults(step, index)
             if symptom is not None:
                 result.symptoms.append(symptom)
             if peer.is_gone or (symptom is not None and symptom.kind == "hang"):
@@ -148,7 +148,7 @@ class Trial:
 
 
 class _Watch:
-    """Looks for violations and leaks in what the server has sent."""
+    """Looks for violations and leaks in the messages of the server."""
 
     def __init__(self, peer: Peer, result: TrialResult) -> None:
         self._peer: Final = peer
@@ -157,12 +157,10 @@ class _Watch:
         self._is_provoked = False
         self._frames: Final[dict[int, int]] = {}
         self._markers_of: Final[dict[RequestId, set[bytes]]] = {}
-        self._reading: Final[
-            dict[bytes, FuzzStep]
-        ] = {}  # marker -> the request that says that it changes nothing
+        self._read_only: Final[dict[bytes, FuzzStep]] = {}  # by the marker in the request
         self._seen: Final[set[str]] = set()
 
-    def expect(self, step: FuzzStep) -> None:
+    def note_markers(self, step: FuzzStep) -> None:
         """Note the markers of a step before it is sent."""
         for raw in b"".join(step.pieces).splitlines() or [step.raw]:
             markers = set(MARKER.findall(raw))
@@ -172,18 +170,18 @@ class _Watch:
             for single in singles(message):
                 if isinstance(single, Request) and single.id is not None:
                     self._markers_of.setdefault(single.id, set()).update(markers)
-            if step.is_reading:
-                self._reading.update(dict.fromkeys(markers, step))
+            if step.is_read_only:
+                self._read_only.update(dict.fromkeys(markers, step))
 
-    def look(self, step: FuzzStep, index: int) -> None:
-        """Look at everything that came since the last time; what is wrong is a fault after ``step``."""
+    def look_for_faults(self, step: FuzzStep, index: int) -> None:
+        """Look at all that came since the last call; faults in it are faults after ``step``."""
         findings = self._peer.recording.findings
         new = findings[self._findings :]
         self._findings = len(findings)
-        is_provoked_now = any(map(provokes, new))
+        is_provoked_now = any(map(excuses_server, new))
         self._is_provoked = self._is_provoked or is_provoked_now or not (step.is_lawful and step.is_portable)
         for finding in new:
-            symptom = violated(finding, step, index, is_provoked=self._is_provoked)
+            symptom = violation_symptom(finding, step, index, is_provoked=self._is_provoked)
             if symptom is not None and not (is_provoked_now and symptom.is_provoked):
                 self._add(symptom)
         for number, client in enumerate(self._peer.clients()):
@@ -199,7 +197,7 @@ class _Watch:
             return  # nobody knows which request it answers
         own = self._markers_of.get(answer.id, set[bytes]())
         for marker in MARKER.findall(raw):
-            source = self._reading.get(marker)
+            source = self._read_only.get(marker)
             if source is not None and marker not in own:
                 text = f"an answer contains a value of another request ({source.method})"
                 key = f"leak of {source.method}"

@@ -1,4 +1,4 @@
-"""The server of a trial: how a step is sent to it over stdio or HTTP, and what is seen of its end."""
+"""The server of a trial, over stdio or HTTP: sends steps to it, and notices when it hangs or ends."""
 
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.patience import MOST_TIMES, Patience
 from mcpproxy.fuzz.steps import FuzzStep
-from mcpproxy.fuzz.symptoms import GONE, Symptom, ended, hung, place_of
+from mcpproxy.fuzz.symptoms import GONE, Symptom, end_symptom, hang_symptom, place_of
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
 from mcpproxy.replay.client.request_headers import negotiated_version
 from mcpproxy.session.frame import Stderr
@@ -25,13 +25,13 @@ if TYPE_CHECKING:  # imports the HTTP library, which stdio does not need
 _BETWEEN_PIECES_S: Final = 0.005
 """How long to wait between the pieces of a message, so that the server reads them one by one."""
 _READING_S: Final = 10.0
-"""How long a server may take at least to read what it is sent."""
+"""The shortest limit for a server to read what it is sent."""
 _KEPT_LINES: Final = 60
 """How many lines of stderr are kept to tell how a process ended."""
 
 
 class Peer(Protocol):
-    """A server that was started, or is connected to, for one trial."""
+    """The server of one trial: a process or an endpoint."""
 
     recording: SessionRecording
 
@@ -44,11 +44,11 @@ class Peer(Protocol):
         ...
 
     async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
-        """Send a step, and wait for its answers for ``answer_s``. Return a fault that shows at once."""
+        """Send a step, and wait ``answer_s`` for its answers. Return a fault that shows by then."""
         ...
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
-        """Check that the server still answers. Return the fault if it does not."""
+        """Ask whether the server still answers. Return the fault if it does not."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class Peer(Protocol):
         ...
 
     def client(self, session: int) -> RpcConnection:
-        """Return the client of a session."""
+        """Return the client of a session, by the number in its steps."""
         ...
 
     def clients(self) -> list[RpcConnection]:
@@ -115,12 +115,12 @@ class StdioPeer:
         try:
             await self._patience.wait(self._write(step), max(answer_s, _READING_S))
         except TimeoutError:
-            return hung("it does not read its stdin", step, index)
+            return hang_symptom("it does not read its stdin", step, index)
         except GoneError:
-            return self._ended(step, index)
+            return self._end_symptom(step, index)
         if pending:
-            await self._settle(pending, before, answer_s)
-        return self._ended(step, index) if self.is_gone else None
+            await self._await_answers(pending, before, answer_s)
+        return self._end_symptom(step, index) if self.is_gone else None
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
         """Send a ping and wait for the answer."""
@@ -128,9 +128,9 @@ class StdioPeer:
         try:
             await _ping(self._client, self._ping_method, self._pings, timeout_s, self._patience)
         except (TimeoutError, TimedOutError):
-            return hung(f"it does not answer a ping within {timeout_s:g} s", step, index)
+            return hang_symptom(f"it does not answer a ping within {timeout_s:g} s", step, index)
         except GoneError:
-            return self._ended(step, index)
+            return self._end_symptom(step, index)
         except ValidateError:
             return None  # it answered, though not well; the judge says how
         return None
@@ -151,14 +151,14 @@ class StdioPeer:
                     await asyncio.sleep(_BETWEEN_PIECES_S)
                 await self._wire.write(piece)
 
-    async def _settle(self, pending: list[Pending], before: int, answer_s: float) -> None:
-        """Wait for the answers, or for an error without an id, with which a request may be refused.
+    async def _await_answers(self, pending: list[Pending], before: int, answer_s: float) -> None:
+        """Wait for the answers, or for an error without an id, which may refuse a request.
 
         ``before`` is the number of unsolicited frames before the step.
         """
         waits = [
-            asyncio.create_task(_all_of(pending)),
-            asyncio.create_task(self._refusal(before, answer_s)),
+            asyncio.create_task(_await_each(pending)),
+            asyncio.create_task(self._await_refusal(before, answer_s)),
         ]
         done, _ = await asyncio.wait(waits, timeout=answer_s, return_when=asyncio.FIRST_COMPLETED)
         self.is_silent = waits[0] not in done
@@ -168,19 +168,19 @@ class StdioPeer:
         for one in pending:
             self._client.forget(one)
 
-    async def _refusal(self, before: int, answer_s: float) -> None:
-        """Wait for an error without an id after so many unsolicited frames."""
+    async def _await_refusal(self, before: int, answer_s: float) -> None:
+        """Wait for an error without an id; the first ``before`` unsolicited frames are older."""
         while frame := await self._client.next_unsolicited(answer_s, before):
             if isinstance(frame.message, ErrorResponse) and not isinstance(frame.message.id, int | str):
                 return
             before += 1
         await asyncio.Event().wait()
 
-    def _ended(self, step: FuzzStep, index: int) -> Symptom | None:
+    def _end_symptom(self, step: FuzzStep, index: int) -> Symptom | None:
         why = self._client.gone
-        if why.startswith("it sent"):  # more than a recording can hold, so that we ended the process
+        if why.startswith("it sent"):  # more than a recording can hold, so the wire ended the process
             return None
-        return ended(self._wire.exit_code, why, self._stderr, step, index)
+        return end_symptom(self._wire.exit_code, why, self._stderr, step, index)
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, Stderr):
@@ -201,7 +201,7 @@ async def _ping(
     await patience.wait(asking, timeout_s)
 
 
-async def _all_of(pending: list[Pending]) -> None:
+async def _await_each(pending: list[Pending]) -> None:
     for one in pending:
         await one.events.get()
 
@@ -254,9 +254,9 @@ class HttpPeer:
             posting = wire.post(step.raw, list(headers.items()))
             exchange = await self._patience.wait(posting, max(answer_s, _READING_S))
         except TimeoutError:
-            return hung("it does not read the request", step, index)
+            return hang_symptom("it does not read the request", step, index)
         except GoneError as fault:
-            return self._lost(str(fault), step, index)
+            return self._lost_symptom(str(fault), step, index)
         finally:
             for one in pending:
                 client.forget(one)
@@ -271,8 +271,8 @@ class HttpPeer:
         for frame in exchange.frames:
             wire.version = wire.version or negotiated_version(frame.raw)
         if exchange.failure:
-            return self._lost(f"the server {exchange.failure}", step, index)
-        return _server_error(exchange.status, responses_in(exchange.frames), step, index)
+            return self._lost_symptom(f"the server {exchange.failure}", step, index)
+        return _status_symptom(exchange.status, responses_in(exchange.frames), step, index)
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
         """Post a ping and wait for any answer to it."""
@@ -281,11 +281,11 @@ class HttpPeer:
         try:
             await _ping(self.client(step.session), method, self._pings, timeout_s, self._patience)
         except (TimeoutError, TimedOutError):
-            return hung(f"it does not answer a ping within {timeout_s:g} s", step, index)
+            return hang_symptom(f"it does not answer a ping within {timeout_s:g} s", step, index)
         except HttpStatusError:
             return None
         except GoneError as fault:
-            return self._lost(str(fault), step, index)
+            return self._lost_symptom(str(fault), step, index)
         except ValidateError:
             return None
         return None
@@ -297,8 +297,8 @@ class HttpPeer:
                 await client.close()
         await self._endpoint.close()
 
-    def _lost(self, why: str, step: FuzzStep, index: int) -> Symptom | None:
-        """Return the fault that an exchange was cut short or that nothing listens; ``None`` if it may be."""
+    def _lost_symptom(self, why: str, step: FuzzStep, index: int) -> Symptom | None:
+        """Return the fault for an exchange that failed for ``why``; ``None`` where it is lawful."""
         if why.startswith("the server sent"):  # more than is read of an answer
             return None
         self.is_gone = "cannot be reached" in why
@@ -310,10 +310,10 @@ class HttpPeer:
         return Symptom("crash", f"crash {how} {place_of(step)}", how, index)
 
 
-def _server_error(
+def _status_symptom(
     status: int, answers: list[Response | ErrorResponse], step: FuzzStep, index: int
 ) -> Symptom | None:
-    """Return the fault that a server says 500 without an error that a client of MCP could read."""
+    """Return the fault for a status 500 without a JSON-RPC error in the body."""
     if status != 500 or any(isinstance(answer, ErrorResponse) for answer in answers):
         return None
     return Symptom("crash", f"crash 500 {place_of(step)}", "failed with HTTP status 500", index)

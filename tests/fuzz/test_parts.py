@@ -13,8 +13,8 @@ from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.minimise import Minimiser
 from mcpproxy.fuzz.mutations import all_mutants
 from mcpproxy.fuzz.mutations.mutant import Supply
-from mcpproxy.fuzz.steps import FuzzStep, with_control
-from mcpproxy.fuzz.symptoms import ended
+from mcpproxy.fuzz.steps import FuzzStep, restored_steps
+from mcpproxy.fuzz.symptoms import end_symptom
 from mcpproxy.replay.recording import load
 from tests.cli import recordings
 
@@ -91,7 +91,7 @@ def test_what_does_not_happen_again_is_not_made_small() -> None:
 def test_what_counts_as_a_crash(
     exit_code: int | None, stderr: list[bytes], is_lawful: bool, is_crash: bool
 ) -> None:
-    found = ended(exit_code, "it ended", stderr, step(b"1", is_lawful=is_lawful), 0)
+    found = end_symptom(exit_code, "it end_symptom", stderr, step(b"1", is_lawful=is_lawful), 0)
     assert (found is not None) == is_crash
 
 
@@ -99,7 +99,7 @@ def test_the_same_crash_has_the_same_key_whatever_the_value() -> None:
     keys = {
         found.key
         for text in (b"ValueError: no '5' at 0x7f", b"ValueError: no 'abc' at 0x80")
-        if (found := ended(1, "it ended", [text], step(b"1"), 0))
+        if (found := end_symptom(1, "it end_symptom", [text], step(b"1"), 0))
     }
     assert len(keys) == 1
 
@@ -108,7 +108,7 @@ def test_the_control_has_no_change() -> None:
     opening = step(b"open", is_handshake=True)
     changed = FuzzStep(b"changed", key="k", original=b"plain", is_lawful=False, pieces=(b"x",))
     added = FuzzStep(b"added", key="a")
-    control = with_control([opening, changed, added])
+    control = restored_steps([opening, changed, added])
     assert [(one.raw, one.pieces, one.is_lawful) for one in control] == [
         (b"open", (), True),
         (b"plain", (), True),

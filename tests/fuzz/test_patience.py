@@ -10,7 +10,7 @@ import pytest
 
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.patience import Patience
-from mcpproxy.fuzz.plan import handshake
+from mcpproxy.fuzz.plan import handshake_steps
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.trial import Trial, TrialLimits, TrialResult
 from mcpproxy.replay.recording import load
@@ -43,7 +43,7 @@ def tried(folder: Path, ping_s: float, method: str) -> TrialResult:
     message = {"jsonrpc": "2.0", "method": method}
     step = FuzzStep(json.dumps(message).encode(), method=method, key="k")
     trial = Trial(Target((sys.executable, "-c", WRITES)), source, ruleset.load())
-    steps = [*handshake(source), step]
+    steps = [*handshake_steps(source), step]
     return asyncio.run(trial.run(steps, str(folder / "trial.jsonl"), TrialLimits(ping_s), pings="end"))
 
 

@@ -47,11 +47,11 @@ def mutants(material: Material) -> Iterator[Mutant]:
     for template in (probe, *calls):
         for name, change in _HEADERS.items():
             yield _with_header(template, name, change)
-        yield _cut(template, "cut-in-half", 2)
-        yield _cut(template, "last-byte-missing", 1)
-        yield _prefixed(template)
+        yield _cut_body(template, "cut-in-half", 2)
+        yield _cut_body(template, "last-byte-missing", 1)
+        yield _body_with_mark(template)
     for name, body in _BODIES.items():
-        yield _body(name, body)
+        yield _other_body(name, body)
     yield _batch(probe, material)
 
 
@@ -66,7 +66,7 @@ def _with_header(template: Template, name: str, change: HeaderChange) -> Mutant:
     return Mutant(key, make)
 
 
-def _cut(template: Template, name: str, part: int) -> Mutant:
+def _cut_body(template: Template, name: str, part: int) -> Mutant:
     key = f"{template.label} {name}"
 
     def make(supply: Supply) -> list[FuzzStep]:
@@ -77,7 +77,7 @@ def _cut(template: Template, name: str, part: int) -> Mutant:
     return Mutant(key, make)
 
 
-def _prefixed(template: Template) -> Mutant:
+def _body_with_mark(template: Template) -> Mutant:
     key = f"{template.label} byte-order-mark"
 
     def make(supply: Supply) -> list[FuzzStep]:
@@ -88,7 +88,7 @@ def _prefixed(template: Template) -> Mutant:
     return Mutant(key, make)
 
 
-def _body(name: str, body: bytes) -> Mutant:
+def _other_body(name: str, body: bytes) -> Mutant:
     step = FuzzStep(body, (), f"body: {name}", "", name, is_lawful=False)
     return Mutant(name, lambda _: [step])
 

@@ -1,4 +1,4 @@
-"""Changes on stdio below the messages: lines that are none, messages in pieces, several in one line."""
+"""Changes of lines on stdio: lines that are no messages, messages in pieces, several in one line."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -52,28 +52,28 @@ _EDITS: Final[Mapping[str, tuple[bool, Callable[[bytes], bytes]]]] = {
 def mutants(material: Material) -> Iterator[Mutant]:
     """Yield the changes of lines."""
     for name, line in _LINES.items():
-        yield _garbage(name, line)
+        yield _garbage_line(name, line)
     calls = [template for template in material.templates if template.method == "tools/call"]
     probe = probe_template(material)
     for template in (probe, *calls[:1]):
         for name, (is_lawful, edit) in _EDITS.items():
-            yield _edited(template, name, edit, is_lawful)
-        yield _split(template)
+            yield _edited_line(template, name, edit, is_lawful)
+        yield _split_line(template)
         yield _across_lines(template)
     for template in dict.fromkeys(template.label for template in (probe, *calls)):
         found = next(one for one in material.templates if one.label == template)
         if found.is_request:
-            yield _at_once(found)
+            yield _three_at_once(found)
     yield _batch(probe, material, 2)
     yield _batch(probe, material, 20)
 
 
-def _garbage(name: str, line: bytes) -> Mutant:
+def _garbage_line(name: str, line: bytes) -> Mutant:
     step = FuzzStep(line, (), f"line: {name}", "", name, is_lawful=False)
     return Mutant(name, lambda _: [step])
 
 
-def _edited(template: Template, name: str, edit: Callable[[bytes], bytes], is_lawful: bool) -> Mutant:
+def _edited_line(template: Template, name: str, edit: Callable[[bytes], bytes], is_lawful: bool) -> Mutant:
     key = f"{template.label} {name}"
 
     def make(supply: Supply) -> list[FuzzStep]:
@@ -84,7 +84,7 @@ def _edited(template: Template, name: str, edit: Callable[[bytes], bytes], is_la
     return Mutant(key, make)
 
 
-def _split(template: Template) -> Mutant:
+def _split_line(template: Template) -> Mutant:
     """One message, written byte by byte at its beginning and end, and in two pieces."""
     key = f"{template.label} split"
 
@@ -102,7 +102,7 @@ def _split(template: Template) -> Mutant:
                 key,
                 plain.raw,
                 pieces=pieces,
-                is_reading=plain.is_reading,
+                is_read_only=plain.is_read_only,
             )
         ]
 
@@ -110,7 +110,7 @@ def _split(template: Template) -> Mutant:
 
 
 def _across_lines(template: Template) -> Mutant:
-    """One message laid out on several lines, as a JSON printer does; each line is a frame for itself."""
+    """One message laid out on several lines, as a JSON printer does; each line is a frame of its own."""
     key = f"{template.label} across-lines"
 
     def make(supply: Supply) -> list[FuzzStep]:
@@ -122,7 +122,7 @@ def _across_lines(template: Template) -> Mutant:
     return Mutant(key, make)
 
 
-def _at_once(template: Template) -> Mutant:
+def _three_at_once(template: Template) -> Mutant:
     """Three requests in one write, so that their answers can be mistaken for each other."""
     key = f"{template.label} three-at-once"
 
@@ -139,7 +139,7 @@ def _at_once(template: Template) -> Mutant:
                 key,
                 plain[0].raw,
                 pieces=(written,),
-                is_reading=template.is_reading,
+                is_read_only=template.is_read_only,
             )
         ]
 
@@ -147,7 +147,7 @@ def _at_once(template: Template) -> Mutant:
 
 
 def _batch(template: Template, material: Material, length: int) -> Mutant:
-    """A batch, which only 2025-03-26 has; there its requests are answered."""
+    """A batch, which is lawful in 2025-03-26 only; there its requests are answered."""
     key = f"batch-of-{length}"
     is_lawful = material.revision == "2025-03-26"
 

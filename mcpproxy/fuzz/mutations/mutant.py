@@ -16,7 +16,7 @@ Place = Literal["inside", "before", "opening"]
 
 
 class Supply:
-    """What must be used once only: ids and markers. ``draws`` decides on the markers."""
+    """Ids and markers, each given out once. The markers depend on ``draws``."""
 
     def __init__(self, draws: Draws) -> None:
         self._draws: Final = draws
@@ -24,12 +24,12 @@ class Supply:
         self._last_marker = 0
 
     def id(self) -> int:
-        """Return an id that no request had."""
+        """Return an id that no request of the session has."""
         self._last_id += 1
         return self._last_id
 
     def marker(self) -> bytes:
-        """Return a marker that no request had."""
+        """Return a marker that no request of the run has."""
         self._last_marker += 1
         return f"mk{self._draws.digest('marker', self._last_marker)}q".encode()
 
@@ -41,11 +41,13 @@ class Supply:
         return raw
 
     def plain(self, template: Template) -> FuzzStep:
-        """Return ``template`` as a step without a change, but for the markers."""
+        """Return ``template`` as a step with markers and no other change."""
         id = self.id()
         ids = (id,) if template.is_request else ()
         raw = self.marked(template, id)
-        return FuzzStep(raw, ids, "as recorded", template.label, is_reading=template.is_reading, original=raw)
+        return FuzzStep(
+            raw, ids, "as recorded", template.label, is_read_only=template.is_read_only, original=raw
+        )
 
 
 @dataclass(frozen=True, slots=True)

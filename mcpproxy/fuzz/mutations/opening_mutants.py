@@ -1,4 +1,4 @@
-"""Changes of how a session is opened: messages before the handshake, and other values in it."""
+"""Changes of the opening of a session: messages before the handshake, and changed values in it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -43,33 +43,33 @@ def mutants(material: Material) -> Iterator[Mutant]:
     """Yield the changes of the opening; none if the revision has no handshake."""
     if not material.initialize:
         return
-    yield Mutant("request-before-initialize", lambda supply: [_early(supply, material)], "before")
+    yield Mutant("request-before-initialize", lambda supply: [_early_request(supply, material)], "before")
     for place in _PLACES:
         for name, value in _VALUES.items():
             if place == ("params", "protocolVersion") or name in _FEW:
-                yield _opening(material, place, name, value)
+                yield _changed_initialize(material, place, name, value)
         if len(place) > 1:
-            yield _opening(material, place, "removed", None)
+            yield _changed_initialize(material, place, "removed", None)
     for name, value in _VERSIONS.items():
-        yield _opening(material, ("params", "protocolVersion"), name, value)
+        yield _changed_initialize(material, ("params", "protocolVersion"), name, value)
     if material.initialized:
-        yield Mutant("initialized-first", lambda _: [_initialized(material)], "before")
-    yield Mutant("no-initialized", lambda _: [_initialize(material)], "opening")
+        yield Mutant("initialized-first", lambda _: [_early_initialized(material)], "before")
+    yield Mutant("no-initialized", lambda _: [_lone_initialize(material)], "opening")
 
 
-def _early(supply: Supply, material: Material) -> FuzzStep:
+def _early_request(supply: Supply, material: Material) -> FuzzStep:
     template = probe_template(material)
     plain = supply.plain(template)
     what = "request before initialize"
     return FuzzStep(plain.raw, plain.ids, what, template.label, "request-before-initialize", is_lawful=False)
 
 
-def _initialized(material: Material) -> FuzzStep:
+def _early_initialized(material: Material) -> FuzzStep:
     what, method = "initialized before initialize", "notifications/initialized"
     return FuzzStep(material.initialized, (), what, method, "initialized-first", is_lawful=False)
 
 
-def _initialize(material: Material) -> FuzzStep:
+def _lone_initialize(material: Material) -> FuzzStep:
     return FuzzStep(
         material.initialize,
         ids_of(material.initialize),
@@ -80,7 +80,7 @@ def _initialize(material: Material) -> FuzzStep:
     )
 
 
-def _opening(material: Material, place: Pointer, name: str, value: bytes | None) -> Mutant:
+def _changed_initialize(material: Material, place: Pointer, name: str, value: bytes | None) -> Mutant:
     key = f"initialize {shown(place)} {name}"
     raw = (
         without_value(material.initialize, place)
@@ -96,6 +96,6 @@ def _opening(material: Material, place: Pointer, name: str, value: bytes | None)
 
 
 def ids_of(raw: bytes) -> tuple[RequestId, ...]:
-    """Return the id of a request, if it is one that an answer can have."""
+    """Return the id of the request in ``raw``, as a tuple; empty if an answer cannot have it."""
     message = parse(raw)
     return (message.id,) if isinstance(message, Request) and message.id is not None else ()

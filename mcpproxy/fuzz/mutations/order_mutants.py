@@ -56,30 +56,32 @@ _MESSAGES: Final[Mapping[str, JSONObject]] = {
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
-    """Yield the changes of order, and messages about nothing."""
+    """Yield messages out of order, about nothing, and of unknown methods."""
     for name, (method, params) in _NOTIFICATIONS.items():
         notification: JSONObject = {"jsonrpc": "2.0", "method": method, "params": params}
-        yield _added(name, text(notification), method, is_lawful=name not in _UNLAWFUL)
+        yield _added_message(name, text(notification), method, is_lawful=name not in _UNLAWFUL)
     for name, message in _MESSAGES.items():
-        yield _added(name, text(message), str(message.get("method", "")), is_lawful=False)
+        yield _added_message(name, text(message), str(message.get("method", "")), is_lawful=False)
     for name, method in _METHODS.items():
-        yield _unknown(name, method, material)
+        yield _with_method(name, method, material)
     calls = [template for template in material.templates if template.method == "tools/call"]
     for template in calls:
-        yield _cancelled(template)
-        yield _cancelled_twice(template)
+        yield _cancelled_call(template)
+        yield _call_cancelled_twice(template)
     if material.initialize:
-        yield _again(material)
+        yield _second_initialize(material)
         if material.initialized:
-            yield _added("initialized-again", material.initialized, "notifications/initialized", False)
+            yield _added_message(
+                "initialized-again", material.initialized, "notifications/initialized", False
+            )
 
 
-def _added(name: str, raw: bytes, method: str, is_lawful: bool = True) -> Mutant:
+def _added_message(name: str, raw: bytes, method: str, is_lawful: bool = True) -> Mutant:
     step = FuzzStep(raw, (), name, method, name, is_lawful=is_lawful)
     return Mutant(name, lambda _: [step])
 
 
-def _unknown(name: str, method: str, material: Material) -> Mutant:
+def _with_method(name: str, method: str, material: Material) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
         id = supply.id()
         message: JSONObject = {"jsonrpc": "2.0", "id": id, "method": method}
@@ -91,37 +93,37 @@ def _unknown(name: str, method: str, material: Material) -> Mutant:
     return Mutant(name, make)
 
 
-def _cancelled(template: Template) -> Mutant:
+def _cancelled_call(template: Template) -> Mutant:
     """A call that is cancelled at once; it need not be answered."""
 
     def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         call = FuzzStep(plain.raw, (), "cancelled at once", template.label, key, plain.raw)
-        return [call, _cancel(plain.ids[0], key)]
+        return [call, _cancel_step(plain.ids[0], key)]
 
     key = f"{template.label} cancelled-at-once"
     return Mutant(key, make)
 
 
-def _cancelled_twice(template: Template) -> Mutant:
+def _call_cancelled_twice(template: Template) -> Mutant:
     """A call that is cancelled after its answer, twice. The specification allows the race, so both sides
     ignore it."""
 
     def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
-        return [plain, _cancel(plain.ids[0], key), _cancel(plain.ids[0], key)]
+        return [plain, _cancel_step(plain.ids[0], key), _cancel_step(plain.ids[0], key)]
 
     key = f"{template.label} cancelled-after-answer"
     return Mutant(key, make)
 
 
-def _cancel(id: RequestId, key: str) -> FuzzStep:
+def _cancel_step(id: RequestId, key: str) -> FuzzStep:
     params: JSONObject = {"requestId": id, "reason": "fuzz"}
     raw = text({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
     return FuzzStep(raw, (), "cancels the call before", "notifications/cancelled", key)
 
 
-def _again(material: Material) -> Mutant:
+def _second_initialize(material: Material) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
         id = supply.id()
         raw = with_value(material.initialize, ("id",), str(id).encode()) or material.initialize

@@ -49,46 +49,46 @@ _UNPORTABLE: Final = frozenset(
         "100-thousand-deep",
     }
 )  # fmt: skip
-"""Values that not every reader of JSON takes."""
+"""Values that not every reader of JSON accepts."""
 
 _FOR_PARAMS: Final = ("null", "true", "zero", "empty-text", "empty-array", "empty-object", "600-deep")
-"""Values in the place of all params. Many servers do not answer them, so each costs the time to wait."""
+"""Values in place of all params. Only a few: many servers do not answer them, and each costs a wait."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
     """Yield the changes of the values of all requests and notifications."""
     seen: set[str] = set()
     for template in material.templates:
-        for mutant in _of_template(template):
+        for mutant in _template_mutants(template):
             if mutant.key not in seen:
                 seen.add(mutant.key)
                 yield mutant
 
 
-def _of_template(template: Template) -> Iterator[Mutant]:
+def _template_mutants(template: Template) -> Iterator[Mutant]:
     for place, value in leaves(template.value.get("params"), ("params",)):
         if "_meta" in place or (place == ("params",) and not isinstance(value, dict)):
             continue
-        for name, raw in {**_HOSTILE, **_bounds(_schema_of(template, place))}.items():
+        for name, raw in {**_HOSTILE, **_values_at_bounds(_schema_of(template, place))}.items():
             if place == ("params",) and name not in _FOR_PARAMS:
                 continue
-            yield _replaced(template, place, name, raw)
+            yield _with_value(template, place, name, raw)
         if len(place) > 1:
-            yield _removed(template, place)
+            yield _without_value(template, place)
         if isinstance(value, dict) and place != ("params",):
-            yield _replaced(template, (*place, "unknownMember"), "unknown-member", b'"x"')
-    for place in _absent(template):
-        for name, raw in {**_HOSTILE, **_bounds(_schema_of(template, place))}.items():
-            yield _replaced(template, place, name, raw)
+            yield _with_value(template, (*place, "unknownMember"), "unknown-member", b'"x"')
+    for place in _absent_arguments(template):
+        for name, raw in {**_HOSTILE, **_values_at_bounds(_schema_of(template, place))}.items():
+            yield _with_value(template, place, name, raw)
     if template.is_request:
         for name in ("null", "fraction", "empty-text", "empty-array", "empty-object", "above-53-bits"):
-            yield _replaced(template, ("params", "_meta", "progressToken"), name, _HOSTILE[name])
+            yield _with_value(template, ("params", "_meta", "progressToken"), name, _HOSTILE[name])
     if template.method.endswith("/list"):
-        yield _replaced(template, ("params", "cursor"), "unknown-cursor", b'"no such cursor"')
-        yield _replaced(template, ("params", "cursor"), "empty-text", b'""')
+        yield _with_value(template, ("params", "cursor"), "unknown-cursor", b'"no such cursor"')
+        yield _with_value(template, ("params", "cursor"), "empty-text", b'""')
 
 
-def _replaced(template: Template, place: Pointer, name: str, value: bytes) -> Mutant:
+def _with_value(template: Template, place: Pointer, name: str, value: bytes) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         raw = plain.raw
@@ -96,22 +96,23 @@ def _replaced(template: Template, place: Pointer, name: str, value: bytes) -> Mu
             if with_value(raw, place[: depth + 1], b"0") is None:
                 raw = with_value(raw, place[:depth], b"{}") or raw
         changed = with_value(raw, place, value) or raw
-        return [_step(plain, changed, f"{shown(place)}: {name}", key, name not in _UNPORTABLE)]
+        return [_changed_step(plain, changed, f"{shown(place)}: {name}", key, name not in _UNPORTABLE)]
 
     key = f"{template.label} {shown(place)} {name}"
     return Mutant(key, make)
 
 
-def _removed(template: Template, place: Pointer) -> Mutant:
+def _without_value(template: Template, place: Pointer) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
-        return [_step(plain, without_value(plain.raw, place) or plain.raw, f"{shown(place)}: removed", key)]
+        raw = without_value(plain.raw, place) or plain.raw
+        return [_changed_step(plain, raw, f"{shown(place)}: removed", key)]
 
     key = f"{template.label} {shown(place)} removed"
     return Mutant(key, make)
 
 
-def _step(plain: FuzzStep, raw: bytes, what: str, key: str, is_portable: bool = True) -> FuzzStep:
+def _changed_step(plain: FuzzStep, raw: bytes, what: str, key: str, is_portable: bool = True) -> FuzzStep:
     return FuzzStep(
         raw,
         plain.ids,
@@ -120,11 +121,11 @@ def _step(plain: FuzzStep, raw: bytes, what: str, key: str, is_portable: bool = 
         key,
         original=plain.raw,
         is_portable=is_portable,
-        is_reading=plain.is_reading,
+        is_read_only=plain.is_read_only,
     )
 
 
-def _absent(template: Template) -> Iterator[Pointer]:
+def _absent_arguments(template: Template) -> Iterator[Pointer]:
     """Yield the places of arguments that the schema names and the request does not have."""
     properties = template.schema.get("properties")
     params = template.value.get("params")
@@ -135,7 +136,7 @@ def _absent(template: Template) -> Iterator[Pointer]:
 
 
 def _schema_of(template: Template, place: Pointer) -> JSON:
-    """Return the part of the input schema for an argument; ``None`` if there is none."""
+    """Return the part of the input schema for the value at ``place``; ``None`` if there is none."""
     if place[:2] != ARGUMENTS:
         return None
     schema: JSON = template.schema
@@ -148,7 +149,7 @@ def _schema_of(template: Template, place: Pointer) -> JSON:
     return schema
 
 
-def _bounds(schema: JSON) -> dict[str, bytes]:
+def _values_at_bounds(schema: JSON) -> dict[str, bytes]:
     """Return values at the bounds that ``schema`` sets, and just beyond them, by the name of the change."""
     if not isinstance(schema, dict):
         return {}

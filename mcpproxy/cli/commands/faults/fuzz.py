@@ -1,4 +1,4 @@
-"""``mcpproxy fuzz``: send mutated copies of recorded requests to a server, and report what it does wrong."""
+"""``mcpproxy fuzz``: send changed copies of recorded requests to a server, and report its faults."""
 
 import argparse
 import dataclasses
@@ -83,7 +83,7 @@ def _tell_at_once(status: StatusLine, fault: ServerFault) -> None:
 
 
 def _lines(result: FuzzResult) -> list[str]:
-    """Return the table of faults, and what was sent."""
+    """Return the table of faults, and a line about what was sent."""
     lines: list[str] = []
     if result.faults:
         rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
@@ -150,13 +150,13 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add = parser.add_argument
     add("trace", metavar="TRACE", nargs="?", help=find_traces.HELP)
     add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a server over HTTP")
-    add("--seed", metavar="N", type=_seed, help="what decides on everything; the same seed sends the same")
+    add("--seed", metavar="N", type=_seed, help="the same seed makes the same choices")
     add("--time", metavar="S", type=seconds, default=60.0, help="how long to search (60)")
     add("--count", metavar="N", type=positive, default=0, help="end after so many changed messages")
     add("--faults", metavar="N", type=positive, default=0, help="end after so many faults")
     add("-o", "--output", metavar="DIR", default="", help="where the recordings of faults are kept")
     add("--json", action="store_true", help="print the result as JSON")
-    add("--timeout", metavar="S", type=seconds, default=10.0, help="a server without an answer hangs (10)")
+    add("--timeout", metavar="S", type=seconds, default=10.0, help="so long without an answer is a hang (10)")
     add("--start-timeout", metavar="S", type=seconds, default=60.0, help="the same for its first answer (60)")
     add(
         "--allow-host",

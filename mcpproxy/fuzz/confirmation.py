@@ -1,11 +1,11 @@
-"""What becomes of a fault that was met: its steps are made few, it is confirmed, and its recording is kept.
+"""Confirms a suspected fault: reduces its steps, sends them again, and keeps the recording.
 
-A fault is reported only if it holds again. Its steps are sent from scratch with generous times, and the same
-steps without a change are sent as a control, which must not show it.
+A fault is reported only if it shows again. Its steps are sent to a fresh server with generous times, and the
+same steps without a change are sent as a control, which must not show it.
 
-A server behind a URL that hangs or is gone cannot be started by us. If it does not come back by itself,
-nothing can be repeated: then the recording of what was met is trimmed to the last step, and the fault is
-told as not confirmed.
+The fuzzer cannot start a server behind a URL again. If such a server hangs or ends, and does not come back by
+itself, nothing can be repeated: then the first recording is trimmed to the last step, and the fault is
+reported as not confirmed.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from mcpproxy.edit.trim import trimmed
 from mcpproxy.fuzz.errors import NotBackError
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.minimise import Minimiser
-from mcpproxy.fuzz.plan import handshake
+from mcpproxy.fuzz.plan import handshake_steps
 from mcpproxy.fuzz.replayed import repeats
 from mcpproxy.fuzz.results import ServerFault
-from mcpproxy.fuzz.steps import FuzzStep, with_control
+from mcpproxy.fuzz.steps import FuzzStep, restored_steps
 from mcpproxy.fuzz.symptoms import Symptom
 from mcpproxy.fuzz.trial import Pings, Trial, TrialLimits, TrialResult
 from mcpproxy.opening import open_trace
@@ -34,9 +34,9 @@ from mcpproxy.trace.copy import write_trace
 from mcpproxy.validate.recordings import Target
 
 _TRIALS: Final = 40
-"""How many trials may be spent on making a fault small."""
+"""How many trials may be spent on reducing the steps of a fault."""
 _SMALLER_S: Final = 20.0
-"""How long steps are made smaller."""
+"""After this time no message is made smaller."""
 _TRIALS_OF_HANG: Final = 16
 _BACK_S: Final = 10.0
 """How long to wait for a server behind a URL to come back."""
@@ -44,10 +44,10 @@ _RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
-    """A fault as it was met: the ``steps`` up to it, and the trial, whose recording still exists.
+class SuspectedFault:
+    """A fault that one trial showed: the ``steps`` up to it, and the trial, whose recording still exists.
 
-    ``after_s`` is the time since the run began, of which ``started`` is the start by ``time.monotonic``.
+    ``after_s`` is the time from the start of the run; ``started`` is that start, by ``time.monotonic``.
     """
 
     symptom: Symptom
@@ -58,14 +58,14 @@ class Met:
 
 
 class Trials:
-    """Runs trials with recordings in a folder of their own, ``scratch``."""
+    """Runs trials, whose recordings are made in the folder ``scratch``."""
 
     def __init__(self, target: Target, material: Material, rules: Ruleset, scratch: str) -> None:
         self.target: Final = target
         self.material: Final = material
         self.rules: Final = rules
         self.slow: Final[set[str]] = set()
-        """What did not answer in time so far."""
+        """The methods with tools, and the changes, that were not answered in time so far."""
         self._trial: Final = Trial(target, material, rules)
         self._scratch: Final = scratch
         self._paths = 0
@@ -96,9 +96,9 @@ class Trials:
         return result
 
     async def comes_back(self, limits: TrialLimits) -> bool:
-        """Whether the server answers the recorded handshake, at once or within a while."""
+        """Whether the server answers the recorded handshake_steps within ``_BACK_S``."""
         until = time.monotonic() + _BACK_S
-        opening = handshake(self.material)
+        opening = handshake_steps(self.material)
         quick = TrialLimits(limits.ping_s, min(limits.start_s, _BACK_S), limits.answer_s, limits.first_s)
         while True:
             result = await self.run(opening, quick, pings="end")
@@ -114,10 +114,10 @@ class Trials:
         return os.path.join(self._scratch, f"{self._paths}.jsonl")
 
 
-class Settlement:
-    """Settles faults. ``search`` are the limits for making steps few, ``generous`` those for confirming.
+class Confirmer:
+    """Confirms faults. ``search`` are the limits while steps are reduced, ``generous`` those afterwards.
 
-    ``excused`` are the causes that the control shows as well; what is found there is added.
+    ``excused`` are the causes that a control shows as well; causes that are found so are added.
     """
 
     def __init__(
@@ -130,27 +130,27 @@ class Settlement:
         self._excused: Final = excused
         self._kept = 0
 
-    async def settle(self, met: Met) -> ServerFault | None:
-        """Return the fault if it holds, else ``None``; its recording is then in the folder.
+    async def confirm_fault(self, suspect: SuspectedFault) -> ServerFault | None:
+        """Return the fault, with its recording in the folder; ``None`` if it does not show again.
 
         Raises:
-            NotBackError: the server is gone for good, so that nothing can be repeated.
+            NotBackError: the server does not come back, so that nothing can be repeated.
         """
-        symptom = met.symptom
+        symptom = suspect.symptom
         pings: Pings = "none" if symptom.kind == "leak" else "end"
 
-        async def shows(candidate: list[FuzzStep]) -> bool:
+        async def shows_fault(candidate: list[FuzzStep]) -> bool:
             await self._await_server(symptom)
             result = await self._trials.run(candidate, self._search, pings=pings)
             return result.symptom(symptom.key) is not None
 
         limit = _TRIALS_OF_HANG if symptom.kind == "hang" else _TRIALS
-        minimiser = Minimiser(shows, limit, _SMALLER_S)
-        small = await minimiser.minimise(met.steps)
-        confirmed = await self._confirmed(symptom, small, pings) if small else None
-        if small is None or confirmed is None:
+        minimiser = Minimiser(shows_fault, limit, _SMALLER_S)
+        small = await minimiser.minimise(suspect.steps)
+        repeated = await self._repeat(symptom, small, pings) if small else None
+        if small is None or repeated is None:
             return None
-        result, seen = confirmed
+        result, seen = repeated
         trace = self._free_path(symptom)
         shutil.move(result.path, trace)
         await self._await_server(symptom)
@@ -161,32 +161,32 @@ class Settlement:
         return ServerFault(
             symptom.kind,
             seen.text,
-            described(changed),
+            changes_text(changed),
             trace,
             result.frames,
             is_replayed,
             is_lawful,
-            met.after_s,
-            time.monotonic() - met.started,
+            suspect.after_s,
+            time.monotonic() - suspect.started,
         )
 
-    def unconfirmed(self, met: Met) -> ServerFault:
-        """Return a fault that cannot be repeated; its recording is trimmed to the last step."""
-        trace = self._free_path(met.symptom)
-        seq = met.trial.last_seq
-        header, lines = trimmed(open_trace(met.trial.path), lambda number: number > seq)
+    def unconfirmed_fault(self, suspect: SuspectedFault) -> ServerFault:
+        """Return a fault that cannot be repeated, with its first recording, trimmed to the last step."""
+        trace = self._free_path(suspect.symptom)
+        seq = suspect.trial.last_seq
+        header, lines = trimmed(open_trace(suspect.trial.path), lambda number: number > seq)
         tally = write_trace(trace, header, lines)
-        step = met.steps[-1]
+        step = suspect.steps[-1]
         return ServerFault(
-            met.symptom.kind,
-            met.symptom.text,
-            described([step]),
+            suspect.symptom.kind,
+            suspect.symptom.text,
+            changes_text([step]),
             trace,
             sum(tally.frames.values()),
             is_replayed=False,
             is_lawful=step.is_lawful,
-            after_s=met.after_s,
-            took_s=time.monotonic() - met.started,
+            after_s=suspect.after_s,
+            took_s=time.monotonic() - suspect.started,
             is_confirmed=False,
         )
 
@@ -200,25 +200,25 @@ class Settlement:
         if is_at_risk and not await self._trials.comes_back(self._search):
             raise NotBackError
 
-    async def _confirmed(
+    async def _repeat(
         self, symptom: Symptom, steps: list[FuzzStep], pings: Pings
     ) -> tuple[TrialResult, Symptom] | None:
         """Send the steps once more with generous times, and then the control.
 
-        Return the recorded trial and the fault in it; ``None`` if it does not hold.
+        Return the recorded trial and the symptom in it; ``None`` if it does not show.
         """
         await self._await_server(symptom)
         run = self._trials.run
         result = await run(steps, self._generous, pings=pings, is_kept=True, is_orderly=True)
         seen = result.symptom(symptom.key)
-        if seen is None or seen.is_provoked or result.fault:
+        if seen is None or seen.is_provoked or result.gap:
             return None
         if seen.kind == "hang" and any(step.method == "initialize" and step.is_mutated for step in steps):
             return None  # a session that was not opened need not answer
         if symptom.kind == "leak":
             unchanged = [step for step in steps if seen.marker not in step.markers]
         else:
-            unchanged = with_control(steps)
+            unchanged = restored_steps(steps)
         await self._await_server(symptom)
         usual = await run(unchanged, self._generous, pings=pings)
         if any(other.cause == symptom.cause for other in usual.symptoms):
@@ -238,6 +238,6 @@ class Settlement:
         return free
 
 
-def described(steps: Sequence[FuzzStep]) -> str:
+def changes_text(steps: Sequence[FuzzStep]) -> str:
     """Return what was changed in ``steps``, for the user."""
     return "; ".join(dict.fromkeys(f"{step.method} {step.what}".strip() for step in steps))
