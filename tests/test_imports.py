@@ -14,7 +14,7 @@ PACKAGE: Final = Path(__file__).parent.parent / "mcpproxy"
 LAYERS: Final = ("protocol", "session", "checks", "observer")
 """What the judge is made of. ``tests.ladder`` holds which layers may import which."""
 
-TOOLS: Final = ("slotted", "patterns", "secret_names", "visible")
+TOOLS: Final = ("json_string", "slotted", "patterns", "secret_names", "visible")
 """Those modules of ``base`` that it may import."""
 
 PURE: Final = frozenset(

@@ -9,17 +9,27 @@ from typing import Final
 
 import anyio
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import HEADER_MISMATCH, INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcpproxy.agents.recording_server import RecordingServer
 from mcpproxy.agents.request_text import whole_characters
+from mcpproxy.protocol.error_message import HEADER_MISMATCH, INVALID_REQUEST, error_message
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION
-from mcpproxy.protocol.jsonrpc import Absent, Batch, ErrorResponse, Flaw, Malformed, Request, parse
+from mcpproxy.protocol.jsonrpc import (
+    Absent,
+    Batch,
+    ErrorResponse,
+    Flaw,
+    Malformed,
+    Request,
+    RequestId,
+    parse,
+)
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.raw_json import written
 
 PATH: Final = "/mcp"
 
@@ -118,5 +128,6 @@ def _refusal(headers: Headers, body: bytes) -> Response | None:
     return None
 
 
-def _error(id: object, code: int, text: str) -> Response:
-    return JSONResponse({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}, 400)
+def _error(id: RequestId | None, code: int, text: str) -> Response:
+    id_bytes = None if id is None else written(id)
+    return Response(error_message(code, text, id_bytes), 400, media_type="application/json")

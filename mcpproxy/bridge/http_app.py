@@ -11,12 +11,19 @@ import time
 from typing import Any, Final
 
 from mcpproxy.bridge.copied_server import is_own
-from mcpproxy.bridge.http_messages import HttpRequest, HttpResponder, Receive, Send, refusal
+from mcpproxy.bridge.http_messages import HttpRequest, HttpResponder, Receive, Send
 from mcpproxy.bridge.message_bytes import Key, as_line, requests_in
 from mcpproxy.bridge.resumable_streams import ConnectionLimit, GoneEventsError, Polling, ResumableStream
 from mcpproxy.bridge.session_table import CannotStartError, HttpSessions, TooManySessionsError
 from mcpproxy.bridge.stateless_headers import rejection_of, status_of
 from mcpproxy.bridge.stdio_session import PostAnswer, StdioSession, tokens_in, wants_logs
+from mcpproxy.protocol.error_message import (
+    IN_PLACE_OF_PEER,
+    INVALID_REQUEST,
+    NO_SESSION,
+    PARSE_ERROR,
+    error_message,
+)
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Malformed, Message, Notification, Request, parse
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, since
@@ -36,8 +43,6 @@ _PRIMED: Final = since("2025-11-25")
 """The revisions in which a stream begins with an event that has an id and no data, and in which its
 connection may be closed before the response. Later revisions have no sessions, and no ids of events."""
 
-_PARSE_ERROR: Final = -32700
-_INVALID_REQUEST: Final = -32600
 _ALLOWED: Final = {"allow": "GET, POST, DELETE"}
 
 
@@ -111,7 +116,7 @@ class HttpApp:
     async def _post(self, request: HttpRequest, respond: HttpResponder, body: bytes) -> None:
         message = parse(body)
         if isinstance(message, Malformed):
-            code = _PARSE_ERROR if message.value is ABSENT else _INVALID_REQUEST
+            code = PARSE_ERROR if message.value is ABSENT else INVALID_REQUEST
             await _own(respond, 400, f"the body is not a message: {message.flaw.value}", code=code)
             return
         requests = requests_in(body, message)
@@ -155,7 +160,7 @@ class HttpApp:
     ) -> None:
         requests = requests_in(body, message)
         if isinstance(message, Batch):
-            await _own(respond, 400, "this revision has no batches", code=_INVALID_REQUEST)
+            await _own(respond, 400, "this revision has no batches", code=INVALID_REQUEST)
             return
         if isinstance(message, Request) and (
             rejection := rejection_of(message, request.fields, self._sessions.mirrors)
@@ -335,9 +340,9 @@ class HttpApp:
             "vary": "Origin",
         }
 
-    async def _no_session(self, respond: HttpResponder, id: bytes = b"null") -> None:
+    async def _no_session(self, respond: HttpResponder, id: bytes | None = None) -> None:
         why = "there is no such session; begin a new one with initialize"
-        await _own(respond, 404, why, id=id, code=-32001)
+        await _own(respond, 404, why, id=id, code=NO_SESSION)
 
 
 async def _send_whole(
@@ -363,15 +368,15 @@ async def _own(
     status: int,
     why: str,
     *,
-    id: bytes = b"null",
-    code: int = -32000,
+    id: bytes | None = None,
+    code: int = IN_PLACE_OF_PEER,
     fields: dict[str, str] | None = None,
 ) -> None:
     """Respond with an error of ours."""
     is_own.set(True)
-    await respond.message(status, refusal(why, id, code), fields)
+    await respond.message(status, error_message(code, f"mcpproxy: {why}", id), fields)
 
 
-def _first(requests: dict[Key, bytes]) -> bytes:
-    """Return the id of the only request, for an error; null if there are several or none."""
-    return next(iter(requests.values())) if len(requests) == 1 else b"null"
+def _first(requests: dict[Key, bytes]) -> bytes | None:
+    """Return the id of the only request, for an error; ``None`` if there are several or none."""
+    return next(iter(requests.values())) if len(requests) == 1 else None

@@ -1,10 +1,8 @@
 """Requests and responses of the bridge's HTTP server, on the interface of ASGI."""
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from mcpproxy.bridge.message_bytes import ERROR_CODE
 from mcpproxy.replay.server.request_body import BodyRoom, Receive, RequestBody
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -81,9 +79,3 @@ class HttpResponder:
             for name, value in {**fields, **self._extra}.items()
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-
-def refusal(why: str, id: bytes = b"null", code: int = ERROR_CODE) -> bytes:
-    """Return an error of ours for a request that is not passed on."""
-    message = json.dumps(f"mcpproxy: {why}", ensure_ascii=False).encode("utf-8", "replace")
-    return b'{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}' % (id, code, message)

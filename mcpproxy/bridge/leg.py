@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.base.json_string import quoted
 from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import RECORDER_S, exit_payload
@@ -107,7 +108,7 @@ class Leg:
 
     def note(self, what: str, why: str) -> None:
         """Record what happened to the leg, apart from its bytes."""
-        payload = f'{{"what":{journals.quoted(what)},"why":{journals.quoted(why)}}}'
+        payload = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'
         self.record_bytes(journals.NOTE, payload.encode("utf-8", "replace"), 0)
 
     async def close(self) -> None:

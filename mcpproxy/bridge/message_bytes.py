@@ -1,18 +1,15 @@
 """Messages as bytes: what a bridge may change of them, and what it says in a server's place."""
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol import raw_json
+from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER, error_message
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Request, Response
 from mcpproxy.protocol.message_parts import singles
 
 Key = tuple[type, int | str]
 """A request id with its JSON type: the number 1 and the string "1" are two ids."""
-
-ERROR_CODE: Final = -32000
-"""The code of errors that the bridge sends in the place of a server."""
 
 _ID: Final = ("id",)
 _TO_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
@@ -52,5 +49,4 @@ def answers_in(message: Message) -> Iterator[Key]:
 
 def own_error(id: bytes, why: str) -> bytes:
     """Return an error of the bridge for the request whose id has the bytes ``id``."""
-    message = json.dumps(f"mcpproxy: {why}", ensure_ascii=False).encode("utf-8", "replace")
-    return b'{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}' % (id, ERROR_CODE, message)
+    return error_message(IN_PLACE_OF_PEER, f"mcpproxy: {why}", id)

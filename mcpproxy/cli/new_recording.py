@@ -10,8 +10,9 @@ import time
 
 from mcpproxy import __version__
 from mcpproxy.base import paths
+from mcpproxy.base.json_string import quoted
 from mcpproxy.cli.option_table import refuse
-from mcpproxy.relay.journal import DEFAULT_RESERVE, Journal, now_ns, quoted
+from mcpproxy.relay.journal import DEFAULT_RESERVE, Journal, now_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

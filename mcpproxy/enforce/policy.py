@@ -9,21 +9,18 @@ an answer."""
 
 import json
 from dataclasses import replace
-from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import Check, takes
 from mcpproxy.observer import Observer
+from mcpproxy.protocol.error_message import INVALID_PARAMS, INVALID_REQUEST
 from mcpproxy.protocol.jsonrpc import JSON, Batch, JSONObject, Message, Request
 from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Event, Finding, Frame
-
-INVALID_REQUEST: Final = -32600
-INVALID_PARAMS: Final = -32602
 
 
 @slotted(frozen=True)

@@ -3,7 +3,6 @@
 Edits are spliced into the bytes of the message; nothing else in it is written again.
 """
 
-import json
 import re
 from itertools import pairwise
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_decisions import FaultDecision
+from mcpproxy.protocol.error_message import error_message
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Request, Response
 from mcpproxy.protocol.raw_json import locate, value_bytes, with_value, without_value
 
@@ -86,9 +86,7 @@ def error_effect(action: FaultAction, raw: bytes, message: Message) -> FaultEffe
     if not isinstance(message, Request | Response | ErrorResponse):
         return None
     id = value_bytes(raw, ("id",)) or b"null"
-    data = b',"data":' + action.data if action.data else b""
-    text = json.dumps(action.text or "Internal error", ensure_ascii=False).encode()
-    error = b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (id, action.code, text, data)
+    error = error_message(action.code, action.text or "Internal error", id, action.data or None)
     return FaultEffect(answer=error) if isinstance(message, Request) else FaultEffect(((0, error),))
 
 

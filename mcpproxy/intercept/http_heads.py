@@ -4,6 +4,7 @@ import re
 from http import HTTPStatus
 
 from mcpproxy.intercept.fault_actions import FaultAction
+from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER, error_message
 
 _CHALLENGE = ("WWW-Authenticate", 'Bearer error="invalid_token"')
 """The header of a 401 for which the rule names none."""
@@ -26,7 +27,7 @@ def with_length(head: bytes, length: int) -> bytes:
 def status_head(action: FaultAction, body: bytes = b"") -> tuple[bytes, bytes]:
     """Return head and body of the answer that a ``status`` action names."""
     if not body:
-        body = b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"%b"}}' % reason(action.count).encode()
+        body = error_message(IN_PLACE_OF_PEER, reason(action.count))
     headers = status_headers(action)
     fields = [_field(name, value) for name, value in headers]
     first = b"HTTP/1.1 %d %b" % (action.count, reason(action.count).encode())

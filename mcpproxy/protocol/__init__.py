@@ -4,8 +4,7 @@ Code that registers tools or answers calls can import these functions from here:
 ``validate_server_info``, ``validate_tool_call``, ``validate_tool_result``.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.protocol.registration import (
         Problem,

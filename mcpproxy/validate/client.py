@@ -11,6 +11,7 @@ Requests of the server are answered automatically, as by a host without a user. 
 
 from typing import Final
 
+from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
@@ -31,7 +32,6 @@ from mcpproxy.validate.errors import (
 )
 
 _MAX_PAGES: Final = 1000
-_INVALID_PARAMS: Final = -32602
 _STATUSES_OF_HTTP_SSE: Final = (400, 404, 405)
 """Statuses with which a server that supports only HTTP+SSE may answer a POST to its stream URL."""
 
@@ -195,7 +195,7 @@ class Client(RpcConnection):
         answer = await self.request("tools/call", {"name": name, "arguments": arguments or {}})
         if answer.is_error:
             text = str(answer.error.get("message", ""))
-            if answer.code == _INVALID_PARAMS and name in text:
+            if answer.code == INVALID_PARAMS and name in text:
                 raise ToolNotFoundError(f"there is no tool {shown(name)}: {text}", answer.frames)
             raise self._refused(f"tools/call {shown(name)}", answer)
         if answer.members.get("isError") is True:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from mcpproxy import __version__
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, error_message
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -326,13 +327,14 @@ class RpcConnection:
         """Answer a request of the server."""
         if request.id is None:
             return
-        answer: JSONObject = {"jsonrpc": "2.0", "id": request.id}
         if request.method in self.replies:
-            answer["result"] = self.replies[request.method]
+            result = self.replies[request.method]
+            answer = dumps({"jsonrpc": "2.0", "id": request.id, "result": result})
         else:
-            answer["error"] = {"code": -32601, "message": f"this client has no {request.method}"}
+            why = f"this client has no {request.method}"
+            answer = error_message(METHOD_NOT_FOUND, why, dumps(request.id))
         try:
-            await self.wire.send(dumps(answer))
+            await self.wire.send(answer)
         except GoneError:
             return
 

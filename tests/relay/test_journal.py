@@ -236,8 +236,3 @@ def test_our_line_does_not_tear_a_chunk_of_the_servers_stderr(over: str, tmp_pat
     assert [line for line in lines if line.startswith(b"mcpproxy: recording interrupted (")]
     theirs = b"".join(line for line in lines if not line.startswith(b"mcpproxy: "))
     assert theirs == b"0123456789abcde\n" * (4 << 16)
-
-
-@pytest.mark.parametrize("text", ['a "b" \\ c', "\x00\x1f\n\t", "äöü €", "\u2028", "plain"])
-def test_quoted_is_what_json_reads(text: str) -> None:
-    assert json.loads(journal.quoted(text)) == text

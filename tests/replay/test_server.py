@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.engine import ReplayEngine
-from mcpproxy.replay.server.live_messages import MISS_CODE
 from mcpproxy.replay.server.replay_source import ReplaySource, one_after_another, replay_source
 from tests.replay.scripts import HELLO, C, Line, Player, S, ask, call, give, tell, text, trace
 
@@ -304,7 +304,7 @@ def test_a_call_too_many_is_a_miss(tmp_path: Path) -> None:
     player.say(call(1, "next"))
     player.say(call(2, "next"))
     [answer] = player.say(call(3, "next"))
-    assert (answer["id"], answer["error"]["code"]) == (3, MISS_CODE)
+    assert (answer["id"], answer["error"]["code"]) == (3, IN_PLACE_OF_PEER)
     assert answer["error"]["data"]["nearest"] == {"frame": 3, "method": "tools/call"}
     assert player.notes == [
         'miss 1: tools/call "next" (id 3): all equal recorded requests were used, the last is frame 3'
@@ -380,7 +380,7 @@ def test_loose_takes_the_one_with_the_fewest_differences(tmp_path: Path) -> None
     assert player.say(call(3, "t", a=2, b=3)) == [text(3, "2")]
     assert player.say(call(4, "t", a=2, b=3)) == [text(4, "1")]
     [answer] = player.say(call(5, "other", a=2))
-    assert answer["error"]["code"] == MISS_CODE
+    assert answer["error"]["code"] == IN_PLACE_OF_PEER
 
 
 def test_what_is_ignored_does_not_count(tmp_path: Path) -> None:

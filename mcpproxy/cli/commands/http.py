@@ -10,11 +10,11 @@ import errno
 import sys
 
 from mcpproxy.base import paths
+from mcpproxy.base.json_string import quoted
 from mcpproxy.cli import new_recording
 from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
 from mcpproxy.cli.option_table import OptionTable, refuse, split_command
 from mcpproxy.relay.http.listener import listen
-from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 
 from mcpproxy.base import paths
+from mcpproxy.base.json_string import quoted
 from mcpproxy.cli import new_recording
 from mcpproxy.cli.option_table import OptionTable, refuse, split_command
-from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ if the id can be known. To find it, text is read that need not be JSON, or that 
 end of a message.
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.error_message import INVALID_REQUEST, PARSE_ERROR, error_message
 from mcpproxy.protocol.jsonrpc import Batch, Flaw, Malformed, Message, parse_leniently, read
 from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.raw_json import elements, readable_members
@@ -27,8 +27,6 @@ _TWICE: Final = "two members of an object in it have the same name"
 
 _UNKNOWN: Final = b'{"jsonrpc":"2.0","id":null,'
 
-_PARSE_ERROR: Final = -32700
-_INVALID_REQUEST: Final = -32600
 ENDS_BYTES: Final = 64 << 10
 """How much of the beginning and of the end of a message is read for its id."""
 _MOST_ITEMS: Final = 10_000
@@ -105,10 +103,9 @@ class ClosedGate:
 
     def error(self, id: bytes, why: str) -> bytes:
         """Return the error for a message with this id, as JSON has it."""
-        code = _PARSE_ERROR if why in _UNREADABLE else _INVALID_REQUEST
+        code = PARSE_ERROR if why in _UNREADABLE else INVALID_REQUEST
         text = f"mcpproxy: {self.addons} cannot see this message, and fails closed: {why}"
-        error = b'{"code":%d,"message":%b}' % (code, json.dumps(text).encode())
-        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id, error)
+        return error_message(code, text, id)
 
 
 def _said(flaw: Flaw) -> str:

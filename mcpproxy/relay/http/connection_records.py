@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.journal import DROPPED, quoted
+from mcpproxy.relay.journal import DROPPED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

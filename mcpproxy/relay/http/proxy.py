@@ -29,6 +29,7 @@ import signal
 import socket
 import time
 
+from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.crash_buffer import TurnBuffer
 from mcpproxy.relay.exit_status import exit_payload
@@ -349,7 +350,7 @@ class Proxy:
             what = "the proxy goes on after" if abandon is None else "a connection was closed,"
             self.stderr_log.say(f"{what} {why}; please report it")
         if abandon is None:
-            note = f'{{"what":"fault","why":{journals.quoted(why)}}}'
+            note = f'{{"what":"fault","why":{quoted(why)}}}'
             self.record(journals.NOTE, journals.now_ns(), note.encode("utf-8", "replace"), 0)
             return
         try:

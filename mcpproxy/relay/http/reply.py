@@ -5,14 +5,11 @@ The error has no id, because the relay does not read the JSON-RPC messages of th
 
 from __future__ import annotations
 
-from mcpproxy.relay.journal import quoted
+from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER, error_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
-
-CODE: Final = -32000
-"""The first of the codes that JSON-RPC reserves for implementations."""
 
 ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 """The answer to a CONNECT."""
@@ -37,9 +34,7 @@ def reply(status: int, why: str, *, has_body: bool = True, body: bytes = b"") ->
     The body is a JSON-RPC error with the text ``why``, or ``body`` if that is given.
     """
     if not body:
-        message = quoted(f"mcpproxy: {why}")
-        error = f'{{"jsonrpc":"2.0","error":{{"code":{CODE},"message":{message}}}}}'
-        body = error.encode("utf-8", "replace")
+        body = error_message(IN_PLACE_OF_PEER, f"mcpproxy: {why}")
     head = (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"

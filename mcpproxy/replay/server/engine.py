@@ -15,6 +15,7 @@ from typing import Final
 
 from mcpproxy.base.style import count
 from mcpproxy.protocol import raw_json
+from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER, METHOD_NOT_FOUND, PARSE_ERROR
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
@@ -32,7 +33,6 @@ from mcpproxy.replay.id_map import IdMap, request_id
 from mcpproxy.replay.message_paths import ID, OWN_TOKEN
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
 from mcpproxy.replay.server.live_messages import (
-    MISS_CODE,
     EngineResult,
     LiveMessage,
     OutgoingMessage,
@@ -46,8 +46,6 @@ from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.schedule import Schedule
 from mcpproxy.session.frame import CLIENT, SERVER
 
-_METHOD_NOT_FOUND: Final = -32601
-_PARSE_ERROR: Final = -32700
 _MAX_SHOWN_DIFFERENCES: Final = 3
 
 
@@ -147,7 +145,7 @@ class ReplayEngine:
                     entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None
                 ]
                 if not self._match_one(candidates, live, outcome) and live.raw.strip():
-                    self._miss(live, "it is not a JSON-RPC message", None, outcome, code=_PARSE_ERROR)
+                    self._miss(live, "it is not a JSON-RPC message", None, outcome, code=PARSE_ERROR)
 
     def _on_request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         """Answer a request from the recording, with a generated response, or as a miss."""
@@ -171,7 +169,7 @@ class ReplayEngine:
         elif request.method == "server/discover" and self._is_stateful:
             # A client that supports servers with and without sessions sends this first; a server with
             # sessions does not know the method.
-            outcome.outgoing.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
+            outcome.outgoing.append(error(live, METHOD_NOT_FOUND, "Method not found"))
             outcome.notes.append("server/discover was not recorded; answered with Method not found")
         else:
             self._answer_miss(live, request, outcome)
@@ -217,7 +215,7 @@ class ReplayEngine:
         nearest: SessionMessage | None,
         outcome: EngineResult,
         differences: Sequence[Difference] = (),
-        code: int = MISS_CODE,
+        code: int = IN_PLACE_OF_PEER,
     ) -> None:
         what = described(live)
         if self._options.passes and isinstance(live.message, Request):

@@ -6,7 +6,6 @@ of HTTP+SSE is replayed over HTTP+SSE.
 """
 
 import asyncio
-import json
 import signal
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from starlette.routing import Route
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.protocol import jsonrpc
+from mcpproxy.protocol.error_message import NO_SESSION, error_message
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.relay.http.listener import listen
@@ -295,8 +295,7 @@ def _events(stream: EventStream, last_id: str | None, headers: dict[str, str], s
 
 
 def _refused(status: int, why: str) -> Response:
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": why}}
-    return Response(json.dumps(body), status, media_type="application/json")
+    return Response(error_message(NO_SESSION, why), status, media_type="application/json")
 
 
 def _is_initialize(message: jsonrpc.Message) -> bool:

@@ -6,18 +6,15 @@ The functions make the few responses that are not recorded: the error for a miss
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from mcpproxy.base.json_values import dumps
+from mcpproxy.protocol.error_message import error_message
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Single
 from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff.values import Difference
 from mcpproxy.replay.recording import SessionMessage
 from mcpproxy.replay.server.matching import Level
-
-MISS_CODE: Final = -32000
-"""The JSON-RPC error code of a miss, from the range that JSON-RPC reserves for implementations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +102,16 @@ def described(live: LiveMessage) -> str:
 
 def result(live: LiveMessage, value: JSON) -> OutgoingMessage:
     """Return a generated result for the request ``live``."""
-    return _generated(live, {"result": value})
+    text = dumps(value, compact=True).encode()
+    raw = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (live.id or b"null", text)
+    return OutgoingMessage(raw, live=live, answers=True)
 
 
 def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = ABSENT) -> OutgoingMessage:
     """Return a generated error for the request ``live``."""
-    members: JSONObject = {"code": code, "message": message}
-    if not isinstance(data, Absent):
-        members["data"] = data
-    return _generated(live, {"error": members})
+    text = None if isinstance(data, Absent) else dumps(data, compact=True).encode()
+    raw = error_message(code, message, live.id or b"null", text)
+    return OutgoingMessage(raw, live=live, answers=True)
 
 
 def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
@@ -131,9 +129,3 @@ def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence
             for difference in differences
         ]
     return data
-
-
-def _generated(live: LiveMessage, members: JSONObject) -> OutgoingMessage:
-    text = dumps(members, compact=True).encode()
-    raw = b'{"jsonrpc":"2.0","id":' + (live.id or b"null") + b"," + text[1:]
-    return OutgoingMessage(raw, live=live, answers=True)

@@ -17,10 +17,11 @@ from typing import Final
 from mcpproxy.base.start_failure import start_failure
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol import raw_json
+from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, parse
 from mcpproxy.protocol.raw_json import spliced
 from mcpproxy.replay.message_paths import ID
-from mcpproxy.replay.server.live_messages import MISS_CODE, LiveMessage, OutgoingMessage, error
+from mcpproxy.replay.server.live_messages import LiveMessage, OutgoingMessage, error
 from mcpproxy.replay.whole_lines import WholeLines
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -110,7 +111,9 @@ class Passthrough:
         """Return an error for each unanswered request, because the server has ended."""
         unanswered = list(self._passed_requests.values())
         self._passed_requests.clear()
-        return [error(live, MISS_CODE, "the server behind the recording has ended") for live in unanswered]
+        return [
+            error(live, IN_PLACE_OF_PEER, "the server behind the recording has ended") for live in unanswered
+        ]
 
     def _lines_for_server(self, lines: list[bytes]) -> list[bytes]:
         """Return the lines if they can be written now; else keep them until the handshake is over."""

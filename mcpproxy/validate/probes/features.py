@@ -5,6 +5,7 @@ Sources: the pages below ``server/`` of each revision, in most cases their secti
 
 from typing import Final
 
+from mcpproxy.protocol.error_message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATEFUL, since
@@ -19,8 +20,6 @@ from mcpproxy.validate.probes.walk import ensure_prompts_listed, ensure_resource
 
 _UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
 _UNKNOWN_URI: Final = "mcpproxy-nowhere://no-such-host/no-such-resource"
-_INVALID_PARAMS: Final = -32602
-_NOT_FOUND: Final = -32002
 
 _START_OF_PASSWD: Final = "root:x:0:0:"
 """How the file ``/etc/passwd`` begins."""
@@ -34,7 +33,7 @@ async def _bad_cursor(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(method, {"cursor": _UNKNOWN_NAME})
     frames = (*first.frames, *answer.frames)
     if answer.is_error:
-        if answer.code == _INVALID_PARAMS:
+        if answer.code == INVALID_PARAMS:
             return passed(f"{method} refused it with -32602", frames)
         text = f"{method} refused an unknown cursor with {shown(answer.code)}, not with -32602"
         return context.violation("PAGE-003/R-125", text, frames)
@@ -46,7 +45,7 @@ async def _bad_cursor(context: ProbeContext) -> Conclusion:
 
 async def _unknown_resource(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("resources/read", {"uri": _UNKNOWN_URI})
-    expected = _INVALID_PARAMS if context.is_stateless else _NOT_FOUND
+    expected = INVALID_PARAMS if context.is_stateless else RESOURCE_NOT_FOUND
     if answer.is_error:
         if answer.code == expected:
             return passed(f"refused with {expected}", answer.frames)
@@ -150,7 +149,7 @@ def _refused_as_invalid(
     ``what`` describes the request for the user. ``requirement`` is the id of the requirement that demands the
     refusal; if there is none, ``source`` is the page of the specification that does.
     """
-    if answer.is_error and answer.code == _INVALID_PARAMS:
+    if answer.is_error and answer.code == INVALID_PARAMS:
         return passed("refused with -32602", answer.frames)
     message = f"{what} was {answer.outcome}, not with -32602"
     if requirement:

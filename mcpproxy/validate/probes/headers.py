@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Final
 
+from mcpproxy.protocol.error_message import HEADER_MISMATCH
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.mirrors import Mirrors, Path, argument
@@ -32,9 +33,6 @@ from mcpproxy.validate.raw_requests import (
 )
 from mcpproxy.validate.sample import sample
 
-MISMATCH: Final = -32020
-"""The error code for headers that do not match the body."""
-
 _PAGE: Final = "2026-07-28/basic/transports/streamable-http"
 _VERSION_HEADER: Final = "MCP-Protocol-Version"
 _RULES: Final = ("HDR-007",)
@@ -51,7 +49,7 @@ async def _expect_refusal(
     """
     wire = streamable(context)
     reply = await ask(context, message, change(wire.headers(dumps(message))))
-    if reply.status == 400 and reply.code == MISMATCH:
+    if reply.status == 400 and reply.code == HEADER_MISMATCH:
         return passed(reply.outcome, reply.frames)
     return _other_outcome(context, reply, f"{what} was {reply.instead_of('400 and -32020')}")
 
@@ -78,7 +76,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover")
     headers = _without_header(streamable(context).headers(dumps(message)), _VERSION_HEADER)
     reply = await ask(context, message, headers)
-    if reply.status == 400 and reply.code == MISMATCH:
+    if reply.status == 400 and reply.code == HEADER_MISMATCH:
         return passed(reply.outcome, reply.frames)
     if is_dual:
         return passed(f"{reply.outcome}, which a server of both eras may do", reply.frames)
@@ -126,7 +124,7 @@ async def _encoded_name(context: ProbeContext) -> Conclusion:
     headers = streamable(context).headers(dumps(message))
     value = f"=?base64?{b64encode(str(target_of(method, params)).encode()).decode()}?="
     reply = await ask(context, message, _with_header(headers, "Mcp-Name", value))
-    if reply.code != MISMATCH:
+    if reply.code != HEADER_MISMATCH:
         return passed(reply.outcome, reply.frames)
     text = f"an Mcp-Name in base64 was {reply.outcome}; it must be decoded before it is compared"
     return cited("failed", text, reply.frames, f"{_PAGE}#value-encoding")

@@ -8,6 +8,7 @@ Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic
 from typing import Final
 
 from mcpproxy.base.style import count
+from mcpproxy.protocol.error_message import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     ErrorResponse,
@@ -26,11 +27,6 @@ from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
 from mcpproxy.validate.reaction import JSON_RPC, check_alive, reaction
-
-_PARSE_ERROR: Final = -32700
-_INVALID_REQUEST: Final = -32600
-_METHOD_NOT_FOUND: Final = -32601
-_INVALID_PARAMS: Final = -32602
 
 FEATURES: Final = ("tools", "resources", "prompts")
 """The capabilities with a list method of the same name, as in ``tools/list``."""
@@ -61,7 +57,7 @@ _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
 
 async def _unknown_method(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(UNKNOWN_METHOD)
-    if answer.is_error and answer.code == _METHOD_NOT_FOUND:
+    if answer.is_error and answer.code == METHOD_NOT_FOUND:
         return passed("refused with -32601", answer.frames)
     requirement = "ERR-002/R-218" if context.is_stateless else "RPC-020/R-023"
     text = answer.outcome
@@ -85,7 +81,7 @@ async def _invalid_params(context: ProbeContext) -> Conclusion:
         raise Skipped("the server declares no feature whose requests have params")
     _, method, params = row
     answer = await context.client.request(method, params)
-    if answer.code == _INVALID_PARAMS:
+    if answer.code == INVALID_PARAMS:
         return passed(f"{method} with empty params was refused with -32602", answer.frames)
     if answer.is_error:
         text = f"{method} with empty params was refused with {shown(answer.code)}; -32602 says what is wrong"
@@ -108,7 +104,7 @@ async def _malformed_json(context: ProbeContext) -> Conclusion:
         return context.violation(
             "PROTO-007/R-008", "malformed JSON was answered with a result", observed.frames
         )
-    if unexpected_codes := [code for code in observed.codes if code != _PARSE_ERROR]:
+    if unexpected_codes := [code for code in observed.codes if code != PARSE_ERROR]:
         text = f"malformed JSON was refused with {shown(_as_json(unexpected_codes[0]))}, not with -32700"
         return Conclusion("warning", text, observed.frames, source=JSON_RPC)
     return passed(observed.outcome, observed.frames)
@@ -130,7 +126,7 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
         if observed.has_result:
             return context.violation("PROTO-007/R-008", f"{what} was answered with a result", observed.frames)
         if unexpected_codes := [
-            code for code in observed.codes if code not in (_INVALID_REQUEST, _PARSE_ERROR)
+            code for code in observed.codes if code not in (INVALID_REQUEST, PARSE_ERROR)
         ]:
             text = f"{what} was refused with {shown(_as_json(unexpected_codes[0]))}, not with -32600"
             return Conclusion("warning", text, observed.frames, source=JSON_RPC)

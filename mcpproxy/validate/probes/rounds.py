@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from mcpproxy.protocol.error_message import INVALID_PARAMS, MISSING_CAPABILITY
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, RequestId
 from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
@@ -31,8 +32,6 @@ from mcpproxy.validate.sample import sample
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
-_MISSING_CAPABILITY: Final = -32021
-_INVALID_PARAMS: Final = -32602
 _MAX_ROUNDS: Final = 5
 _SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
@@ -122,7 +121,7 @@ async def _without_capabilities(context: ProbeContext) -> Conclusion:
         if _has_input_requests(answer):
             text = f"{name} asked for input of a kind that the request does not declare"
             return context.violation("MRTR-004/R-256", text, answer.frames)
-        if answer.is_error and answer.code != _MISSING_CAPABILITY:
+        if answer.is_error and answer.code != MISSING_CAPABILITY:
             text = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
             return context.violation("PROTO-009/R-224", text, answer.frames)
         outcomes.append(f"{name} {'refused with -32021' if answer.is_error else 'asked for nothing'}")
@@ -189,7 +188,7 @@ def _conclusion_without_subscription(context: ProbeContext, answer: Answer) -> C
         text = "subscriptions/listen was answered at once, without an acknowledgement"
         return context.violation("SUB-003/R-245", text, answer.frames)
     if any(context.declares(f"{feature}.listChanged") for feature in FEATURES) or (
-        context.declares("resources.subscribe") and answer.code != _INVALID_PARAMS
+        context.declares("resources.subscribe") and answer.code != INVALID_PARAMS
     ):
         text = f"the server declares change notifications, but refused a subscription: {shown(answer.code)}"
         return context.violation("PROTO-009/R-045", text, answer.frames)

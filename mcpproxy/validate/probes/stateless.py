@@ -8,6 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from mcpproxy.base.style import count
+from mcpproxy.protocol.error_message import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
@@ -29,12 +30,9 @@ from mcpproxy.validate.raw_requests import (
     streamable,
 )
 
-UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"
 """A date before the first revision, so no revision has it."""
 
-_INVALID_PARAMS: Final = -32602
-_METHOD_NOT_FOUND: Final = -32601
 _HTTP_PAGE: Final = "2026-07-28/basic/transports/streamable-http"
 # Methods that only older revisions have, each with params.
 _REMOVED_METHODS: Final[tuple[tuple[str, JSONObject], ...]] = (
@@ -78,7 +76,7 @@ async def _no_capabilities(context: ProbeContext) -> Conclusion:
 
 async def _no_version(context: ProbeContext) -> Conclusion:
     reply = await ask(context, _without_meta(context, VERSION_KEY))
-    is_unclear = not reply.status and not reply.is_served and reply.code != _INVALID_PARAMS
+    is_unclear = not reply.status and not reply.is_served and reply.code != INVALID_PARAMS
     # On stdio a server of both eras can take such a request for a message of the older era. Over HTTP it
     # cannot, because a header names the era.
     if is_unclear and await speaks_both_eras(context):
@@ -95,7 +93,7 @@ def _without_meta(context: ProbeContext, key: str) -> JSONObject:
 
 def _incomplete(context: ProbeContext, reply: RawAnswer, what: str) -> Conclusion:
     """Return the conclusion on a request with incomplete metadata, which the server must refuse."""
-    if reply.code == _INVALID_PARAMS and reply.status in (0, 400):
+    if reply.code == INVALID_PARAMS and reply.status in (0, 400):
         return passed(reply.outcome, reply.frames)
     expected = "400 and -32602" if reply.status else "-32602"
     text = f"{what} was {reply.instead_of(expected)}"
@@ -105,16 +103,16 @@ def _incomplete(context: ProbeContext, reply: RawAnswer, what: str) -> Conclusio
 async def _unsupported(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover", {"_meta": {VERSION_KEY: NO_VERSION}})
     reply = await ask(context, message)
-    if reply.code == UNSUPPORTED:
+    if reply.code == UNSUPPORTED_VERSION:
         return passed(reply.outcome, reply.frames)
-    text = f"a request in version {NO_VERSION} was {reply.instead_of(str(UNSUPPORTED))}"
+    text = f"a request in version {NO_VERSION} was {reply.instead_of(str(UNSUPPORTED_VERSION))}"
     return context.violation("PROTO-008/R-219", text, reply.frames)
 
 
 async def _unknown_status(context: ProbeContext) -> Conclusion:
     streamable(context)
     reply = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
-    if reply.status == 404 and reply.code == _METHOD_NOT_FOUND:
+    if reply.status == 404 and reply.code == METHOD_NOT_FOUND:
         return passed(reply.outcome, reply.frames)
     text = f"an unknown method was {reply.instead_of('404 and -32601')}"
     return context.violation("ERR-002/R-218", text, reply.frames)
@@ -127,7 +125,7 @@ async def _removed_methods(context: ProbeContext) -> Conclusion:
         reply = await ask(context, context.client.request_object(method, params))
         frames += reply.frames
         outcomes.append(f"{method} {reply.outcome}")
-        if not reply.is_served and reply.code != _METHOD_NOT_FOUND:
+        if not reply.is_served and reply.code != METHOD_NOT_FOUND:
             text = f"{method}, which {context.revision} does not have, was {reply.outcome}, not with -32601"
             return context.violation("ERR-002/R-218", text, reply.frames)
     return passed("; ".join(outcomes), tuple(frames))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.errors import UsageError, nearest
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member, text_member
 from mcpproxy.protocol.revisions import STATEFUL
@@ -31,7 +32,6 @@ from mcpproxy.validate.sample import sample
 _MAX_ITEMS: Final = 5
 """How many resources and prompts are read, and how many read-only tools are called."""
 
-_METHOD_NOT_FOUND: Final = -32601
 
 _VARIABLE: Final = re.compile(r"\{[+#./;?&]?(\w+)")
 """The first variable of an expression in a URI template (RFC 6570, section 2)."""
@@ -133,7 +133,7 @@ async def _list_resources(context: ProbeContext) -> Conclusion:
 async def _list_templates(context: ProbeContext) -> Conclusion:
     method = "resources/templates/list"
     answer = await context.client.request(method)
-    if answer.code == _METHOD_NOT_FOUND:
+    if answer.code == METHOD_NOT_FOUND:
         raise Skipped("the server has no resource templates (-32601)")
     return await _list(context, method, "template", context.inventory.templates)
 

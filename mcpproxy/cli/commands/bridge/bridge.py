@@ -8,12 +8,12 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from mcpproxy.base.json_string import quoted
 from mcpproxy.base.own_process import own_command
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands.bridge.options import BridgeOptions, parse
 from mcpproxy.cli.commands.http import open_listener
 from mcpproxy.relay.exit_status import GRACE_S
-from mcpproxy.relay.journal import quoted
 from mcpproxy.relay.open_files import raise_limit
 
 if TYPE_CHECKING:
