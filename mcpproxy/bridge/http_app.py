@@ -26,10 +26,10 @@ from mcpproxy.protocol.error_message import (
 )
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Malformed, Message, Notification, Request, parse
+from mcpproxy.protocol.request_headers import stateless_version
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, since
 from mcpproxy.relay.http.guard import Guard
 from mcpproxy.relay.http.request_head import ParsedHead, Refusal
-from mcpproxy.replay.client.message_headers import stateless_version
 from mcpproxy.replay.server.request_body import BodyRefusedError, BodyRoom
 
 STREAM_AFTER_S: Final = 1.0

@@ -26,7 +26,8 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.message_parts import member, singles
-from mcpproxy.replay.client.message_headers import MessageHeaders, stateless_version
+from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
+from mcpproxy.protocol.request_headers import required_headers, stateless_version
 
 _NOTIFIED_S: Final = 2.0
 """How long the next line waits for the answer to a notification, which may change what the next line does."""
@@ -107,7 +108,7 @@ class RemoteBridge:
         self._server: Final = server
         self._out: Final = out
         self._say: Final = say
-        self._headers: Final = MessageHeaders({})
+        self._mirrors: Final[dict[str, Mirrors]] = {}
         self._session_id = ""
         self._version = ""
         self._posts: Final[set[Post]] = set()
@@ -242,7 +243,7 @@ class RemoteBridge:
         return await self._resume(post, cursor)
 
     def _headers_of(self, message: Message | None = None) -> list[tuple[str, str]]:
-        return self._headers.of(message, self._session_id, self._version)
+        return required_headers(message, self._session_id, self._version, self._mirrors)
 
     async def _pass_body(self, post: Post, status: int, body: bytes) -> bool:
         """Pass on a body if it is for the client. Return whether it was, or nothing is missing without it."""
@@ -277,7 +278,7 @@ class RemoteBridge:
 
     async def _pass_on(self, raw: bytes, message: Message) -> None:
         """Write a message of the server to the client."""
-        self._headers.learn(raw, message)
+        self._mirrors.update(listed_mirrors(raw))
         for single in singles(message):
             if isinstance(single, Response) and (type(single.id), single.id) == self._initialize:
                 version = member(single.result, "protocolVersion")

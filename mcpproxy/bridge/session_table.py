@@ -11,9 +11,7 @@ from mcpproxy.bridge.message_bytes import Key
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.stdio_session import StdioSession
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.jsonrpc import Message
-from mcpproxy.protocol.mirrors import Mirrors
-from mcpproxy.replay.client.message_headers import MessageHeaders
+from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
 
 _SWEEP_S: Final = 5.0
 _STATELESS_IDLE_S: Final = 60.0
@@ -51,7 +49,6 @@ class HttpSessions:
         self._kept_bytes = 0
         self.mirrors: Final[dict[str, Mirrors]] = {}
         """Tool -> the arguments that a stateless call of it repeats in headers."""
-        self._headers: Final = MessageHeaders(self.mirrors)
 
     def begin(self) -> StdioSession:
         """Begin a session with an id.
@@ -83,7 +80,7 @@ class HttpSessions:
             if session.is_free_for(requests, tokens, wants_logs=wants_logs):
                 return session
         session = self._start("")
-        session.on_server_message = self._learn
+        session.on_server_message = lambda raw, _: self.mirrors.update(listed_mirrors(raw))
         self._stateless.append(session)
         return session
 
@@ -145,6 +142,3 @@ class HttpSessions:
         self._by_id.pop(session.id, None)
         if session in self._stateless:
             self._stateless.remove(session)
-
-    def _learn(self, raw: bytes, message: Message) -> None:
-        self._headers.learn(raw, message)

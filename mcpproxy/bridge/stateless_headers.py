@@ -6,11 +6,12 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transport
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Message, Notification, Request
-from mcpproxy.protocol.message_parts import MCP_NAME_SOURCE, member
-from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same
+from mcpproxy.protocol.header_names import PARAM_PREFIX
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Message, Notification, Request
+from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.mirrors import Mirrors, decoded, encoding_fault, means_same, mirrored_arguments
+from mcpproxy.protocol.request_headers import mcp_name, stateless_version
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.replay.client.message_headers import stateless_version
 
 MISMATCH: Final = -32020
 _NO_METHOD: Final = -32601
@@ -36,15 +37,13 @@ def mismatch(
         return "Mcp-Method is missing"
     if fields["mcp-method"] != message.method:
         return "Mcp-Method is not the method"
-    params = None if isinstance(message.params, Absent) else message.params
-    source = MCP_NAME_SOURCE.get(message.method)
-    name = params.get(source) if source and isinstance(params, dict) else None
-    if isinstance(name, str):
-        if fault := _fault(fields.get("mcp-name"), name):
-            return f"Mcp-Name {fault}"
-        if message.method == "tools/call" and isinstance(params, dict) and name in mirrors:
-            return _parameter_mismatch(params.get("arguments"), fields, mirrors[name])
-    return ""
+    if (name := mcp_name(message.method, message.params)) is None:
+        return ""
+    if fault := _fault(fields.get("mcp-name"), name):
+        return f"Mcp-Name {fault}"
+    if message.method != "tools/call" or name not in mirrors:
+        return ""
+    return _parameter_mismatch(member(message.params, "arguments"), fields, mirrors[name])
 
 
 def status_of(message: Message, request: Message) -> int:
@@ -84,9 +83,8 @@ def _has_capabilities(request: Request) -> bool:
 
 
 def _parameter_mismatch(arguments: JSON, fields: Mapping[str, str], mirrors: Mirrors) -> str:
-    for path, header in mirrors.headers:
-        value = argument(arguments, path)
-        field = fields.get(f"mcp-param-{header.lower()}")
+    for _, header, value in mirrored_arguments(mirrors, arguments):
+        field = fields.get(PARAM_PREFIX + header.lower())
         if value is None and field is None:
             continue
         if value is None:

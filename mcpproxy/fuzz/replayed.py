@@ -20,7 +20,7 @@ from mcpproxy.replay.client.driver import (
     play,
 )
 from mcpproxy.replay.client.player import Player, Send
-from mcpproxy.replay.client.request_headers import HeaderWriter, negotiated_version
+from mcpproxy.replay.client.recorded_headers import HeaderWriter
 from mcpproxy.replay.recording import RecordedSession, load
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.ruleset.ruleset import Ruleset
@@ -206,5 +206,5 @@ class _Listener:
     def on_frame(self, frame: Frame) -> None:
         """Pass on a frame of the server."""
         self._link.headers.session_id = self._link.headers.session_id or self.session_id
-        self._link.headers.version = self._link.headers.version or negotiated_version(frame.raw)
+        self._link.headers.learn(frame.raw)
         self._link.events.put_nowait(ServerFrame(frame.raw, self._exchange, frame.event))

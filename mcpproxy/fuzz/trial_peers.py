@@ -8,7 +8,8 @@ from mcpproxy.fuzz.patience import MOST_TIMES, Patience
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import GONE, Symptom, end_symptom, hang_symptom, place_of
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
-from mcpproxy.replay.client.request_headers import negotiated_version
+from mcpproxy.protocol.mirrors import read_mirrors
+from mcpproxy.protocol.request_headers import negotiated_version
 from mcpproxy.session.frame import Stderr
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.answers import Pending
@@ -216,6 +217,8 @@ class HttpPeer:
         self.is_gone = False
         self.is_silent = False
         self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers)
+        listed = {template.name: read_mirrors(template.schema) for template in material.templates}
+        self._endpoint.mirrors.update(listed)
         self._material: Final = material
         self._wires: Final[dict[int, HttpWire]] = {}
         self._clients: Final[dict[int, RpcConnection]] = {}

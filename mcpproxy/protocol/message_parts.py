@@ -31,9 +31,6 @@ TARGETS: Final = {
 The id of a task is no target: a server issues a new one for each task, so it groups nothing.
 """
 
-MCP_NAME_SOURCE: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Method -> the member of its params that the header ``Mcp-Name`` repeats."""
-
 
 def target_of(method: str, params: "JSON | Absent") -> str | None:
     """Return the tool, prompt or resource that a request of ``method`` is about, ``None`` if none."""

@@ -8,13 +8,14 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transport
 
 import binascii
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response, parse
+from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.wording import token
 
 ANNOTATION: Final = "x-mcp-header"
@@ -95,6 +96,28 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
                 stack.append((child, path, keyword_pointer, False))
 
 
+def listed_mirrors(raw: bytes) -> dict[str, Mirrors]:
+    """Return the mirrors of the tools that a frame of a server lists; empty if none has an annotation."""
+    if ANNOTATION.encode() not in raw:
+        return {}
+    found: dict[str, Mirrors] = {}
+    for single in singles(parse(raw)):
+        tools = member(single.result, "tools") if isinstance(single, Response) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(name := member(tool, "name"), str):
+                found[name] = read_mirrors(member(tool, "inputSchema"))
+    return found
+
+
+def mirrored_arguments(mirrors: Mirrors, arguments: JSON) -> Iterator[tuple[Path, str, JSON]]:
+    """Yield what headers repeat of the arguments of a call: path, header without ``Mcp-Param-``, and value.
+
+    The value is ``None`` where the header must be absent, because the argument is null or absent.
+    """
+    for path, header in mirrors.headers:
+        yield path, header, argument(arguments, path)
+
+
 def argument(arguments: JSON, path: Path) -> JSON:
     """Return the argument at ``path``; ``None`` if it is null or absent, because then it needs no header."""
     for name in path:
@@ -102,6 +125,12 @@ def argument(arguments: JSON, path: Path) -> JSON:
             return None
         arguments = arguments.get(name)
     return arguments
+
+
+def encoded(text: str) -> str:
+    """Return ``text`` as a header value: unchanged, or in base64 if a header cannot contain it."""
+    is_plain = not encoding_fault(text) and text == text.strip() and decoded(text) == text
+    return text if is_plain else f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
 def decoded(header: str) -> str | None:

@@ -7,6 +7,7 @@ does the command or the URL of a recording that somebody else may have written.
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,7 @@ from mcpproxy.base.files import is_own_below
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.mirrors import Mirrors, read_mirrors
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.session.masked_values import MARK
 from mcpproxy.session.outcomes import Kind
@@ -36,7 +38,7 @@ class RecordedCall:
     """What is needed to send a call again: its server, its method, and what the user has to confirm.
 
     ``is_own`` says that only this user can have written the recording, ``reads_only`` that the call changes
-    nothing.
+    nothing. ``mirrors`` are the arguments that the call repeats in headers over HTTP.
     """
 
     header: Header
@@ -44,6 +46,7 @@ class RecordedCall:
     method: str
     is_own: bool
     reads_only: bool
+    mirrors: Mapping[str, Mirrors]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ def recorded_call(view: View, number: int) -> RecordedCall:
         call.method,
         is_own(view.path),
         reads_only or call.method != "tools/call",
+        {tool.name: read_mirrors(member(definition, "inputSchema"))} if tool else {},
     )
 
 
@@ -149,6 +153,7 @@ class CallSender:
             async with connecting as client:
                 path = client.wire.recording.path
                 await client.connect()
+                client.wire.mirrors.update(recorded.mirrors)
                 began = time.monotonic()
                 answer = await client.request(recorded.method, ABSENT if params is None else params)
                 seconds = time.monotonic() - began

@@ -12,7 +12,7 @@ import pytest
 
 from mcpproxy.cli.main import main
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.client.request_headers import HeaderWriter
+from mcpproxy.replay.client.recorded_headers import HeaderWriter
 from mcpproxy.replay.client.script import steps
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.replay_source import replay_source

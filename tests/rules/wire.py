@@ -181,7 +181,7 @@ def _mirrored(message: object) -> dict[str, str] | None:
     version = (as_object(params.get("_meta")) or {}).get(VERSION_KEY)
     if version is None:
         return None
-    named = params.get("uri" if body["method"] == "resources/read" else "name")
+    named = next((params[key] for key in ("name", "uri", "taskId") if key in params), None)
     headers = {"MCP-Protocol-Version": str(version), "Mcp-Method": str(body["method"])}
     return headers | ({"Mcp-Name": named} if isinstance(named, str) else {})
 

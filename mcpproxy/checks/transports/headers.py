@@ -17,8 +17,16 @@ from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.header_names import METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.message_parts import MCP_NAME_SOURCE, as_object, member, target_of, well_formed
-from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, means_same, read_mirrors
+from mcpproxy.protocol.message_parts import as_object, member, target_of, well_formed
+from mcpproxy.protocol.mirrors import (
+    Mirrors,
+    decoded,
+    encoding_fault,
+    means_same,
+    mirrored_arguments,
+    read_mirrors,
+)
+from mcpproxy.protocol.request_headers import MCP_NAME_SOURCE, mcp_name
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
@@ -73,11 +81,9 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     HDR-006).
     """
     for request in exchange.requests[:1]:
-        source = MCP_NAME_SOURCE.get(request.method)
-        name = member(request.params, source) if source else None
-        if source is None or not isinstance(name, str):
+        if (name := mcp_name(request.method, request.params)) is None:
             continue
-        header, pointer = exchange.fields.get(NAME), f"/params/{source}"
+        header, pointer = exchange.fields.get(NAME), f"/params/{MCP_NAME_SOURCE[request.method]}"
         if header is None:
             problem = f"client sent {request.method} without Mcp-Name: {shortened(name)}"
             yield Violation("HDR-004", "R-233", problem, pointer=pointer)
@@ -114,8 +120,8 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
         yield Violation("HDR-009", "R-238", problem, pointer="/params/name")
         return
     arguments = member(request.params, "arguments")
-    for path, header in listed_headers.headers:
-        value, header_values = argument(arguments, path), exchange.fields.all(PARAM_PREFIX + header.lower())
+    for path, header, value in mirrored_arguments(listed_headers, arguments):
+        header_values = exchange.fields.all(PARAM_PREFIX + header.lower())
         pointer = "/params/arguments" + "".join(map(token, path))
         text = decoded(header_values[0]) if len(header_values) == 1 else None
         if len(header_values) == 1 and (fault := encoding_fault(header_values[0])):

@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, Response, parse
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.client.request_headers import HeaderWriter, negotiated_version
+from mcpproxy.replay.client.recorded_headers import HeaderWriter
 from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 
@@ -161,8 +161,7 @@ class HttpLink:
             except ForeignUrlError as fault:
                 await self.events.put(ServerGone(f"the server {fault}"))
             return
-        if version := negotiated_version(raw):
-            self._headers.version = version
+        self._headers.learn(raw)
         await self.events.put(ServerFrame(raw, exchange, event))
 
     async def receive_head(self, exchange: int, response: httpx.Response) -> None:

@@ -184,7 +184,7 @@ def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
 
     The result is the request, the value of that argument, and the name of the header without ``Mcp-Param-``.
     """
-    mirrors_of_tools = streamable(context).server.mirrors
+    mirrors_of_tools = streamable(context).mirrors
     for name, arguments in allowed_calls(context):
         mirrors = mirrors_of_tools.get(name, Mirrors((), ()))
         if mirrors.headers and not mirrors.faults:

@@ -17,7 +17,8 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.message_parts import singles
-from mcpproxy.replay.client.message_headers import MessageHeaders
+from mcpproxy.protocol.mirrors import listed_mirrors
+from mcpproxy.protocol.request_headers import required_headers
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import ForeignEndpointError, GoneError, TimedOutError
@@ -42,7 +43,7 @@ class HttpWire:
         self.server: Final = server
         self.recording = server.recording
         self.on_event: EventHandler = _ignore
-        self._headers: Final = MessageHeaders(server.mirrors)
+        self.mirrors: Final = server.mirrors
         self.session_id = ""
         self.version = ""
         self.last: ClientExchange | None = None
@@ -93,7 +94,8 @@ class HttpWire:
 
     def headers(self, raw: bytes = b"") -> list[tuple[str, str]]:
         """Return the headers that a correct client sends with the message ``raw``, or without a body."""
-        return self._headers.of(parse(raw) if raw else None, self.session_id, self.version)
+        message = parse(raw) if raw else None
+        return required_headers(message, self.session_id, self.version, self.mirrors)
 
     async def send(self, raw: bytes) -> int:
         """Send one message in a POST. Return the number of its frame, as soon as the message is sent.
@@ -145,7 +147,7 @@ class HttpWire:
 
     def on_frame(self, frame: Frame) -> None:
         """Process a frame of the server, and note the tools in it that require arguments in headers."""
-        self._headers.learn(frame.raw, frame.message)
+        self.mirrors.update(listed_mirrors(frame.raw))
         self.on_event(FrameReceived(frame))
 
     async def close(self) -> None:

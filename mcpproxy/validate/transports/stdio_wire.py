@@ -17,6 +17,7 @@ from typing import Final
 from mcpproxy.base.start_failure import start_failure
 from mcpproxy.base.subprocess_pipes import stdin_closed
 from mcpproxy.framing.lines import LineFramer
+from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.body_frames import in_pieces
 from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, FRAME_BYTES, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
@@ -76,6 +77,7 @@ class StdioWire:
         self.outlived_stdin = False
         self.on_event: EventHandler = _ignore
         self.version = ""
+        self.mirrors: Final[dict[str, Mirrors]] = {}
         self.stderr_bytes = 0
         self.exit_code: int | None = None
         self._command: Final = command

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.session_recording import SessionRecording
 
@@ -49,6 +50,11 @@ class Wire(Protocol):
     transport: str
     on_event: EventHandler
     version: str
+
+    @property
+    def mirrors(self) -> dict[str, Mirrors]:
+        """The arguments that calls of the tools that the server listed repeat in headers, over HTTP."""
+        ...
 
     async def open(self) -> None:
         """Start the server, or prepare to connect to it.
