@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # most reports do not need it
 class JudgedTrace:
     """One trace and its findings, in the order in which they occurred.
 
-    ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes what is missing.
+    ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes its missing parts.
     ``revision`` is the protocol revision at the end, ``None`` if the recording does not show it. ``located``
     are the findings with their places, if places were requested. It includes the findings that a baseline
     accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.

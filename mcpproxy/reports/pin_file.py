@@ -18,7 +18,7 @@
 
 Members are sorted and each is on its own line, also those of a definition, which is shown here on one line.
 So changing one member changes one line. ``sha256`` is the hash of the definition in canonical form (RFC
-8785). By the hash, a definition that was edited is noticed when the file is read.
+8785). When the file is read, the hash shows whether a definition was edited.
 """
 
 import json

@@ -65,7 +65,7 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
 
 
 def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
-    """Yield what is missing from the recording, and the findings that do not count."""
+    """Yield notes about missing records, and the findings that do not count."""
     for note in trace.notes:
         yield f"{visible(trace.path)}: incomplete: {visible(note)}"
     for repeated in trace.more:

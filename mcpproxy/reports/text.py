@@ -20,7 +20,7 @@ def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Ite
 
 
 def trace_lines(trace: JudgedTrace, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
-    """Yield the findings of one trace, each with its source, then what is missing from the recording.
+    """Yield the findings of one trace, each with its source, then notes about missing records.
 
     Paths inside the folder ``base`` are relative to it.
     """
@@ -73,7 +73,7 @@ def _evidence(finding: Finding) -> str:
 
 
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
-    """Yield what was judged, what was found, and the next step if there is one."""
+    """Yield the counts of traces, frames and findings, and the next step if there is one."""
     counts = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
     if verdict.known:
         counts += f", {verdict.known} known"

@@ -65,27 +65,27 @@ class Transcript:
         """Return the lines to print for ``event``."""
         match event:
             case RequestHead() | ResponseHead() | ExchangeEnd() | Opaque() | Note():
-                return self._http(event)
+                return self._http_lines(event)
             case Frame():
                 self._frames[event.sender] += 1
                 self._last_frame = event.seq
-                return self._frame(event)
+                return self._frame_lines(event)
             case Finding():
                 self._found[event.severity] += 1
-                return self._finding(event)
+                return self._finding_lines(event)
             case Stderr(raw=raw, observed_at_ns=at_ns):
-                return [self._line(at_ns, "stderr", self._cut(decoded(raw.removesuffix(b"\r")), 7))]
+                return [self._event_line(at_ns, "stderr", self._cut(decoded(raw.removesuffix(b"\r")), 7))]
             case Eof(sender=sender, observed_at_ns=at_ns):
-                return [self._line(at_ns, "eof", f"the {sender} closed its side")]
+                return [self._event_line(at_ns, "eof", f"the {sender} closed its side")]
             case Signal(name=name, observed_at_ns=at_ns):
-                return [self._line(at_ns, "signal", visible(name))]
+                return [self._event_line(at_ns, "signal", visible(name))]
             case Gap():
-                return [self._gap(event)]
+                return [self._gap_line(event)]
             case Close():
-                return self._close(event)
+                return self._close_lines(event)
         assert_never(event)
 
-    def _http(self, event: HttpEvent) -> list[str]:
+    def _http_lines(self, event: HttpEvent) -> list[str]:
         at_ns, session = event.observed_at_ns, self._conversation.track_session(event)
         match event:
             case RequestHead():
@@ -94,7 +94,7 @@ class Transcript:
                 if not event.endpoint:
                     self._non_message_exchanges.add(event.exchange)
                 words = f"{visible(event.method)} {visible(event.target)}"
-                return [self._head(event, "client", "", words, f"session {session}" if session else "")]
+                return [self._head_line(event, "client", "", words, f"session {session}" if session else "")]
             case ResponseHead():
                 self._last_frame = event.seq
                 if event.status >= 300:
@@ -106,26 +106,28 @@ class Transcript:
                 said = visible(fields.media_type) + "  from mcpproxy" * event.by_proxy
                 if session and SESSION_ID in fields:
                     said += f"  session {session}"
-                return [self._head(event, "server", took, words, said.strip())]
+                return [self._head_line(event, "server", took, words, said.strip())]
             case ExchangeEnd():
                 self._requested_at_ns.pop(event.exchange, None)
                 self._non_message_exchanges.discard(event.exchange)
                 if event.cut:
                     who = {None: "", "proxy": " by mcpproxy"}.get(event.by, f" by the {event.by}")
                     words = self._style.paint(f"#{event.exchange} cut short{who}", "yellow")
-                    return [self._line(at_ns, "end", words)]
-                return [self._line(at_ns, "end", f"#{event.exchange}")] if self._full else []
+                    return [self._event_line(at_ns, "end", words)]
+                return [self._event_line(at_ns, "end", f"#{event.exchange}")] if self._full else []
             case Opaque():
                 what = f"{size(event.size)} from the {event.sender} on connection {event.connection}"
-                return [self._line(at_ns, "opaque", self._cut(f"{what}: {visible(event.reason)}", 9))]
+                return [self._event_line(at_ns, "opaque", self._cut(f"{what}: {visible(event.reason)}", 9))]
             case Note():
                 if event.what in ("connected", "closed") and not self._full:
                     return []
                 where = f"connection {event.connection}: " if event.connection else ""
                 words = f"{where}{visible(event.what)}: {visible(event.why)}"
-                return [self._line(at_ns, "mcpproxy", self._cut(words, 10))]
+                return [self._event_line(at_ns, "mcpproxy", self._cut(words, 10))]
 
-    def _head(self, event: RequestHead | ResponseHead, sender: str, took: str, words: str, said: str) -> str:
+    def _head_line(
+        self, event: RequestHead | ResponseHead, sender: str, took: str, words: str, said: str
+    ) -> str:
         """Return the line of a head; with ``full``, its fields follow."""
         style = self._style
         head = style.paint(f"{event.seq:>5} {_seconds(event.observed_at_ns)} {took:>8} {'':>8}", "dim")
@@ -138,19 +140,19 @@ class Transcript:
             line = "\n".join([line, *(f"{INDENT}  {style.paint(field, 'dim')}" for field in fields)])
         return line
 
-    def _frame(self, frame: Frame) -> list[str]:
+    def _frame_lines(self, frame: Frame) -> list[str]:
         turns = self._conversation.turns(frame)
         latencies = [turn.latency_ns for turn in turns if turn.latency_ns is not None]
         took = duration(min(latencies)) if latencies else ""
         head = f"{frame.seq:>5} {_seconds(frame.observed_at_ns)} {took:>8} {size(len(frame.raw)):>8}"
-        words, payload = self._words(frame, turns)
+        words, payload = self._frame_words(frame, turns)
         mark = self._style.paint(f"#{frame.exchange} ", "dim") if frame.exchange else ""
         line = f"{self._style.paint(head, 'dim')} {self._style.arrow(frame.sender)} {mark}{words}"
         if self._full:
             return [line, f"{INDENT}  {self._style.paint(decoded(frame.raw), 'dim')}"]
         return [f"{line}  {self._style.paint(payload, 'dim')}" if payload else line]
 
-    def _words(self, frame: Frame, turns: tuple[Turn, ...]) -> tuple[str, str]:
+    def _frame_words(self, frame: Frame, turns: tuple[Turn, ...]) -> tuple[str, str]:
         """Return the coloured text of a frame, and as much of its payload as fits on the line."""
         if isinstance(frame.message, Batch):
             plain = f"batch of {len(turns)}: " + ", ".join(_name_and_id(turn)[0] for turn in turns)
@@ -175,7 +177,7 @@ class Transcript:
             payload = decoded(frame.raw[: 4 * max(room, 0)])
         elif not isinstance(turn.body, Absent):
             payload = visible(preview(turn.body, room, is_short=len(frame.raw) <= SHORT_BYTES))
-        # What is not a message is named by its flaw, unless it was renamed above because it need not be one.
+        # Bytes that are no message are named by their flaw, unless they need not be one and were named above.
         is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
         colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
@@ -196,7 +198,7 @@ class Transcript:
             id += f" retry {event.retry} ms"
         return name, id
 
-    def _finding(self, finding: Finding) -> list[str]:
+    def _finding_lines(self, finding: Finding) -> list[str]:
         elsewhere = finding.frame not in (0, self._last_frame)
         first, *rest = self._wrap(finding_line(finding) + (f" (frame {finding.frame})" if elsewhere else ""))
         head = f"{finding.severity} {visible(finding.rule)}"
@@ -213,7 +215,7 @@ class Transcript:
 
         return textwrap.wrap(text, columns, break_on_hyphens=False)
 
-    def _gap(self, gap: Gap) -> str:
+    def _gap_line(self, gap: Gap) -> str:
         lost = (
             (gap.client_bytes, "from the client"),
             (gap.server_bytes, "from the server"),
@@ -221,9 +223,9 @@ class Transcript:
         )
         amounts = ", ".join(f"{size(n)} {whence}" for n, whence in lost if n)
         words = f"not recorded: {amounts or 'an unknown amount'}; {visible(gap.reason)}"
-        return self._line(gap.observed_at_ns, "gap", self._style.paint(words, "yellow"))
+        return self._event_line(gap.observed_at_ns, "gap", self._style.paint(words, "yellow"))
 
-    def _close(self, close: Close) -> list[str]:
+    def _close_lines(self, close: Close) -> list[str]:
         words = ending_text(close, self._transport)
         if close.exit_code != 0:
             words = self._style.paint(words, "yellow")
@@ -231,11 +233,11 @@ class Transcript:
         sides = f"{self._frames['client']:,} from the client, {self._frames['server']:,} from the server"
         found = tally(self._found["error"], self._found["warning"], self._found["info"])
         return [
-            self._line(close.observed_at_ns, "close", words),
+            self._event_line(close.observed_at_ns, "close", words),
             f"{INDENT}{count(frames, 'frame')} ({sides}), {found}",
         ]
 
-    def _line(self, at_ns: int, word: str, text: str) -> str:
+    def _event_line(self, at_ns: int, word: str, text: str) -> str:
         """Return the line of an event that is not a frame: no number or size, a word instead of the arrow."""
         head = self._style.paint(f"{'':>5} {_seconds(at_ns)} {'':>8} {'':>8}", "dim")
         return f"{head} {self._style.paint(word, 'dim')} {text}"
