@@ -5,8 +5,8 @@ one that the specification defines, and a tool is one that the server has listed
 result: at most ``MAX_TOOLS``. All others are ``OTHER``.
 
 An answer belongs to the request with its id in the same HTTP exchange. In a stream that a GET has opened, and
-in what a client posts, it belongs to the only open request with its id in the session. What is not certain is
-not counted.
+in a POST of the client, it belongs to the only open request with its id in the session. If there is more than
+one, nothing is counted.
 """
 
 from collections import OrderedDict
@@ -37,7 +37,7 @@ DURATION_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 MAX_TOOLS: Final = 200
 OTHER: Final = "_OTHER"
 MAX_OPEN: Final = 4096
-"""How many requests may wait for their answers; of more the oldest are forgotten."""
+"""How many requests may wait for their answers; beyond that the oldest is forgotten."""
 _LONGEST_TOOL: Final = 128
 
 _METHODS: Final = {*methods.names(*REVISIONS)}.union(*methods.EXTENSIONS.values())
@@ -86,7 +86,7 @@ class CallMetrics:
         self._open: Final[OrderedDict[_Call, None]] = OrderedDict()
         self._by_key: Final[dict[_Key, list[_Call]]] = {}
         self._tools: Final[dict[str, str]] = {}
-        """The names of tools that are labels, each with its label."""
+        """The names of the tools that are labels -> their labels."""
 
     def count_event(self, event: Event) -> None:
         """Count an event that was recorded."""
@@ -111,27 +111,27 @@ class CallMetrics:
         match message:
             case Request(id=int() | str() as id):
                 call = _Call(
-                    (frame.sender, id), message.method, _tool(message), exchange, frame.observed_at_ns
+                    (frame.sender, id), message.method, _tool_name(message), exchange, frame.observed_at_ns
                 )
-                self._begin(call)
+                self._begin_call(call)
             case Response(id=int() | str() as id) | ErrorResponse(id=int() | str() as id):
-                if call := self._answered(frame.sender, id, exchange):
-                    self._answer(call, frame, message)
+                if call := self._answered_call(frame.sender, id, exchange):
+                    self._count_answer(call, frame, message)
             case Notification(method="notifications/cancelled"):
                 id = member(message.params, "requestId")
                 if isinstance(id, int | str) and not isinstance(id, bool):
-                    self._cancel((frame.sender, id), exchange)
+                    self._cancel_call((frame.sender, id), exchange)
             case _:
                 pass
 
-    def _begin(self, call: _Call) -> None:
+    def _begin_call(self, call: _Call) -> None:
         if len(self._open) >= MAX_OPEN:
-            self._forget(next(iter(self._open)))
+            self._forget_call(next(iter(self._open)))
         self._open[call] = None
         self._by_key.setdefault(call.key, []).append(call)
         call.exchange.calls.append(call)
 
-    def _forget(self, call: _Call) -> None:
+    def _forget_call(self, call: _Call) -> None:
         del self._open[call]
         call.exchange.calls.remove(call)
         same_key = self._by_key[call.key]
@@ -139,15 +139,15 @@ class CallMetrics:
         if not same_key:
             del self._by_key[call.key]
 
-    def _answered(self, sender: Sender, id: RequestId, exchange: _Exchange) -> _Call | None:
-        """Return the call that ``sender`` answers."""
+    def _answered_call(self, sender: Sender, id: RequestId, exchange: _Exchange) -> _Call | None:
+        """Return the open call that an answer of ``sender`` with ``id`` belongs to."""
         key = other(sender), id
         in_exchange = (call for call in self._by_key.get(key, ()) if call.exchange is exchange)
         if sender == CLIENT or exchange.method == "GET":
-            return next(in_exchange, None) or self._only(key, exchange)
+            return next(in_exchange, None) or self._only_open_call(key, exchange)
         return next(in_exchange, None)
 
-    def _only(self, key: _Key, exchange: _Exchange) -> _Call | None:
+    def _only_open_call(self, key: _Key, exchange: _Exchange) -> _Call | None:
         """Return the call with this key in the session of ``exchange``, if there is only one."""
         named = exchange.session
         calls = [
@@ -155,7 +155,7 @@ class CallMetrics:
         ]
         return calls[0] if len(calls) == 1 else None
 
-    def _answer(self, call: _Call, frame: Frame, answer: Response | ErrorResponse) -> None:
+    def _count_answer(self, call: _Call, frame: Frame, answer: Response | ErrorResponse) -> None:
         kind = ""
         if frame.by_proxy:
             kind = "refused"
@@ -169,27 +169,27 @@ class CallMetrics:
                 self._name_tool(member(tool, "name"))
         elif call.tool:
             self._name_tool(call.tool)
-        self._end(call, kind, frame.observed_at_ns)
+        self._end_call(call, kind, frame.observed_at_ns)
 
-    def _cancel(self, key: _Key, exchange: _Exchange) -> None:
-        if call := self._only(key, exchange):
-            self._end(call, "cancelled")
+    def _cancel_call(self, key: _Key, exchange: _Exchange) -> None:
+        if call := self._only_open_call(key, exchange):
+            self._end_call(call, "cancelled")
 
     def _name_tool(self, name: JSON) -> None:
         if isinstance(name, str) and len(self._tools) < MAX_TOOLS and len(name) <= _LONGEST_TOOL:
             self._tools.setdefault(name, visible(name))
 
     def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
-        """End the calls that can have no answer any more. A stream may be resumed in another exchange."""
+        """End the calls that can get no answer any more. A stream may be resumed in another exchange."""
         for call in list(exchange.calls):
             if exchange.status >= 400:
-                self._end(call, "http-error", exchange.responded_ns)
+                self._end_call(call, "http-error", exchange.responded_ns)
             elif end.cut and not exchange.is_stream:
-                self._end(call, "no-answer")
+                self._end_call(call, "no-answer")
 
-    def _end(self, call: _Call, kind: str, answered_ns: int | None = None) -> None:
-        """Count a call; ``kind`` is that of its error, if it failed."""
-        self._forget(call)
+    def _end_call(self, call: _Call, kind: str, answered_ns: int | None = None) -> None:
+        """Count a call. ``kind`` is the kind of its error; empty if it succeeded."""
+        self._forget_call(call)
         labels = (
             call.key[0],
             call.method if call.method in _METHODS else OTHER,
@@ -201,6 +201,6 @@ class CallMetrics:
             self._errors.labels(*labels, kind).inc()
 
 
-def _tool(request: Request) -> str:
+def _tool_name(request: Request) -> str:
     """Return the name of the tool that is called; empty for another request."""
     return (target_of(request.method, request.params) or "") if request.method == "tools/call" else ""
