@@ -1,4 +1,4 @@
-"""A draft of a trace: what the journal says of a session that no recorder records at the moment.
+"""A draft of a trace: a copy, completed from the journal of a session that no recorder reads now.
 
 A recorder starts later than its session, seconds later on a busy machine, and it may be killed. The journal
 goes on meanwhile, the trace does not. A draft is a copy of the trace up to the checkpoint, continued from the
@@ -27,7 +27,7 @@ from mcpproxy.trace.writer import TraceWriter
 
 
 class _Onlooker(JournalReader):
-    """Reads a journal that belongs to a recorder, and leaves it as it is."""
+    """Reads a journal that belongs to a recorder, and does not change it."""
 
     def checkpoint_and_clear(self, unplaced: Checkpoint) -> None:
         pass
@@ -64,8 +64,8 @@ class Draft:
         self._folder: Final = tempfile.mkdtemp(prefix="mcpproxy-")
         self._files_in_use: Final[list[JournalReader | TraceWriter]] = []
         self.close: Final = weakref.finalize(self, _close, self._files_in_use)
-        """Closes the journal and the copy, which go on no more; ``trace`` can still be read. They are also
-        closed when this object is garbage-collected."""
+        """Closes the journal and the copy, which then stops growing; ``trace`` can still be read. They are
+        also closed when this object is garbage-collected."""
         try:
             with recovery.damage_refused(journal.folder(trace)):
                 self._begin(trace)
@@ -115,7 +115,7 @@ class Draft:
         return self._recording.seq
 
     def go_on(self) -> None:
-        """Take in what the journal has since the last time.
+        """Add the records that the journal got since the last call.
 
         Raises:
             OSError, TraceError: the journal cannot be read.

@@ -1,4 +1,4 @@
-"""Find out which recordings must not be completed in place, and copy them.
+"""Tell which recordings must not be completed in place, and copy them.
 
 After a recorder was killed, the next command completes its recording: it writes the rest of the trace and
 deletes the journal. That is done in place only if the journal is a folder of this user that contains only

@@ -1,8 +1,8 @@
 """Find out whether the relay of a recording is still running.
 
 This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording goes
-on. The relay has a lock too, which is seen in every container. Without it, the process id in the header has
-to do. A process id proves nothing, because the system reuses ids, and in a container the relay often has
+on. The relay has a lock too, which is seen in every container. Without it, the process id in the header
+decides. A process id proves nothing, because the system reuses ids, and in a container the relay often has
 the id 1. So a process is considered the relay only if it started shortly before the recording began. If the
 machine was booted after the recording began, the relay cannot be running.
 

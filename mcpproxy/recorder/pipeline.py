@@ -219,7 +219,7 @@ class RecordingPipeline:
             self._record_entry(entry)
         for stream in range(3):
             self._end_line(stream, True)
-        # How much is left out is known at the end. A recording that is cut before then says this much.
+        # The amount that is left out is known at the end. A recording that is cut before then has this gap.
         self._record_gap(Gap(_LEFT_OUT, observed_at_ns=now_ns - self._started_ns))
         self._kept = tuple(self._passed)
         self._notes.say(f"recording ended: {_TOO_LARGE}; the session goes on")
@@ -341,7 +341,7 @@ class RecordingPipeline:
         self._sink.write_lines(stream, self._framers[stream].end(continues=continues))
 
     def _begin(self, payload: bytes) -> None:
-        """Write the header, and prepare what the START record asks for."""
+        """Write the header, and prepare for the transport and the rules that the START record names."""
         if self._sink.state.header is not None:
             raise NotARecordError("a second START record")
         header = self._sink.state.header = header_of(payload)
@@ -362,7 +362,7 @@ class RecordingPipeline:
             self._sink.state.judge = SafeJudge(self._make_observer)
 
     def _record_whole_lines(self, kind: int, payload: bytes, at_ns: int) -> None:
-        """Write what needs no framer: lines, or a piece of one, that mcpproxy refused, altered or wrote."""
+        """Write a record that needs no framer: lines, or a piece of one, that mcpproxy refused or gave."""
         state, stream = self._sink.state, _WHOLE_LINES[kind]
         mark, content, _ = faulted_of(payload) if kind in _FAULTED else (None, payload, None)
         self._passed[stream] += len(content)
@@ -371,7 +371,7 @@ class RecordingPipeline:
             state.seq += 1
             frame = Frame(state.seq, SENDERS[stream], raw, at_ns, index < len(lines), fault=mark)
             frame.refused, frame.by_proxy = kind in _REFUSED, kind in _BY_PROXY
-            # What we gave without a line end goes on with what we give next.
+            # A line that we gave without its end continues with the next bytes that we give.
             frame.continues = frame.by_proxy and not frame.terminated
             self._sink.write_event(frame)
 

@@ -106,7 +106,7 @@ def recover_copy(trace: str) -> str:
         McpProxyError: a file could not be read or written.
         OSError: the temporary folder could not be made.
     """
-    # The copy has no locks, so the locks of the original are asked for.
+    # The copy has no locks, so the locks of the original are tested.
     if foreign_journals.is_recording(trace) or is_held_by_relay(Folder(journal.folder(trace))):
         return ""
     folder = tempfile.mkdtemp(prefix="mcpproxy-")
@@ -162,12 +162,12 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
 
 
 def files_around(start: Checkpoint, trace: str) -> tuple[tuple[str, ...], str, list[str]]:
-    """Return the files of a recording before the one in which it goes on, that one, and those after it.
+    """Return the files of a recording before its current file, the current file, and the files after it.
 
-    ``trace`` is the first file.
+    Recording continues in the current file, which ``start`` names. ``trace`` is the first file.
 
     Raises:
-        TraceError: the file in which it goes on is missing.
+        TraceError: the current file is missing.
     """
     files = chain.files_of(trace)
     path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
@@ -184,7 +184,7 @@ def resumed(
     earlier_files: tuple[str, ...],
     make_observer: Callable[[], Observing],
 ) -> RecordingPipeline:
-    """Return a recording that goes on from the checkpoint ``start``.
+    """Return a recording that continues from the checkpoint ``start``.
 
     Raises:
         TraceError: the trace or the checkpoint is damaged.

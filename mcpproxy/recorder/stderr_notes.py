@@ -28,7 +28,7 @@ _PENDING_BYTES: Final = 256 << 10
 class StderrNotes:
     """The notes of one session, written to ``fd``; ``None`` writes nothing.
 
-    ``leg`` is the name of the leg of a bridge that the session is on, which every note then says.
+    ``leg`` is the name of the leg of a bridge; every note then begins with it.
     """
 
     def __init__(self, fd: int | None, mode: Mode = "text", leg: str = "") -> None:

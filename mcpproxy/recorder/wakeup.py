@@ -7,8 +7,8 @@ the relay needs no system call to wake it. When nothing happens, the recorder sl
 idle session costs nothing.
 
 A recorder that cannot keep up with a burst would only take a processor from the peers that make the burst.
-So it gives way: it sleeps until the burst is over, or what it has not recorded is older than
-``LONGEST_BURST_NS`` or more than ``LARGEST_BURST_BYTES``. If it is late nevertheless, it takes its full
+So it gives way: it sleeps until the burst is over, or until the unread records are older than
+``LONGEST_BURST_NS`` or longer than ``LARGEST_BURST_BYTES``. If it is late nevertheless, it takes its full
 priority."""
 
 import os
@@ -25,10 +25,10 @@ NAP_S: Final = 0.002
 LONGEST_NAP_S: Final = 0.016
 
 LONGEST_BURST_NS: Final = 1_000_000_000
-"""How old what was read last may be while the recorder gives way."""
+"""How old the last record that was read may be while the recorder gives way."""
 
 LARGEST_BURST_BYTES: Final = journal.LIMIT_BYTES // 8
-"""About how much it may not have read while it gives way, so that the journal has room for more."""
+"""About how many bytes may be unread while it gives way, so that the journal has room for more."""
 
 LATE_NS: Final = 2_000_000_000
 """From this age on the recorder has its full priority, until it has caught up."""
@@ -118,16 +118,16 @@ class Pace:
     def __init__(self, reader: JournalReader) -> None:
         self._reader = reader
         self._end = (0, 0)
-        """Where the journal ended when that was asked last."""
+        """Where the journal ended at the last check."""
         self._read_ns = self._window_ns = self._window_used_ns = 0
         self._has_priority = False
         self.gives_way = False
         """Whether the recorder should ``await_end_of_burst``."""
 
     def goes_on(self, read_ns: int) -> bool:
-        """Whether to read on at once, after what the relay forwarded until ``read_ns`` was recorded.
+        """Whether to read on at once.
 
-        The time is by the relay's clock, which is ``time.monotonic_ns``.
+        ``read_ns`` is the time of the last record, by the relay's clock, which is ``time.monotonic_ns``.
         """
         self._read_ns = read_ns
         if self._age_ns() > LATE_NS and not self._has_priority:
@@ -159,7 +159,7 @@ class Pace:
         return time.monotonic_ns() - self._read_ns
 
     def _may_give_way(self) -> bool:
-        """Whether the journal has grown since the last call, and what is unread is neither old nor large."""
+        """Whether the journal has grown since the last call, and its unread part is neither old nor large."""
         before, self._end = self._end, self._reader.end_of_journal()
         unread_bytes = (self._end[0] - self._reader.segment) * journal.SEGMENT_BYTES
         is_small = unread_bytes < LARGEST_BURST_BYTES

@@ -138,9 +138,9 @@ class HttpAssembly:
         return events if self._contents.grown < _RECHECK_BYTES else self._with_spills(events, at_ns)
 
     def _faulted(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """Yield the events of what met a fault, or of what was given in its place."""
+        """Yield the events of a message that met a fault, or of bytes that were given in its place."""
         fault, content, members = faulted_of(payload)
-        has_more = bool(members.get("more"))  # something is still given in the place of what was sent
+        has_more = bool(members.get("more"))  # more is to be given in place of the message
         connection = self._connection(number)
         if kind in SENT_KIND:
             events = self.take(SENT_KIND[kind], content, at_ns, number)

@@ -84,7 +84,7 @@ class Connection:
     has_told_opaque: bool = False  # a record with the number of bytes that are not HTTP was written
     ids: tuple[str, ...] = ()  # session ids, the latest last
     faulted_exchange: int = 0  # the number of the exchange in which a fault was last met
-    # The exchange, who has cut it (or "") and when it ended, while something is still to be given in it.
+    # The exchange, who has cut it (or "") and when it ended, while more is to be given in it.
     held_end: tuple[int, str, int] | None = None
 
     def learn(self, ids: Iterable[str]) -> None:

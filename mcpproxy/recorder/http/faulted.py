@@ -35,7 +35,7 @@ def sent_events(
 ) -> Iterator[Recorded]:
     """Yield the events of bytes that met ``fault``, with its mark.
 
-    If something is still given in their place, the end of the exchange waits for it.
+    With ``has_more``, more is to be given in their place, and the end of the exchange waits for that.
     """
     for event in events:
         if isinstance(event, Frame):
@@ -60,7 +60,7 @@ def given_events(
     heads: HeadReader,
     next_seq: Callable[[], int],
 ) -> Iterator[Recorded]:
-    """Yield what the other peer was given in the place of what ``sender`` sent, because of ``fault``.
+    """Yield the events of what the other peer got in place of a message of ``sender``, due to ``fault``.
 
     ``part`` is the part of a message that ``content`` is: ``head``, ``body`` or ``event``.
     """
