@@ -1,6 +1,6 @@
-"""The values of a JSON text are masked; all its other bytes are unchanged.
+"""Mask values in a JSON text, and leave all its other bytes unchanged.
 
-``secrets_masked`` masks what looks like a secret in any text. `JsonMasking` lets choose what is masked.
+``secrets_masked`` masks what looks like a secret in any text. `JsonMasking` masks what its caller selects.
 """
 
 import json
@@ -40,7 +40,7 @@ only behind its name."""
 def secrets_masked(text: str, mask: Callable[[str], str]) -> str:
     """Return a text in which what looks like a secret is replaced by ``mask`` of it.
 
-    Of JSON objects and arrays in the text, members are masked by their names, too.
+    In JSON objects and arrays within the text, members are also masked by their names.
     """
     return JsonMasking((), names_credential, mask, lambda plain: mask_secrets(plain, mask)).in_text(text)
 
@@ -88,7 +88,7 @@ class JsonMasking:
         return self._masked(text, self._pointers, 0, protected)
 
     def in_text(self, text: str, depth: int = 0) -> str:
-        """Return a text with what is JSON in it masked like JSON, and all of it like plain text.
+        """Return a text in which JSON is masked like JSON, and then the whole like plain text.
 
         ``depth`` says in how many JSON strings the text is nested.
         """
@@ -104,7 +104,7 @@ class JsonMasking:
         edits: dict[int, tuple[int, str]] = {}  # from where in the text, to where, and the text instead
         names: list[str | int] = []  # for each open container, the current member or element
         key_names: list[str] = [""]  # for each open container, the nearest member name around its values
-        pairs: list[_Pair] = [_Pair()]  # for each open container, what its members say of one another
+        pairs: list[_Pair] = [_Pair()]  # for each open container, what its members say of each other
         masked_depth: int | None = None  # the depth of the container in which every value is masked
         is_name = False  # whether the next string is the name of a member
         for json_token in _JSON_TOKEN.finditer(text):
@@ -151,7 +151,7 @@ class JsonMasking:
         return _edited(text, edits) if edits else text
 
     def _is_paired(self, pair: "_Pair", names: list[str | int], json_token: re.Match[str]) -> bool:
-        """Whether a sibling has said that this value is a secret; remember what this one says of siblings."""
+        """Whether a sibling names this value as a secret. Remember what this member says of its siblings."""
         member = names[-1].lower() if names and isinstance(names[-1], str) else ""
         if member in NAMING_MEMBERS and json_token[1] is not None and not pair.names_secret:
             pair.names_secret = self._has_secret_name(unescaped(json_token[1]), "")
@@ -199,7 +199,7 @@ class JsonMasking:
 
 
 class _Pair:
-    """What the members of one object say of one another: whether one names a secret, and the value."""
+    """What the members of one object say of each other: whether one names a secret, and the value."""
 
     __slots__ = ("names_secret", "value")
 

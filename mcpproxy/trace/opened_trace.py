@@ -1,4 +1,4 @@
-"""A recording that was opened: its files, its header, and what is known to be missing of it."""
+"""A recording that was opened: its files, its header, and notes about its missing parts."""
 
 import os
 import weakref
@@ -52,8 +52,7 @@ class OpenedTrace:
         return [path_in(self._copy_folder, path) for path in self.files]
 
     def shipped_before(self, path: str) -> "ShippedFiles | None":
-        """Return what is known of the files before ``path`` that were shipped and deleted, if there are
-        any."""
+        """Return the note about the files before ``path`` that were shipped and deleted, if there are any."""
         if path not in self.files[1:2]:  # the first file stays
             return None
         first = path_in(self._copy_folder, self.files[0])

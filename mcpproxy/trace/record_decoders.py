@@ -1,4 +1,4 @@
-"""Members to records: what each type of line but a frame holds. ``mcpproxy.trace.decode`` reads the line."""
+"""Members to records, for each type of line but a frame. ``mcpproxy.trace.decode`` reads the line."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, get_args
@@ -140,10 +140,10 @@ def _repeated(members: JSONObject) -> Repeated:
 
 
 def sender_of(members: JSONObject) -> Sender:
-    """Return which peer sent it.
+    """Return the peer that sent the recorded bytes.
 
     Raises:
-        NotARecordError: it names neither.
+        NotARecordError: the record names neither peer.
     """
     return cast("Sender", one_of(members, "from", get_args(Sender)))
 
@@ -163,7 +163,7 @@ _END: Final = members_reader(exchange=int, connection=int, cut=bool, t=int)
 
 
 def fault_of(members: JSONObject) -> FaultMark | None:
-    """Return which fault rule acted on it, if one did."""
+    """Return the mark of the fault rule that acted on the message; ``None`` if none did."""
     if "fault" not in members:
         return None
     fault = cast("JSONObject", member(members, "fault", dict))

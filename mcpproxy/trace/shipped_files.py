@@ -1,6 +1,6 @@
-"""What is left here of files that were shipped to an object store and deleted while their recording goes on.
+"""The note about files that were shipped to an object store and deleted before their recording ended.
 
-A recording that goes on for weeks would fill the disk. So its files are deleted one after the other, from
+A recording that lasts for weeks would fill the disk. So its files are deleted one after the other, from
 the second on, as soon as they are in an object store. The first file stays until the recording has ended:
 it says who takes part. The note ``NAME.jsonl.shipped`` beside it stands for the files that are gone. It has
 two lines: a JSON object that says where they are, and the last record of the last of them, which has the
@@ -39,7 +39,7 @@ class ShippedFiles:
 
     @property
     def text(self) -> str:
-        """Say where they are, as a sentence fragment."""
+        """Say where the files are, as a sentence fragment."""
         what = "1 file" if self.count == 1 else f"{self.count} files"
         return f"{what} after the first, up to {self.last}, shipped and deleted here: {self.url}"
 
@@ -50,7 +50,7 @@ def note_path(first_file: str) -> str:
 
 
 def read_shipped(first_file: str) -> ShippedFiles | None:
-    """Return what the note beside ``first_file`` says; ``None`` if there is no note that can be read."""
+    """Return the content of the note beside ``first_file``; ``None`` if no note can be read."""
     try:
         first, _, second = files.read(note_path(first_file), _LIMIT_BYTES).partition(b"\n")
         members = cast("dict[str, Any]", orjson.loads(first))
@@ -66,7 +66,7 @@ def read_shipped(first_file: str) -> ShippedFiles | None:
 
 
 def shipped_before(path: str, first_file: str) -> ShippedFiles | None:
-    """Return what is known of the files between ``first_file`` and ``path`` if all of them were shipped."""
+    """Return the note about the files between ``first_file`` and ``path``, if all of them were shipped."""
     shipped = read_shipped(first_file)
     return shipped if shipped is not None and shipped.continued.file == os.path.basename(path) else None
 
@@ -75,7 +75,7 @@ def write_shipped(first_file: str, shipped: ShippedFiles) -> None:
     """Replace the note beside ``first_file``.
 
     Raises:
-        OSError: it cannot be written. The note before it stays.
+        OSError: the note cannot be written. The former note stays.
     """
     members = {"version": VERSION, "url": shipped.url, "files": shipped.count, "last": shipped.last}
     parts = (orjson.dumps(members), b"\n", encode_continued(shipped.continued))

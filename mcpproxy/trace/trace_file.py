@@ -1,4 +1,4 @@
-"""The files of a trace: opened, their header read, and lines refused that cannot be read."""
+"""Open the files of a trace, read their headers, and refuse lines that cannot be read."""
 
 import errno
 import os
