@@ -18,14 +18,14 @@ RECORDER_S: Final = 1.0
 """How long the end of a session waits for the recorder, if somebody reads its summary."""
 
 UNREAD_S: Final = 0.05
-"""The same where the host waits for our exit and nobody reads: a recorder that is behind goes on alone."""
+"""The same if nobody reads it, because the host waits for our exit: a late recorder goes on alone."""
 
 
 def recorder_s(*, is_awaited: bool) -> float:
     """Return how long the end of a session waits for the recorder, in seconds.
 
-    ``is_awaited`` says that somebody has asked for what the recorder writes to stderr. A terminal has a
-    reader anyway.
+    ``is_awaited`` says that the user has asked for the recorder's lines on stderr. On a terminal somebody
+    reads them anyway.
     """
     return RECORDER_S if is_awaited or os.isatty(2) else UNREAD_S
 

@@ -5,8 +5,8 @@ named by an eight-digit number from ``00000001`` on, and the ``checkpoint``, whi
 continues after the recorder was killed. A segment is deleted when its records are in the trace. If the folder
 remains after its session, the next command that opens the trace completes the trace from the journal.
 
-The relay locks the file ``relay`` in the folder for as long as it may write. Whoever wants to complete the
-trace or delete the journal asks for that lock, because process ids say nothing in another container.
+The relay locks the file ``relay`` in the folder for as long as it may write. A process that is to complete
+the trace or delete the journal tests that lock first, because process ids say nothing in another container.
 
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``now_ns``). Nothing in a record is
@@ -68,8 +68,8 @@ SERVER_OWN: Final = 13  # payload: mcpproxy's answer to the client in the server
 # Only on stdio with fault rules. The payload of each is a line of JSON, {"rule": str, "action": str,
 # "number": int}, and then bytes. A NOTE without a connection says that a stream was closed, or the server
 # ended.
-CLIENT_ALTERED: Final = 20  # a line that the client sent, and that the server did not get as it is or then
-SERVER_ALTERED: Final = 21  # a line that the server sent, and that the client did not get as it is or then
+CLIENT_ALTERED: Final = 20  # a line of the client that the server did not get, or got changed or late
+SERVER_ALTERED: Final = 21  # a line of the server that the client did not get, or got changed or late
 CLIENT_GIVEN: Final = 22  # what mcpproxy wrote to the server in the client's place
 SERVER_GIVEN: Final = 23  # what mcpproxy wrote to the client in the server's place
 
@@ -386,7 +386,7 @@ def _open_locked(path: str) -> int:
     try:
         os.lockf(fd, os.F_TLOCK, 0)
     except OSError:
-        pass  # a file system without locks: there, the process id has to do
+        pass  # a file system without locks: there, the process id decides
     return fd
 
 
@@ -406,4 +406,4 @@ _write: Callable[[int, tuple[bytes, bytes | memoryview]], int] = getattr(os, "wr
 
 
 def ignore(*what: object) -> None:
-    """Take what nobody has asked for."""
+    """Do nothing: the callback until somebody sets another."""

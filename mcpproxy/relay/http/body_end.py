@@ -108,7 +108,7 @@ BodyCounter = LengthCounter | ChunkedCounter
 
 def read_chunks(raw: bytes) -> tuple[bytes, int, bool]:
     """Return the content of the complete chunks at the beginning of ``raw``, the index where they end, and
-    whether no chunk follows there: the last one does, or something that is none."""
+    whether the chunks end there: by the last chunk, or by bytes that are no chunk."""
     parts: list[bytes] = []
     position = 0
     while line := _CHUNK_LINE.match(raw, position):

@@ -1,7 +1,7 @@
-"""What ``Connection`` and ``Upgrade`` in a head mean: which header fields go no further, and whether a server
-has agreed to an upgrade.
+"""What ``Connection`` and ``Upgrade`` in a head mean: which header fields are not forwarded, and whether a
+server has agreed to an upgrade.
 
-Fields for one connection only go no further, in requests and in answers.
+Fields for one connection only are not forwarded, in requests and in answers.
 
 A field that ``Connection`` names is removed, and so is its name there. What stays:
 
@@ -64,7 +64,7 @@ class HopByHop:
         }
 
     def kept(self, name: bytes, value: bytes, line: bytes) -> bytes | None:
-        """Return the line of a field that goes on, ``None`` if the field does not.
+        """Return the line of a field that is forwarded, ``None`` for another field.
 
         ``name`` is in lower case, ``value`` has no white space around it.
         """
@@ -87,7 +87,7 @@ class HopByHop:
 
 
 def without_hops(head: bytes) -> tuple[bytes, str]:
-    """Return the head of an answer without the fields that go no further, and what was removed.
+    """Return the head of an answer without the fields that are not forwarded, and what was removed.
 
     A head that cannot be parsed, or that names nothing, is returned as it is.
     """
@@ -110,7 +110,7 @@ def without_hops(head: bytes) -> tuple[bytes, str]:
 
 
 def may_have_hops(head: bytes) -> bool:
-    """Whether fields of this head, or of what is there of it, may go no further. It is asked often."""
+    """Whether a head, perhaps incomplete, may have fields that are not forwarded. It is called often."""
     lower = head.lower()
     if b"\nproxy-" in lower:
         return True

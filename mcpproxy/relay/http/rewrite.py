@@ -115,7 +115,7 @@ class Rewriter:
         self._body: BodyCounter | None = None
 
     def remove_hops(self) -> None:
-        """Remove fields that go no further from each head."""
+        """From now on remove the fields that are not forwarded from each head."""
         self.reads_all = self._removes_hops = True
 
     def expect(self, route: Route) -> None:
@@ -143,7 +143,7 @@ class Rewriter:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """Take note that the server sends nothing more. Return the bytes that were still held back."""
+        """Note that the server sends nothing more. Return the bytes that were still held back."""
         self.is_done = True
         held = self._take(len(self._held))
         return self._head + held if self._stage == _DOCUMENT else held

@@ -54,8 +54,8 @@ class Recorder:
             pass
 
     def leave(self, unwritten: bytes) -> None:
-        """Tell the recorder that the relay is done, and give it the records that could not be written. If it
-        is stopped, it goes on."""
+        """Tell the recorder that the relay is done, and give it the records that could not be written.
+        Continue it if it is stopped."""
         from mcpproxy.relay import priority
 
         priority.restore(self.pid)

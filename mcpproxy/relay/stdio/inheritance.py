@@ -1,4 +1,4 @@
-"""What this process inherited from the host, and the server, which inherits it in turn.
+"""What this process inherited from the host, and the start of the server, which inherits it in turn.
 
 The server starts as if the host had started it: with its environment, descriptors and signal dispositions.
 """
@@ -114,8 +114,8 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
 
     ``posix_spawn`` is as fast (0.1 ms; ``os.fork`` and exec take 0.7 ms). But in what it starts, glibc and
     musl ignore the signals that they keep for themselves (32 and 33), and it takes no environment with equal
-    or nameless entries. The function behind ``subprocess`` does neither harm. It is private, so a later
-    Python in which it takes other arguments has ``posix_spawn``.
+    or nameless entries. The function behind ``subprocess`` has neither fault. It is private, so
+    ``posix_spawn`` is used in a later Python in which it takes other arguments.
 
     Raises:
         OSError: the program does not exist or cannot be run.
@@ -133,8 +133,8 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked)
 
-    # Linux lets us stand still until the program runs (vfork), and gives it the mask of this thread. Where it
-    # does not, and where SIGCHLD has to be ignored, the child is forked and prepares itself.
+    # Linux suspends us until the program runs (vfork), and gives it the mask of this thread. Elsewhere, and
+    # where SIGCHLD has to be ignored, the child is forked and prepares itself.
     is_forked = signals.is_child_ignored or sys.platform != "linux"
     failure_r, failure_w = os.pipe()
     stdin, stdout, stderr = streams

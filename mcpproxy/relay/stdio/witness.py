@@ -42,14 +42,14 @@ else:
     import _signal as signal
 
 ANSWER_S: Final = 2.0
-"""How long the witness may take to answer, while everything else waits. Only one that was stopped takes
-longer than a moment."""
+"""How long the witness may take to answer, while everything else waits. Only a stopped witness takes longer
+than a moment."""
 
 TREE_S: Final = 5.0
 """How much time may be between the signals of a killer of trees to the relay and to the witness."""
 
 MOST_ROUNDS: Final = 8
-"""How often signals that come during an answer are asked about, while everything else waits."""
+"""How many more questions are asked about signals that come during an answer; everything else waits."""
 
 _NOBODY: Final = 0x7FFFFFFF
 """The id of no process: Linux gives none above 2^22."""
