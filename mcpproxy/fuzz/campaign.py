@@ -73,7 +73,7 @@ class Campaign:
             trials = Trials(self._target, self._material, self._rules, scratch)
             try:
                 await self._learn_usual_behaviour(trials)
-                await self._search(trials)
+                await self._search_faults(trials)
             finally:
                 self.result.seconds = time.monotonic() - self._started
         return self.result
@@ -111,7 +111,7 @@ class Campaign:
             first_s=min(limits.start_s, max(_LEAST_PING_S, 5 * start_s)),
         )
 
-    async def _search(self, trials: Trials) -> None:
+    async def _search_faults(self, trials: Trials) -> None:
         deadline = self._started + self._options.time_s
         confirmer = Confirmer(trials, self._folder, self._limits, self._options.limits, self._excused)
         for steps in self._plan.sessions():

@@ -147,7 +147,7 @@ class Confirmer:
         limit = _TRIALS_OF_HANG if symptom.kind == "hang" else _TRIALS
         minimiser = Minimiser(shows_fault, limit, _SMALLER_S)
         small = await minimiser.minimise(suspect.steps)
-        repeated = await self._repeat(symptom, small, pings) if small else None
+        repeated = await self._repeat_fault(symptom, small, pings) if small else None
         if small is None or repeated is None:
             return None
         result, seen = repeated
@@ -200,7 +200,7 @@ class Confirmer:
         if is_at_risk and not await self._trials.comes_back(self._search):
             raise NotBackError
 
-    async def _repeat(
+    async def _repeat_fault(
         self, symptom: Symptom, steps: list[FuzzStep], pings: Pings
     ) -> tuple[TrialResult, Symptom] | None:
         """Send the steps once more with generous times, and then the control.

@@ -83,14 +83,14 @@ class Plan:
                 self.unsent.clear()
                 waiting = [key for key in waiting if key not in self.excluded]
                 session += 1
-                chosen = self._chosen(waiting, session)
+                chosen = self._next_changes(waiting, session)
                 if not chosen:
                     break
                 taken = {mutant.key for mutant in chosen}
                 waiting = [key for key in waiting if key not in taken]
                 yield self._steps(chosen, Draws(self._seed, "session", session))
 
-    def _chosen(self, waiting: Sequence[str], number: int) -> list[Mutant]:
+    def _next_changes(self, waiting: Sequence[str], number: int) -> list[Mutant]:
         """Return the next changes: several inside one session, or one that opens a session."""
         for group in (number % 3, (number + 1) % 3, (number + 2) % 3):
             chosen = [self._mutants[key] for key in waiting if self._group_of[key] == group]

@@ -167,7 +167,7 @@ class _HttpLink:
         method = recorded.request.method if recorded and not send.raw else "POST"
         exchange = ClientExchange(_Listener(self, send.exchange))
         headers = self.headers.headers(send)
-        self._endpoint.create_task(self._run(exchange, method, headers, send))
+        self._endpoint.create_task(self._run_exchange(exchange, method, headers, send))
         if not send.has_request:
             await exchange.started.wait()
 
@@ -185,7 +185,7 @@ class _HttpLink:
             return 500 in self._statuses
         return bool(self._failures)
 
-    async def _run(
+    async def _run_exchange(
         self, exchange: "ClientExchange", method: str, headers: Sequence[tuple[str, str]], send: Send
     ) -> None:
         await self._endpoint.run(exchange, method, headers, send.raw)

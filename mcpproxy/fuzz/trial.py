@@ -183,7 +183,7 @@ class _Watch:
         for finding in new:
             symptom = violation_symptom(finding, step, index, is_provoked=self._is_provoked)
             if symptom is not None and not (is_provoked_now and symptom.is_provoked):
-                self._add(symptom)
+                self._add_symptom(symptom)
         for number, client in enumerate(self._peer.clients()):
             for frame in client.received[self._frames.get(number, 0) :]:
                 if MARKER.search(frame.raw):
@@ -201,9 +201,9 @@ class _Watch:
             if source is not None and marker not in own:
                 text = f"an answer contains a value of another request ({source.method})"
                 key = f"leak of {source.method}"
-                self._add(Symptom("leak", key, text, index, marker))
+                self._add_symptom(Symptom("leak", key, text, index, marker))
 
-    def _add(self, symptom: Symptom) -> None:
+    def _add_symptom(self, symptom: Symptom) -> None:
         if symptom.key not in self._seen:
             self._seen.add(symptom.key)
             self._result.symptoms.append(symptom)

@@ -114,7 +114,7 @@ class StdioPeer:
         self.is_silent = False
         before = len(self._client.unsolicited)
         try:
-            await self._patience.wait(self._write(step), max(answer_s, _READING_S))
+            await self._patience.wait(self._write_step(step), max(answer_s, _READING_S))
         except TimeoutError:
             return hang_symptom("it does not read its stdin", step, index)
         except GoneError:
@@ -142,7 +142,7 @@ class StdioPeer:
             await self._wire.kill()
         await self._client.close()
 
-    async def _write(self, step: FuzzStep) -> None:
+    async def _write_step(self, step: FuzzStep) -> None:
         if not step.pieces:
             await self._wire.send(step.raw)
             return
