@@ -181,11 +181,11 @@ class Viewer(App[None]):
             self.calls.message = f"Nothing recorded yet in {self._path}: {next_step}"
             self.detail.show(lambda _: [(Span(self.calls.message),)])
         elif not self._recording.path:
-            self._open(items[0].entry.path)
+            self._open_recording(items[0].entry.path)
         elif self._opens_next():
             running = [entry for entry in self._entries if entry.running]
             if running:
-                self._open(running[-1].path)
+                self._open_recording(running[-1].path)
 
     def _opens_next(self) -> bool:
         """Whether the open recording has ended, so that the viewer opens the next running one."""
@@ -204,7 +204,7 @@ class Viewer(App[None]):
         self._left.set_class(len(items) < 2 and not os.path.isdir(self._path), "alone")
         self._draw_bars()
 
-    def _open(self, path: str) -> None:
+    def _open_recording(self, path: str) -> None:
         """Open a recording and show its calls."""
         self._cancel_search()
         self._recording.open(path)
@@ -297,7 +297,7 @@ class Viewer(App[None]):
             return
         number = item.session.number if item.session else None
         if item.entry.path != self._recording.path:
-            self._open(item.entry.path)
+            self._open_recording(item.entry.path)
         elif self._rows is not None:
             self._apply_filter(self._rows.filter, number)
 

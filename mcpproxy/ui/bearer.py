@@ -87,14 +87,14 @@ class PageKeys:
         """
         if not key:
             return _digest(secret) in self._keys
-        return _KEY.fullmatch(key) is not None and self._use(secret, key)
+        return _KEY.fullmatch(key) is not None and self._use_ticket(secret, key)
 
     def admits(self, secret: str) -> bool:
         """Whether ``secret`` is a key. A ticket that a script sends becomes its key."""
-        self._use(secret, secret)
+        self._use_ticket(secret, secret)
         return _digest(secret) in self._keys
 
-    def _use(self, ticket: str, key: str) -> bool:
+    def _use_ticket(self, ticket: str, key: str) -> bool:
         until, when_used = self._tickets.pop(_digest(ticket), (0.0, None))
         if when_used is None or time.monotonic() >= until:
             return False
@@ -109,14 +109,14 @@ class PageKeys:
         async def route(scope: Scope, receive: Receive, send: Send) -> None:
             path = scope["path"] if scope["type"] == "http" else "/"
             if path == KEY_PATH:
-                await self._exchange(Request(scope))(scope, receive, send)
+                await self._answer_exchange(Request(scope))(scope, receive, send)
             else:
                 is_open = path == "/" or path.startswith(_OPEN_FOLDER)
                 await (app if is_open else locked)(scope, receive, send)
 
         return route
 
-    def _exchange(self, request: Request) -> Response:
+    def _answer_exchange(self, request: Request) -> Response:
         if request.method != "POST":
             return PlainTextResponse("Only POST exchanges a ticket\n", 405)
         is_done = self.exchange(_bearer(request.headers), request.headers.get(KEY_FIELD, ""))

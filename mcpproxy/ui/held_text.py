@@ -57,13 +57,13 @@ def edited(raw: bytes, text: str) -> bytes:
 def is_json(text: str) -> bool:
     """Whether ``text`` is one JSON value; numbers such as NaN are not."""
     try:
-        json.loads(text, parse_int=float, parse_constant=_refuse)
+        json.loads(text, parse_int=float, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _refuse(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
 

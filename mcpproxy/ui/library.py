@@ -107,11 +107,11 @@ class Library:
     async def entries(self) -> dict[str, RecordingEntry]:
         """Return the recordings by their ids, the newest first."""
         async with self._lock:
-            entries = await anyio.to_thread.run_sync(self._list)
+            entries = await anyio.to_thread.run_sync(self._list_entries)
             self._entries = {id_of(entry.path): entry for entry in reversed(entries)}
             return self._entries
 
-    def _list(self) -> list[RecordingEntry]:
+    def _list_entries(self) -> list[RecordingEntry]:
         if os.path.isdir(self._path):
             return folder.recordings(self._path)
         return [folder.recording(path) for path in (self._path, *self._added)]
