@@ -139,7 +139,7 @@ def _entries(path: str, findings: JSON) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
     for number, value in enumerate(findings, start=1):
         try:
-            entry = _read(value)
+            entry = _read_entry(value)
         except NotARecordError as fault:
             fact = str(fault).replace("a record", "it is an entry")
             raise UsageError(f"{path}: finding {number}", fact, f"correct it, or {_WRITE_ONE}") from None
@@ -149,7 +149,7 @@ def _entries(path: str, findings: JSON) -> dict[str, Entry]:
     return entries
 
 
-def _read(value: JSON) -> Entry:
+def _read_entry(value: JSON) -> Entry:
     if not isinstance(value, dict):
         raise NotARecordError("a record that is not an object")
     count = member(value, "count", int, 1)
