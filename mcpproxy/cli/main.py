@@ -107,7 +107,7 @@ def main(argv: list[str] | None = None) -> int:
             from mcpproxy.cli.commands.run import run
 
             return run(args)
-        return _command(args)
+        return _run_command(args)
     except KeyboardInterrupt:
         return 130
     except SystemExit as exit_request:  # raised by argparse after --help
@@ -151,7 +151,7 @@ def _is_run(args: list[str]) -> bool:
     return first.partition("=")[0] in OPTIONS.names
 
 
-def _command(args: list[str]) -> int:
+def _run_command(args: list[str]) -> int:
     """Run any command except wrapping a server.
 
     If the reader of stdout closes the pipe early, nothing is reported, and the exit code is that of a process

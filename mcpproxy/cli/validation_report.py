@@ -53,16 +53,16 @@ class ProgressPrinter:
         self._status.show(f"{self._number} checks, now {name}")
 
     def _on_revision(self, revision: str, server: JSONObject) -> None:
-        self._print([] if self._number else [validation.header(server, self._target, self._style)])
-        self._print(validation.revision_header(revision, self._transport, self._style))
+        self._print_lines([] if self._number else [validation.header(server, self._target, self._style)])
+        self._print_lines(validation.revision_header(revision, self._transport, self._style))
         self._previous_check = None
 
     def _on_end(self, check: CheckResult) -> None:
-        self._print(validation.next_check(self._previous_check, check, self._style))
+        self._print_lines(validation.next_check(self._previous_check, check, self._style))
         self._previous_check = check
         self._number += 1
 
-    def _print(self, lines: Iterable[str]) -> None:
+    def _print_lines(self, lines: Iterable[str]) -> None:
         if not self._is_quiet:
             self.clear()
             emit(lines, flush=True)

@@ -39,7 +39,7 @@ def page(lines: Iterable[str], *, wanted: bool = True) -> None:
     except (BrokenPipeError, KeyboardInterrupt):
         pass  # the user has seen enough
     finally:
-        _wait(pager)
+        _wait_for_exit(pager)
 
 
 def command() -> list[str]:
@@ -57,7 +57,7 @@ def command() -> list[str]:
     return [] if parts == ["cat"] else parts
 
 
-def _wait(pager: "subprocess.Popen[bytes]") -> None:
+def _wait_for_exit(pager: "subprocess.Popen[bytes]") -> None:
     """Wait until the user leaves the pager. Ctrl-C is for the pager alone."""
     while True:
         try:

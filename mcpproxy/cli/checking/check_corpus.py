@@ -38,12 +38,16 @@ def run(options: argparse.Namespace, rules: JudgeRules) -> int:
     results = open_results(out, job.key)
     done = set(results.names())
     left = [recording for recording in wanted if recording.name not in done]
-    code = _judge(engine_name, job, left, len(wanted) - len(left), options.workers or parallel.processors())
+    code = _judge_recordings(
+        engine_name, job, left, len(wanted) - len(left), options.workers or parallel.processors()
+    )
     emit([f"Results: {results.where}"])
     return code
 
 
-def _judge(engine_name: str, job: JudgeJob, recordings: list[FleetRecording], done: int, workers: int) -> int:
+def _judge_recordings(
+    engine_name: str, job: JudgeJob, recordings: list[FleetRecording], done: int, workers: int
+) -> int:
     statuses: Counter[str] = Counter()
     frames = errors = warnings = infos = 0
     for result in judge_engine.judge_all(engine_name, job, recordings, min(workers, len(recordings) or 1)):

@@ -33,7 +33,7 @@ def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(workers, context, initializer=_ignore_interrupts) as pool:
         try:
-            yield from cast("Iterator[R]", pool.map(_run, paths))
+            yield from cast("Iterator[R]", pool.map(_run_work, paths))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -44,7 +44,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _run(path: str) -> object:
+def _run_work(path: str) -> object:
     assert _work is not None
     return _work(path)
 

@@ -18,7 +18,7 @@ def run(argv: list[str]) -> int:
     """Explain each named rule."""
     names, folders = argv, list[str]()
     if not argv or any(argument.startswith("-") for argument in argv):
-        names, folders = _read(argv)
+        names, folders = _read_arguments(argv)
     catalogue = known_rules(folders)
     rules: list[Rule] = []
     for name in names:
@@ -37,7 +37,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _read(argv: list[str]) -> tuple[list[str], list[str]]:
+def _read_arguments(argv: list[str]) -> tuple[list[str], list[str]]:
     """Return the names of the rules, and the folders of custom rules."""
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 

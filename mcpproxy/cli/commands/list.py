@@ -63,7 +63,7 @@ def run(argv: list[str]) -> int:
     if options.folder and find_traces.is_url(folder):
         fetched = [recording(path) for path in find_traces.expand(folder)]
         fetched.sort(key=lambda entry: entry.started_ns, reverse=True)
-        _print(folder, fetched[: options.limit], len(fetched), options)
+        _print_list(folder, fetched[: options.limit], len(fetched), options)
         return 0
     if options.folder and not os.path.isdir(folder):
         fact = "not a folder" if os.path.exists(folder) else "no such folder"
@@ -73,11 +73,13 @@ def run(argv: list[str]) -> int:
         raise UsageError(
             folder, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded"
         )
-    _print(folder, [recording(path) for path in found[: options.limit]], len(found), options)
+    _print_list(folder, [recording(path) for path in found[: options.limit]], len(found), options)
     return 0
 
 
-def _print(folder: str, entries: Sequence[RecordingEntry], total: int, options: argparse.Namespace) -> None:
+def _print_list(
+    folder: str, entries: Sequence[RecordingEntry], total: int, options: argparse.Namespace
+) -> None:
     """Print the latest of ``total`` recordings."""
     if options.json:
         emit([json.dumps({"folder": folder, "traces": [as_object(entry) for entry in entries]}, indent=2)])

@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, a recording shows no tools, or the server fails.
     """
     options, command = _arguments(argv)
-    source, collected = _collect(options, command)
+    source, collected = _collect_pins(options, command)
     if collected.contradictions:
         for contradiction in collected.contradictions:
             tell(contradiction)
@@ -62,10 +62,10 @@ def run(argv: list[str]) -> int:
     for server in sorted(collected.partial):
         listing = f"the list of {visible(server)}" if server else "the list"
         tell(f"{source}: {listing} may lack tools: a page is missing, or the list changed meanwhile")
-    return _write(options.output, collected, update=options.update)
+    return _write_pins(options.output, collected, update=options.update)
 
 
-def _write(path: str, collected: CollectedPins, *, update: bool) -> int:
+def _write_pins(path: str, collected: CollectedPins, *, update: bool) -> int:
     """Write the pins to ``path``, and return the exit code.
 
     If the file exists, print how its pins differ, and replace them only with ``update``.
@@ -75,7 +75,7 @@ def _write(path: str, collected: CollectedPins, *, update: bool) -> int:
         emit(pin_file.dumps(new_pins).splitlines())
         return 0
     if not os.path.lexists(path):
-        _save(path, new_pins)
+        _save_pins(path, new_pins)
         emit([f"{path}: {_summary(new_pins)}"])
         return 0
     old_pins, partial = pin_file.read(path), frozenset(collected.partial)
@@ -87,7 +87,7 @@ def _write(path: str, collected: CollectedPins, *, update: bool) -> int:
     if not update:
         emit([f"{path}: {count(len(differences), 'change')}, not approved; approve with --update"])
         return 1
-    _save(path, pin_file.updated(old_pins, new_pins, partial))
+    _save_pins(path, pin_file.updated(old_pins, new_pins, partial))
     emit([f"{path}: {count(len(differences), 'change')} approved, {_summary(new_pins)}"])
     return 0
 
@@ -97,11 +97,11 @@ def _summary(pins: Pins) -> str:
     return f"{count(number, 'tool')} of {count(len(pins), 'server')} pinned"
 
 
-def _save(path: str, approved: Pins) -> None:
+def _save_pins(path: str, approved: Pins) -> None:
     output.write(path, pin_file.dumps(approved).splitlines())
 
 
-def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, CollectedPins]:
+def _collect_pins(options: argparse.Namespace, command: list[str]) -> tuple[str, CollectedPins]:
     """Return the pins from the recordings or the server, and before them their source, for messages."""
     sources: list[str] = options.paths
     urls = [name for name in sources if name.startswith(("http://", "https://"))]
@@ -115,7 +115,7 @@ def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, Coll
     if options.header and not urls:
         raise UsageError("--header", "goes together with a URL", "leave it out")
     if command or urls:
-        return _collect_live(command, urls[0] if urls else "", options)
+        return _collect_live_pins(command, urls[0] if urls else "", options)
     traces = find_traces.every(sources)
     collected = CollectedPins()
     for path in traces:
@@ -123,7 +123,9 @@ def _collect(options: argparse.Namespace, command: list[str]) -> tuple[str, Coll
     return (traces[0] if len(traces) == 1 else "pin"), collected
 
 
-def _collect_live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, CollectedPins]:
+def _collect_live_pins(
+    command: list[str], url: str, options: argparse.Namespace
+) -> tuple[str, CollectedPins]:
     """Record the server while it lists its tools, and collect the pins from that recording.
 
     Without ``--revision``, try the newest revision with a handshake, then the newest without.

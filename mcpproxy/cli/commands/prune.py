@@ -93,10 +93,10 @@ def run(argv: list[str]) -> int:
         tell(f"would delete {what}")
         return 0
     if not options.yes:
-        _confirm(what)
+        _confirm_deletion(what)
     deleted: list[OldRecording] = []
     for each in old:
-        if fault := _delete(each, options.older_than):
+        if fault := _delete_recording(each, options.older_than):
             tell(fault)
         else:
             deleted.append(each)
@@ -128,7 +128,7 @@ def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | Kept
     Those that must not be deleted are yielded as ``KeptRecording``.
     """
     for path in reversed(find_traces.recent(folder.path)):
-        found = _examine(folder, os.path.basename(path))
+        found = _examine_recording(folder, os.path.basename(path))
         if isinstance(found, KeptRecording):
             if found.why:
                 yield found
@@ -136,7 +136,7 @@ def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | Kept
             yield found
 
 
-def _examine(folder: Folder, first: str) -> OldRecording | KeptRecording:
+def _examine_recording(folder: Folder, first: str) -> OldRecording | KeptRecording:
     """Return the files of a recording if they may be deleted, or else why it is kept.
 
     ``first`` is the name of its first file, which does not exist if only the journal was written. No reason
@@ -238,7 +238,7 @@ def _has_end(folder: Folder, name: str) -> bool:
         return False
 
 
-def _delete(old: OldRecording, age_s: float) -> str:
+def _delete_recording(old: OldRecording, age_s: float) -> str:
     """Delete the files of a recording, unless it has changed since it was examined.
 
     Returns:
@@ -249,7 +249,7 @@ def _delete(old: OldRecording, age_s: float) -> str:
         folder = Folder(old.folder)
     except OSError:
         return f"{first}: kept, its folder has changed meanwhile"
-    again = _examine(folder, first)
+    again = _examine_recording(folder, first)
     if isinstance(again, KeptRecording) or again.names != old.names or again.age_s < age_s:
         return f"{first}: kept, it has changed meanwhile"
     # The first file is deleted last: without it, the other files would look like recordings of their own.
@@ -275,7 +275,7 @@ def _line(old: OldRecording, path: str) -> str:
     return f"{age:>8}  {size(old.size):>7}  {visible(first)}{more}"
 
 
-def _confirm(what: str) -> None:
+def _confirm_deletion(what: str) -> None:
     """Ask the user whether to delete ``what``.
 
     Raises:

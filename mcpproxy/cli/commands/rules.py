@@ -43,7 +43,7 @@ def run(argv: list[str]) -> int:
     """Print the catalogue, or one family of it."""
     options = _Options()
     if argv:
-        _read(argv, options)
+        _read_arguments(argv, options)
     catalogue = known_rules(options.folders)
     as_json = options.format == "json"
     if options.coverage:
@@ -75,7 +75,7 @@ class _Options:
         self.folders: list[str] = []
 
 
-def _read(argv: list[str], options: _Options) -> None:
+def _read_arguments(argv: list[str], options: _Options) -> None:
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 
     parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)

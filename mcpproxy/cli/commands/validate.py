@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int:
     printer = validation_report.ProgressPrinter(
         target.name, target.transport, terminal_style(), is_quiet=is_printed_at_end
     )
-    result = _run(target, probes, Recordings(rules, options.trace or "", label), options, printer)
+    result = _run_validation(target, probes, Recordings(rules, options.trace or "", label), options, printer)
     fixed: tuple[Entry, ...] | None = None
     if accepted is not None and not result.is_interrupted:
         result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
@@ -82,7 +82,7 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
     return rules.extended(wanted or (), [pin_checks(pin_file.read(options.pins))])
 
 
-def _run(
+def _run_validation(
     target: Target,
     probes: tuple[Probe, ...],
     recordings: Recordings,

@@ -39,13 +39,13 @@ def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.
             if name in PARTS:
                 parts = commands.add_parser(name, help=line, description=line).add_subparsers(metavar="PART")
                 for part in PARTS[name]:
-                    _add(parts, part, "", _parser_of(run, [part]))
+                    _add_command(parts, part, "", _parser_of(run, [part]))
             else:
-                _add(commands, name, line, _parser_of(run, ["--help"]))
+                _add_command(commands, name, line, _parser_of(run, ["--help"]))
     return root
 
 
-def _add(commands: Any, name: str, line: str, parser: Parser) -> None:
+def _add_command(commands: Any, name: str, line: str, parser: Parser) -> None:
     commands.add_parser(
         name,
         help=line,

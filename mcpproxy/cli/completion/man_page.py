@@ -26,13 +26,13 @@ def man_page(groups: Groups) -> Iterator[str]:
         for name, (_, line) in group.items():
             yield f".SS mcpproxy {_text(name)}"
             yield _text(line[0].upper() + line[1:] + ".")
-            yield from _command(commands[name])
+            yield from _command_section(commands[name])
 
 
-def _command(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _command_section(parser: argparse.ArgumentParser) -> Iterator[str]:
     for name, part in _subparsers(parser).items():
         yield f".SS {_text(parser.prog)} {_text(name)}"
-        yield from _command(part)
+        yield from _command_section(part)
     if parser.description:
         yield ".PP"
         yield from map(_text, parser.description.splitlines())

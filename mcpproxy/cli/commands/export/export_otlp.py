@@ -63,12 +63,12 @@ def run(argv: list[str]) -> int:
 
     with open_view(named) as view:
         reader = SpanReader(view, content=options.content, masks=not options.keep_secrets)
-        made = _write(reader, where, as_json=options.json) if url is None else _send(reader, url)
-        _tell(view, reader, where, made)
+        made = _write_spans(reader, where, as_json=options.json) if url is None else _send_spans(reader, url)
+        _tell_counts(view, reader, where, made)
     return 0
 
 
-def _tell(view: "View", reader: "SpanReader", where: str, made: int) -> None:
+def _tell_counts(view: "View", reader: "SpanReader", where: str, made: int) -> None:
     left_out = f", {reader.not_sampled} left out (not sampled by their callers)" * bool(reader.not_sampled)
     tell(f"{where}: {count(made, 'span')}{left_out}")
     for reason in (view.not_judged, *view.notes):
@@ -76,7 +76,7 @@ def _tell(view: "View", reader: "SpanReader", where: str, made: int) -> None:
             tell(f"{view.path}: {reason}")
 
 
-def _send(reader: "SpanReader", url: str) -> int:
+def _send_spans(reader: "SpanReader", url: str) -> int:
     from mcpproxy.otel.collector import Collector
 
     made = 0
@@ -87,7 +87,7 @@ def _send(reader: "SpanReader", url: str) -> int:
     return made
 
 
-def _write(reader: "SpanReader", path: str, *, as_json: bool) -> int:
+def _write_spans(reader: "SpanReader", path: str, *, as_json: bool) -> int:
     from mcpproxy.otel.span_file import json_pieces, protobuf_pieces
 
     made = 0

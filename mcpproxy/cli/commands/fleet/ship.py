@@ -73,13 +73,13 @@ def run(argv: list[str]) -> int:
         )
 
     if options.watch:
-        return _watch(
+        return _watch_folder(
             opened, f"{options.folder} to {options.url}", pause_s=options.every, grace_s=options.grace
         )
-    return _once(opened())
+    return _ship_once(opened())
 
 
-def _once(shipper: "Shipper") -> int:
+def _ship_once(shipper: "Shipper") -> int:
     from mcpproxy.fleet.watch import NOT_OURS, summary
 
     try:
@@ -96,7 +96,7 @@ def _once(shipper: "Shipper") -> int:
     return 2 if done.faults else 0
 
 
-def _watch(opened: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
+def _watch_folder(opened: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
     from mcpproxy.fleet.watch import watch
 
     stop = Event()

@@ -46,7 +46,7 @@ class Changes:
         except HostFileError as problem:
             if not self._goes_on:
                 raise
-            self._report(problem)
+            self._report_problem(problem)
 
     def written(
         self, plans: Sequence[FilePlan], write: Callable[[FilePlan, Ledger], None], ledger: Ledger
@@ -59,11 +59,11 @@ class Changes:
             try:
                 write(plan, ledger)
             except HostFileError as problem:
-                self._report(problem)
+                self._report_problem(problem)
                 if not isinstance(problem, UnrecordedError):
                     continue
             yield plan
 
-    def _report(self, problem: HostFileError) -> None:
+    def _report_problem(self, problem: HostFileError) -> None:
         tell(str(problem))
         self.code = 2

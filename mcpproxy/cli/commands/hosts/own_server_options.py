@@ -23,7 +23,7 @@ def add(places: Places, *, is_dry: bool) -> int:
     if is_dry:
         emit(differences([plan]))
         return 0
-    _write(plan, entry.row.lock)
+    _write_plan(plan, entry.row.lock)
     emit([f"added {NAME} to {visible(short(plan.file.path))}; {host.restart}"])
     try:
         mcp.check_installed()
@@ -51,12 +51,12 @@ def remove(places: Places, *, is_dry: bool) -> int:
         if is_dry:
             emit(differences([plan]))
             continue
-        _write(plan, entry.row.lock)
+        _write_plan(plan, entry.row.lock)
         emit([f"removed {visible(entry.name)} from {visible(short(plan.file.path))}; {host.restart}"])
     return 2 if search.problems else 0
 
 
-def _write(plan: FilePlan, lock: str) -> None:
+def _write_plan(plan: FilePlan, lock: str) -> None:
     with ledger.held():  # drafts are written by one process at a time
         remove_draft(plan.file.real_path)
         replace_content(plan.file, plan.content, lock)

@@ -49,7 +49,7 @@ def run(argv: list[str]) -> int:
     with ledger.held() as book:
         recover(book)
         for plan in changes.written(plans, unwrap_file, book):
-            _report(plan)
+            _report_unwrapped(plan)
         forgotten = [record for record in gone if options.all or record.name in options.server]
         book.drop(record.place for record in forgotten)
     for record in forgotten:
@@ -86,7 +86,7 @@ def _plans(chosen: Sequence[ServerEntry], records: Ledger, changes: Changes) -> 
     return plans
 
 
-def _report(plan: FilePlan) -> None:
+def _report_unwrapped(plan: FilePlan) -> None:
     names = ", ".join(visible(step.entry.name) for step in plan.steps)
     first = {record.sha256_before for record in plan.records}
     is_original = sha256(plan.content) in first
