@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class Draws:
-    """Decisions for one seed and one place, such as a session of the fuzzer."""
+    """Decisions for one seed within one scope, such as a session of the fuzzer."""
 
-    def __init__(self, seed: int, *place: object) -> None:
-        parts = "\0".join(str(part) for part in (seed, *place))
+    def __init__(self, seed: int, *scope: object) -> None:
+        parts = "\0".join(str(part) for part in (seed, *scope))
         self._key: Final = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
     def digest(self, *purpose: object) -> str:

@@ -57,7 +57,7 @@ class Plan:
         # Three kinds of session: a server may end one after an unlawful change, and must not thereby cut off
         # lawful changes, which it has to answer.
         self._group_of: Final = {
-            mutant.key: 0 if mutant.place != "inside" else 1 if mutant.is_lawful() else 2
+            mutant.key: 0 if mutant.position != "inside" else 1 if mutant.is_lawful() else 2
             for mutant in self._mutants.values()
         }
         self.excluded: Final[set[str]] = set()
@@ -102,15 +102,15 @@ class Plan:
         supply = Supply(draws)
         steps: list[FuzzStep] = []
         first = mutants[0]
-        if first.place == "opening":
+        if first.position == "opening":
             steps = first.make(supply)
             if first.key != "no-initialized":
                 steps += handshake_steps(self._material)[1:]
         else:
-            early = first.make(supply) if first.place == "before" else ()
+            early = first.make(supply) if first.position == "before" else ()
             steps = [*early, *handshake_steps(self._material)]
         plain = [template for template in self._material.templates if template.is_request]
-        if first.place != "inside":
+        if first.position != "inside":
             return [*steps, *(supply.plain(template) for template in plain[:3])]
         marked = [template for template in plain if template.texts] or plain
         has_other = self._transport == "http"

@@ -110,7 +110,7 @@ def end_symptom(
         how = "closed its stdout"
     else:
         how = f"ended with exit code {exit_code}"
-    key = f"crash {how} {normalised(complaint) if complaint else place_of(step)}"
+    key = f"crash {how} {normalised(complaint) if complaint else subject_of(step)}"
     return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
 
 
@@ -138,11 +138,11 @@ def excuses_server(finding: Finding) -> bool:
 
 def hang_symptom(text: str, step: FuzzStep, index: int) -> Symptom:
     """Return the symptom of a server that does not answer a ping after ``step``."""
-    return Symptom("hang", f"hang {place_of(step)}", text, index)
+    return Symptom("hang", f"hang {subject_of(step)}", text, index)
 
 
-def place_of(step: FuzzStep) -> str:
-    """Return the method and tool for a change inside a request, else the name of the change."""
+def subject_of(step: FuzzStep) -> str:
+    """Return the method and tool if a value of a request was changed, else the name of the change."""
     return step.method if step.key.startswith(f"{step.method} /") else step.key.rpartition(" ")[2]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.patience import MOST_TIMES, Patience
 from mcpproxy.fuzz.steps import FuzzStep
-from mcpproxy.fuzz.symptoms import GONE, Symptom, end_symptom, hang_symptom, place_of
+from mcpproxy.fuzz.symptoms import GONE, Symptom, end_symptom, hang_symptom, subject_of
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
 from mcpproxy.protocol.mirrors import read_mirrors
 from mcpproxy.protocol.request_headers import negotiated_version
@@ -310,7 +310,7 @@ class HttpPeer:
         if self.is_gone:
             return Symptom("crash", GONE, "nothing listens any more", index)
         how = "cut the exchange short"
-        return Symptom("crash", f"crash {how} {place_of(step)}", how, index)
+        return Symptom("crash", f"crash {how} {subject_of(step)}", how, index)
 
 
 def _status_symptom(
@@ -319,4 +319,4 @@ def _status_symptom(
     """Return the fault for a status 500 without a JSON-RPC error in the body."""
     if status != 500 or any(isinstance(answer, ErrorResponse) for answer in answers):
         return None
-    return Symptom("crash", f"crash 500 {place_of(step)}", "failed with HTTP status 500", index)
+    return Symptom("crash", f"crash 500 {subject_of(step)}", "failed with HTTP status 500", index)

@@ -126,7 +126,7 @@ def test_every_shipped_recording_gives_changes(path: Path, transport: str) -> No
     for mutant in mutants:
         for one in mutant.make(supply):
             assert one.what
-            if one.is_lawful and mutant.place == "inside" and " /params" in mutant.key:
+            if one.is_lawful and mutant.position == "inside" and " /params" in mutant.key:
                 assert ids.isdisjoint(one.ids), mutant.key
                 ids.update(one.ids)
 

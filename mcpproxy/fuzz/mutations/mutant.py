@@ -11,8 +11,8 @@ from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import with_value
 
-Place = Literal["inside", "before", "opening"]
-"""Where the steps stand: inside an open session, before it is opened, or in place of the handshake."""
+Position = Literal["inside", "before", "opening"]
+"""When the steps are sent: inside an open session, before it is opened, or in place of the handshake."""
 
 
 class Supply:
@@ -59,7 +59,7 @@ class Mutant:
 
     key: str
     make: Callable[[Supply], list[FuzzStep]]
-    place: Place = "inside"
+    position: Position = "inside"
 
     def is_lawful(self) -> bool:
         """Whether a client may send it."""
@@ -74,11 +74,11 @@ def probe_template(material: Material) -> Template:
     return min(requests, key=lambda template: rank.get(template.method, len(order)))
 
 
-def text(value: JSON) -> bytes:
+def json_bytes(value: JSON) -> bytes:
     """Return a value as JSON on one line."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def shown(pointer: tuple[str, ...]) -> str:
+def pointer_text(pointer: tuple[str, ...]) -> str:
     """Return a place as a JSON Pointer."""
     return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in pointer)

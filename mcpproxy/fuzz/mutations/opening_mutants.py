@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.fuzz.material import Material, Pointer
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template, shown
+from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, pointer_text, probe_template
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import Request, RequestId, parse
 from mcpproxy.protocol.raw_json import with_value, without_value
@@ -81,14 +81,14 @@ def _lone_initialize(material: Material) -> FuzzStep:
 
 
 def _changed_initialize(material: Material, place: Pointer, name: str, value: bytes | None) -> Mutant:
-    key = f"initialize {shown(place)} {name}"
+    key = f"initialize {pointer_text(place)} {name}"
     raw = (
         without_value(material.initialize, place)
         if value is None
         else with_value(material.initialize, place, value)
     )
     changed = raw or material.initialize
-    what = f"{shown(place)}: {name}"
+    what = f"{pointer_text(place)}: {name}"
     steps = [
         FuzzStep(changed, ids_of(changed), what, "initialize", key, material.initialize, is_lawful=False)
     ]

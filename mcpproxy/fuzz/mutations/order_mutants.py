@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, text
+from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, json_bytes
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
 from mcpproxy.protocol.raw_json import with_value
@@ -59,9 +59,9 @@ def mutants(material: Material) -> Iterator[Mutant]:
     """Yield messages out of order, about nothing, and of unknown methods."""
     for name, (method, params) in _NOTIFICATIONS.items():
         notification: JSONObject = {"jsonrpc": "2.0", "method": method, "params": params}
-        yield _added_message(name, text(notification), method, is_lawful=name not in _UNLAWFUL)
+        yield _added_message(name, json_bytes(notification), method, is_lawful=name not in _UNLAWFUL)
     for name, message in _MESSAGES.items():
-        yield _added_message(name, text(message), str(message.get("method", "")), is_lawful=False)
+        yield _added_message(name, json_bytes(message), str(message.get("method", "")), is_lawful=False)
     for name, method in _METHODS.items():
         yield _with_method(name, method, material)
     calls = [template for template in material.templates if template.method == "tools/call"]
@@ -88,7 +88,7 @@ def _with_method(name: str, method: str, material: Material) -> Mutant:
         if material.is_stateless:
             message["params"] = {"_meta": material.meta}
         is_lawful = name not in _NOT_FOR_SERVERS
-        return [FuzzStep(text(message), (id,), f"method: {name}", method, name, is_lawful=is_lawful)]
+        return [FuzzStep(json_bytes(message), (id,), f"method: {name}", method, name, is_lawful=is_lawful)]
 
     return Mutant(name, make)
 
@@ -119,7 +119,7 @@ def _call_cancelled_twice(template: Template) -> Mutant:
 
 def _cancel_step(id: RequestId, key: str) -> FuzzStep:
     params: JSONObject = {"requestId": id, "reason": "fuzz"}
-    raw = text({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    raw = json_bytes({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
     return FuzzStep(raw, (), "cancels the call before", "notifications/cancelled", key)
 
 

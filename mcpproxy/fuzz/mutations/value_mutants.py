@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.fuzz.material import ARGUMENTS, Material, Pointer, Template, leaves
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, shown, text
+from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, json_bytes, pointer_text
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
@@ -96,9 +96,9 @@ def _with_value(template: Template, place: Pointer, name: str, value: bytes) -> 
             if with_value(raw, place[: depth + 1], b"0") is None:
                 raw = with_value(raw, place[:depth], b"{}") or raw
         changed = with_value(raw, place, value) or raw
-        return [_changed_step(plain, changed, f"{shown(place)}: {name}", key, name not in _UNPORTABLE)]
+        return [_changed_step(plain, changed, f"{pointer_text(place)}: {name}", key, name not in _UNPORTABLE)]
 
-    key = f"{template.label} {shown(place)} {name}"
+    key = f"{template.label} {pointer_text(place)} {name}"
     return Mutant(key, make)
 
 
@@ -106,9 +106,9 @@ def _without_value(template: Template, place: Pointer) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain(template)
         raw = without_value(plain.raw, place) or plain.raw
-        return [_changed_step(plain, raw, f"{shown(place)}: removed", key)]
+        return [_changed_step(plain, raw, f"{pointer_text(place)}: removed", key)]
 
-    key = f"{template.label} {shown(place)} removed"
+    key = f"{template.label} {pointer_text(place)} removed"
     return Mutant(key, make)
 
 
@@ -157,17 +157,17 @@ def _values_at_bounds(schema: JSON) -> dict[str, bytes]:
     for bound_name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bound = schema.get(bound_name)
         if isinstance(bound, int | float) and not isinstance(bound, bool):
-            found[f"at-{bound_name}"] = text(bound)
-            found[f"beyond-{bound_name}"] = text(bound - 1 if "inimum" in bound_name else bound + 1)
+            found[f"at-{bound_name}"] = json_bytes(bound)
+            found[f"beyond-{bound_name}"] = json_bytes(bound - 1 if "inimum" in bound_name else bound + 1)
     for bound_name in ("minLength", "maxLength"):
         bound = schema.get(bound_name)
         if isinstance(bound, int) and 0 <= bound <= 1 << 20:
-            found[f"at-{bound_name}"] = text("x" * bound)
+            found[f"at-{bound_name}"] = json_bytes("x" * bound)
             beyond = max(0, bound - 1) if bound_name == "minLength" else bound + 1
-            found[f"beyond-{bound_name}"] = text("x" * beyond)
+            found[f"beyond-{bound_name}"] = json_bytes("x" * beyond)
     choices = schema.get("enum")
     for index, choice in enumerate(choices[:8] if isinstance(choices, list) else ()):
-        found[f"choice-{index}"] = text(choice)
+        found[f"choice-{index}"] = json_bytes(choice)
     if isinstance(choices, list):
         found["no-choice"] = b'"no such choice"'
     return found
