@@ -91,7 +91,7 @@ def test_what_does_not_happen_again_is_not_made_small() -> None:
 def test_what_counts_as_a_crash(
     exit_code: int | None, stderr: list[bytes], is_lawful: bool, is_crash: bool
 ) -> None:
-    found = end_symptom(exit_code, "it end_symptom", stderr, step(b"1", is_lawful=is_lawful), 0)
+    found = end_symptom(exit_code, "it ended", stderr, step(b"1", is_lawful=is_lawful), 0)
     assert (found is not None) == is_crash
 
 
@@ -99,7 +99,7 @@ def test_the_same_crash_has_the_same_key_whatever_the_value() -> None:
     keys = {
         found.key
         for text in (b"ValueError: no '5' at 0x7f", b"ValueError: no 'abc' at 0x80")
-        if (found := end_symptom(1, "it end_symptom", [text], step(b"1"), 0))
+        if (found := end_symptom(1, "it ended", [text], step(b"1"), 0))
     }
     assert len(keys) == 1
 
