@@ -23,7 +23,7 @@ from mcpproxy.fuzz.errors import NotBackError
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.minimise import Minimiser
 from mcpproxy.fuzz.plan import handshake_steps
-from mcpproxy.fuzz.replayed import repeats
+from mcpproxy.fuzz.replayed import replay_shows_fault
 from mcpproxy.fuzz.results import ServerFault
 from mcpproxy.fuzz.steps import FuzzStep, restored_steps
 from mcpproxy.fuzz.symptoms import Symptom
@@ -155,7 +155,9 @@ class Confirmer:
         shutil.move(result.path, trace)
         await self._await_server(symptom)
         target, rules = self._trials.target, self._trials.rules
-        is_replayed = await repeats(trace, seen, target, rules, self._trials.new_path(), self._search.ping_s)
+        is_replayed = await replay_shows_fault(
+            trace, seen, target, rules, self._trials.new_path(), self._search.ping_s
+        )
         changed = [step for step in small if step.is_mutated] or small[-1:]
         is_lawful = all(step.is_lawful for step in small)
         return ServerFault(

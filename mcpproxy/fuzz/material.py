@@ -63,7 +63,7 @@ class Template:
         """Whether it is a request, which is answered, and not a notification."""
         return "id" in self.value
 
-    def numbered(self, id: int) -> bytes:
+    def with_id(self, id: int) -> bytes:
         """Return the message with ``id`` as its id and, if it has one, as its progress token."""
         return spliced(self.raw, {ID: written(id), OWN_TOKEN: written(id)}) if self.is_request else self.raw
 

@@ -38,9 +38,9 @@ def control_steps(material: Material, supply: Supply, *, is_marked: bool) -> lis
     """Return a session without changes: every request once, as recorded or with markers."""
     steps = handshake_steps(material)
     for template in material.templates:
-        step = supply.plain(template)
+        step = supply.plain_step(template)
         if not is_marked and template.is_request:
-            raw = template.numbered(supply.id())
+            raw = template.with_id(supply.next_id())
             step = FuzzStep(raw, ids_of(raw), "as recorded", template.label, original=raw)
         steps.append(step)
     return steps
@@ -111,7 +111,7 @@ class Plan:
             steps = [*early, *handshake_steps(self._material)]
         plain = [template for template in self._material.templates if template.is_request]
         if first.position != "inside":
-            return [*steps, *(supply.plain(template) for template in plain[:3])]
+            return [*steps, *(supply.plain_step(template) for template in plain[:3])]
         marked = [template for template in plain if template.texts] or plain
         has_other = self._transport == "http"
         if has_other:
@@ -119,7 +119,7 @@ class Plan:
         for number, mutant in enumerate(mutants):
             steps += mutant.make(supply)
             if number % _PLAIN_AFTER == 0:
-                step = supply.plain(draws.pick(marked, "plain", number))
+                step = supply.plain_step(draws.pick(marked, "plain", number))
                 if has_other and number // _PLAIN_AFTER % _OTHER_SESSION == 0:
                     step = FuzzStep(
                         step.raw, step.ids, step.what, step.method, original=step.raw,

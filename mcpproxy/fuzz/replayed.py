@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # the recorder of HTTP, which stdio does not need
     from mcpproxy.validate.transports.exchange import ClientExchange
 
 
-async def repeats(
+async def replay_shows_fault(
     trace: str, symptom: Symptom, target: Target, rules: Ruleset, path: str, timeout_s: float
 ) -> bool:
     """Play ``trace`` to the server, and record that at ``path``. Return whether the fault shows again.

@@ -135,7 +135,7 @@ def test_markers_are_put_where_any_text_may_stand() -> None:
     found = material(load(RECORDINGS / "everything-2025-11-25.jsonl"))
     (echo,) = (template for template in found.templates if template.name == "echo")
     assert echo.texts == (("params", "arguments", "message"),)
-    assert len(Supply(Draws(1)).plain(echo).markers) == 1
+    assert len(Supply(Draws(1)).plain_step(echo).markers) == 1
 
 
 def test_a_recording_without_a_request_is_refused(tmp_path: Path) -> None:

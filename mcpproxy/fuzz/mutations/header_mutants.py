@@ -59,7 +59,7 @@ def _with_header(template: Template, name: str, change: HeaderChange) -> Mutant:
     key = f"{template.label} {name}"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         what = f"header {change[0]}: {name}"
         return [FuzzStep(plain.raw, (), what, template.label, key, plain.raw, False, headers=(change,))]
 
@@ -70,7 +70,7 @@ def _cut_body(template: Template, name: str, part: int) -> Mutant:
     key = f"{template.label} {name}"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         raw = plain.raw[: len(plain.raw) // 2] if part == 2 else plain.raw[:-1]
         return [FuzzStep(raw, (), f"body: {name}", template.label, key, plain.raw, is_lawful=False)]
 
@@ -81,7 +81,7 @@ def _body_with_mark(template: Template) -> Mutant:
     key = f"{template.label} byte-order-mark"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         raw = b"\xef\xbb\xbf" + plain.raw
         return [FuzzStep(raw, (), "body: byte-order-mark", template.label, key, plain.raw, is_lawful=False)]
 
@@ -97,7 +97,7 @@ def _batch(template: Template, material: Material) -> Mutant:
     is_lawful = material.revision == "2025-03-26"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = [supply.plain(template) for _ in range(2)]
+        plain = [supply.plain_step(template) for _ in range(2)]
         raw = b"[" + b",".join(step.raw for step in plain) + b"]"
         return [FuzzStep(raw, (), "a batch of 2", template.label, "batch-of-2", is_lawful=is_lawful)]
 

@@ -53,7 +53,7 @@ def _with_id(
     template: Template, name: str, id: bytes, ids: tuple[RequestId, ...], *, is_lawful: bool
 ) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         raw = with_value(plain.raw, ("id",), id) or plain.raw
         return [FuzzStep(raw, ids, f"id: {name}", template.label, key, plain.raw, is_lawful)]
 
@@ -63,7 +63,7 @@ def _with_id(
 
 def _without_id(template: Template) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         raw = without_value(plain.raw, ("id",)) or plain.raw
         return [FuzzStep(raw, (), "no id", template.label, key, plain.raw, is_lawful=False)]
 
@@ -73,7 +73,7 @@ def _without_id(template: Template) -> Mutant:
 
 def _reused_id(template: Template) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
-        first, second = supply.plain(template), supply.plain(template)
+        first, second = supply.plain_step(template), supply.plain_step(template)
         raw = with_value(second.raw, ("id",), str(first.ids[0]).encode()) or second.raw
         return [first, FuzzStep(raw, (), "id: of an earlier request", template.label, key, second.raw, False)]
 

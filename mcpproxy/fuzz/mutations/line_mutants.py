@@ -77,7 +77,7 @@ def _edited_line(template: Template, name: str, edit: Callable[[bytes], bytes], 
     key = f"{template.label} {name}"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         ids = plain.ids if is_lawful else ()
         return [FuzzStep(edit(plain.raw), ids, f"line: {name}", template.label, key, plain.raw, is_lawful)]
 
@@ -89,7 +89,7 @@ def _split_line(template: Template) -> Mutant:
     key = f"{template.label} split"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         line = plain.raw + b"\n"
         middle = len(line) // 2
         pieces = (line[:1], line[1:2], line[2:middle], line[middle:-2], line[-2:-1], line[-1:])
@@ -114,7 +114,7 @@ def _across_lines(template: Template) -> Mutant:
     key = f"{template.label} across-lines"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         lines = plain.raw.replace(b",", b",\n").replace(b"{", b"{\n")
         what = "line: laid out on several lines"
         return [FuzzStep(plain.raw, (), what, template.label, key, plain.raw, False, pieces=(lines + b"\n",))]
@@ -127,7 +127,7 @@ def _three_at_once(template: Template) -> Mutant:
     key = f"{template.label} three-at-once"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = [supply.plain(template) for _ in range(3)]
+        plain = [supply.plain_step(template) for _ in range(3)]
         ids: tuple[RequestId, ...] = tuple(id for step in plain for id in step.ids)
         written = b"".join(step.raw + b"\n" for step in plain)
         return [
@@ -152,7 +152,7 @@ def _batch(template: Template, material: Material, length: int) -> Mutant:
     is_lawful = material.revision == "2025-03-26"
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = [supply.plain(template) for _ in range(length)]
+        plain = [supply.plain_step(template) for _ in range(length)]
         raw = b"[" + b",".join(step.raw for step in plain) + b"]"
         ids = tuple(id for step in plain for id in step.ids) if is_lawful else ()
         return [FuzzStep(raw, ids, f"a batch of {length}", template.label, key, is_lawful=is_lawful)]

@@ -23,28 +23,28 @@ class Supply:
         self._last_id = 100  # apart from the ids of a recorded handshake
         self._last_marker = 0
 
-    def id(self) -> int:
+    def next_id(self) -> int:
         """Return an id that no request of the session has."""
         self._last_id += 1
         return self._last_id
 
-    def marker(self) -> bytes:
+    def next_marker(self) -> bytes:
         """Return a marker that no request of the run has."""
         self._last_marker += 1
         return f"mk{self._draws.digest('marker', self._last_marker)}q".encode()
 
-    def marked(self, template: Template, id: int) -> bytes:
+    def marked_message(self, template: Template, id: int) -> bytes:
         """Return the message of ``template`` with ``id``, and with markers in place of its free texts."""
-        raw = template.numbered(id)
+        raw = template.with_id(id)
         for place in template.texts:
-            raw = with_value(raw, place, b'"' + self.marker() + b'"') or raw
+            raw = with_value(raw, place, b'"' + self.next_marker() + b'"') or raw
         return raw
 
-    def plain(self, template: Template) -> FuzzStep:
+    def plain_step(self, template: Template) -> FuzzStep:
         """Return ``template`` as a step with markers and no other change."""
-        id = self.id()
+        id = self.next_id()
         ids = (id,) if template.is_request else ()
-        raw = self.marked(template, id)
+        raw = self.marked_message(template, id)
         return FuzzStep(
             raw, ids, "as recorded", template.label, is_read_only=template.is_read_only, original=raw
         )

@@ -59,7 +59,7 @@ def mutants(material: Material) -> Iterator[Mutant]:
 
 def _early_request(supply: Supply, material: Material) -> FuzzStep:
     template = probe_template(material)
-    plain = supply.plain(template)
+    plain = supply.plain_step(template)
     what = "request before initialize"
     return FuzzStep(plain.raw, plain.ids, what, template.label, "request-before-initialize", is_lawful=False)
 

@@ -83,7 +83,7 @@ def _added_message(name: str, raw: bytes, method: str, is_lawful: bool = True) -
 
 def _with_method(name: str, method: str, material: Material) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
-        id = supply.id()
+        id = supply.next_id()
         message: JSONObject = {"jsonrpc": "2.0", "id": id, "method": method}
         if material.is_stateless:
             message["params"] = {"_meta": material.meta}
@@ -97,7 +97,7 @@ def _cancelled_call(template: Template) -> Mutant:
     """A call that is cancelled at once; it need not be answered."""
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         call = FuzzStep(plain.raw, (), "cancelled at once", template.label, key, plain.raw)
         return [call, _cancel_step(plain.ids[0], key)]
 
@@ -110,7 +110,7 @@ def _call_cancelled_twice(template: Template) -> Mutant:
     ignore it."""
 
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         return [plain, _cancel_step(plain.ids[0], key), _cancel_step(plain.ids[0], key)]
 
     key = f"{template.label} cancelled-after-answer"
@@ -125,7 +125,7 @@ def _cancel_step(id: RequestId, key: str) -> FuzzStep:
 
 def _second_initialize(material: Material) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
-        id = supply.id()
+        id = supply.next_id()
         raw = with_value(material.initialize, ("id",), str(id).encode()) or material.initialize
         return [FuzzStep(raw, (id,), "initialize again", "initialize", "initialize-again", is_lawful=False)]
 

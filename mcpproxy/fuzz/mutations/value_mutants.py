@@ -90,7 +90,7 @@ def _template_mutants(template: Template) -> Iterator[Mutant]:
 
 def _with_value(template: Template, place: Pointer, name: str, value: bytes) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         raw = plain.raw
         for depth in range(1, len(place)):  # objects on the way that the request does not have
             if with_value(raw, place[: depth + 1], b"0") is None:
@@ -104,7 +104,7 @@ def _with_value(template: Template, place: Pointer, name: str, value: bytes) -> 
 
 def _without_value(template: Template, place: Pointer) -> Mutant:
     def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain(template)
+        plain = supply.plain_step(template)
         raw = without_value(plain.raw, place) or plain.raw
         return [_changed_step(plain, raw, f"{pointer_text(place)}: removed", key)]
 
