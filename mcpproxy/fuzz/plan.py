@@ -54,7 +54,7 @@ class Plan:
         self._seed: Final = seed
         self._transport: Final = transport
         self._mutants: Final = {mutant.key: mutant for mutant in all_mutants(material, transport)}
-        # Three kinds of session: a server may end one after an unlawful change, and must not thereby cut off
+        # Three kinds of session: a server may end one after an unlawful change, and that must not cut off
         # lawful changes, which it has to answer.
         self._group_of: Final = {
             mutant.key: 0 if mutant.position != "inside" else 1 if mutant.is_lawful() else 2
