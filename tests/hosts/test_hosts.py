@@ -84,7 +84,7 @@ def test_a_wrap_that_the_host_has_removed(mcpproxy: Mcpproxy, home: Path) -> Non
     mcpproxy("wrap", "files")
     cursor.write_text(FILES)
     said = mcpproxy("hosts")
-    assert " is gone, Cursor or somebody has written it anew: mcpproxy wrap files --host cursor" in said.out
+    assert "is gone: Cursor or somebody else changed the entry; mcpproxy wrap files --host cursor" in said.out
     assert mcpproxy("wrap", "files", "--host", "cursor").code == 0
     assert said.out != (again := mcpproxy("hosts")).out
     assert "wrapped" in again.out

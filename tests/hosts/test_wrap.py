@@ -408,7 +408,7 @@ def test_a_remote_server_at_an_address_that_is_not_known(mcpproxy: Mcpproxy, hom
         "mcpproxy hosts lists what can be wrapped"
     )
     assert mcpproxy("wrap", "--all", "--http", "--yes").err == (
-        "mcpproxy: nothing to wrap; mcpproxy hosts lists what there is\n"
+        "mcpproxy: nothing to wrap; mcpproxy hosts lists the servers\n"
     )
 
 

@@ -96,7 +96,7 @@ class HttpOptions:
 
     @property
     def upstream(self) -> Upstream | None:
-        """The server that the URL names; ``None`` in forward mode. What reads a URL takes long to import.
+        """The server that the URL names; ``None`` in forward mode. Importing the reader of URLs takes long.
 
         Raises:
             UsageError: the URL cannot be used.
@@ -198,7 +198,7 @@ def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
 
 
 def parse(argv: list[str]) -> HttpOptions:
-    """Read the arguments. The URL is read when ``upstream`` is first asked for.
+    """Read the arguments. The URL is read when ``upstream`` is first used.
 
     Raises:
         McpProxyError: the arguments are not valid.

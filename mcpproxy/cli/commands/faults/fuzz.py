@@ -43,7 +43,7 @@ def run(argv: list[str]) -> int:
     """Fuzz one server.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording gives nothing, or there is no server.
+        McpProxyError: the arguments are not valid, the recording has no request, or there is no server.
     """
     options, command = _arguments(argv)
     target = _target(options, command)

@@ -174,7 +174,7 @@ def _state(entry: ServerEntry, record: WrapRecord | None) -> tuple[str, str]:
         at = record.wrapped_at.replace("T", " ").rstrip("Z")
         return (
             "gone",
-            f"its wrap of {at} is gone, {host_of(record).name} or somebody has written it anew: {again}",
+            f"its wrap of {at} is gone: {host_of(record).name} or somebody else changed the entry; {again}",
         )
     if program_words(entry.argv):
         return "other", "starts mcpproxy itself, with no server behind --"

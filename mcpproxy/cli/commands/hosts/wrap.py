@@ -66,7 +66,7 @@ def run(argv: list[str]) -> int:
             plans.append(file_plan(steps_of_file))
     if not plans:
         if options.all and not changes.code:
-            tell("nothing to wrap; mcpproxy hosts lists what there is")
+            tell("nothing to wrap; mcpproxy hosts lists the servers")
         return changes.code
     if options.dry_run:
         emit(differences(plans))

@@ -24,8 +24,8 @@ PINS: Final = "pins.json"
 """The file of pins in a folder of recordings."""
 
 EPILOG: Final = """\
-The page shows the recordings of a folder, and new ones as they are made. Its address has a token, without
-which nobody sees anything, and works once; then the next one is printed. The page reads files; it is never
+The page shows the recordings of a folder, and new ones as they are made. Its address has a token, which
+every visitor needs, and works once; then the next one is printed. The page reads files; it is never
 part of a session, and it changes nothing unless --allow-send is given.
 
   mcpproxy ui                       the folder of all recordings
