@@ -86,7 +86,7 @@ def is_held(folder: Folder) -> bool:
 def is_held_by_relay(folder: Folder) -> bool:
     """Whether another process is the relay that writes to a journal, in whatever container it runs.
 
-    False does not prove that there is none: an older relay took no lock, and some file systems have no locks.
+    False does not prove that there is none: some file systems have no locks.
     """
     if sys.platform == "win32":
         return False
