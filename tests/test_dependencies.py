@@ -108,10 +108,7 @@ def test_only_what_needs_an_extra_asks_for_another_install() -> None:
     package = ROOT / "mcpproxy"
     asking = {path for path in package.rglob("*.py") if "pip install" in path.read_text("utf-8")}
     commands = package / "cli" / "commands" / "view"
-    fleet = {
-        package / "fleet" / name
-        for name in ("urls.py", "columns/columns_installed.py", "judge/judge_engine.py")
-    }
+    fleet = {package / "fleet" / name for name in ("urls.py", "columns/installed.py", "judge/engine.py")}
     assert asking == {commands / "mcp.py", package / "otel" / "installed.py", *fleet}
 
 

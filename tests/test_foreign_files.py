@@ -35,21 +35,21 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "cli/output.py": ("open os.unlink", OUTPUT + "; deleted only if this call has made it"),
     "cli/replay_update.py": ("os.replace shutil.rmtree", OUTPUT + ", and a folder made beside it"),
     "fleet/closed_files.py": ("os.listdir", NAMES),
-    "fleet/columns/columns_places.py": (
+    "fleet/columns/places.py": (
         "os.listdir os.makedirs",
         OUTPUT + "; below it folders are held open",
     ),
-    "fleet/columns/fleet_report.py": (".read_text .rglob", INSTALLED + ", and names of tables"),
+    "fleet/columns/report.py": (".read_text .rglob", INSTALLED + ", and names of tables"),
     "fleet/deletion.py": (
         "os.listdir os.unlink",
         "a recording that was read, has not changed, and whose object was read back",
     ),
     "fleet/fetch.py": ("os.unlink", "the cache of this user, below which no link is followed"),
-    "fleet/judge/judge_client.py": ("shutil.rmtree", OWN),
-    "fleet/judge/judge_process.py": ("open shutil.rmtree", SYSTEM + "; the folder that its parent has made"),
-    "fleet/judge/judge_results.py": ("os.makedirs os.walk", TABLES),
-    "fleet/judge/judge_rules.py": ("os.walk", NAMES),
-    "fleet/judge/shard_corpus.py": (
+    "fleet/judge/client.py": ("shutil.rmtree", OWN),
+    "fleet/judge/process.py": ("open shutil.rmtree", SYSTEM + "; the folder that its parent has made"),
+    "fleet/judge/results.py": ("os.makedirs os.walk", TABLES),
+    "fleet/judge/rules.py": ("os.walk", NAMES),
+    "fleet/judge/corpus.py": (
         "os.scandir os.unlink os.walk shutil.rmtree",
         NAMES + "; scratch: " + OWN,
     ),

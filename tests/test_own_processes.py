@@ -39,7 +39,7 @@ ALLOWED: Final = {
     "mcpproxy.cli.calls.http_lines": "the lines of mcpproxy http",
     "mcpproxy.cli.commands.demo": "mcpproxy itself, and the bundled server",
     "mcpproxy.cli.replay_update": "mcpproxy before the server",
-    "mcpproxy.fleet.judge.judge_client": "the judge",
+    "mcpproxy.fleet.judge.client": "the judge",
     "mcpproxy.fleet.ship_process": "the sender of recordings",
     "mcpproxy.intercept.addons.addon_calls": "the host of addons",
     "mcpproxy.otel.live_process": "the sender of spans",

@@ -1,7 +1,7 @@
-"""Which files in a folder of recordings are closed: nobody will change them any more, so they can be shipped.
+"""Find the closed files in a folder of recordings: nobody will change them, so they can be shipped.
 
 A file is closed when its last record says so and nobody may write it again: the recording has ended, or the
-recorder has gone on to another file and saved that. A recording whose recorder was killed is completed first.
+recorder has saved that it writes a later file. A recording whose recorder was killed is completed first.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Final
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet.running import look
+from mcpproxy.fleet.running import read_journals
 from mcpproxy.recorder.checkpoint import read_checkpoint
 from mcpproxy.recorder.liveness import is_relay_alive
 from mcpproxy.relay import journal
@@ -26,15 +26,15 @@ SUFFIX: Final = ".jsonl"
 _HEADER_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 64 << 10
 _QUIET_S: Final = 60.0
-"""How long nothing may have changed a file without a last record before it counts as cut."""
+"""A file without a last record counts as cut when it was not changed for so long."""
 
 Signature = tuple[int, int, int, int]
-"""What changes when a file does: device, inode, size, time of the last change in nanoseconds."""
+"""Device, inode, size in bytes, time of the last change in nanoseconds: they change when the file does."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedFile:
-    """A file that is closed. ``first`` is the path of the first file of its recording that is there."""
+    """A closed file. ``first`` is the path of the earliest file of its recording that still exists."""
 
     path: str
     first: str
@@ -62,27 +62,27 @@ class ClosedFile:
 
 
 @dataclass(slots=True)
-class Found:
-    """The closed files of a folder, how many recordings are still being made, and what is wrong."""
+class FoundFiles:
+    """The closed files of a folder, the number of recordings that are still being made, and the faults."""
 
     closed: list[ClosedFile] = field(default_factory=list[ClosedFile])
     running: int = 0
     strangers: list[str] = field(default_factory=list[str])
-    """The names of files that are no recordings of mcpproxy."""
+    """The names of files that mcpproxy did not record."""
     faults: dict[str, str] = field(default_factory=dict[str, str])
     """The name of a file -> why it cannot be shipped."""
 
 
-def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), only: str = "") -> Found:
+def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), only: str = "") -> FoundFiles:
     """Find the closed files directly in ``folder``, except those in ``settled``.
 
-    With ``only``, the path of its first file, one recording is looked at.
+    ``only``, the path of a first file, limits the search to one recording.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    found = Found()
-    recordings = look(folder, _names(folder, only))
+    found = FoundFiles()
+    recordings = read_journals(folder, _names(folder, only))
     names = _names(folder, only)  # again: a recording that was completed may have new files
     running, firsts = recordings.running, dict[str, str]()
     found.faults = {os.path.basename(first): why for first, why in recordings.stuck.items()}
@@ -94,13 +94,13 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
             signature = signature_of(path)
             if (name, signature) in settled:
                 continue
-            header, last = _ends(path)
+            header, last = _header_and_last(path)
             if header is None:
                 if signature[2]:  # an empty one is being made
                     found.strangers.append(name)
                 continue
             first = _first_of(path, firsts)
-            if recordings.goes_on(first):
+            if recordings.is_running(first):
                 running.add(first)
                 if not isinstance(last, Continued) or not _is_behind(first, name):
                     continue
@@ -130,11 +130,10 @@ def _names(folder: str, only: str) -> list[str]:
     return [name for name in names if own.fullmatch(name)]
 
 
-def _mark_ended(found: Found, running: set[str], names: set[str]) -> None:
+def _mark_ended(found: FoundFiles, running: set[str], names: set[str]) -> None:
     """Mark the files of recordings that have ended.
 
-    A recording of which there are files by now that are not in ``names`` counts as running: it is not yet
-    known whether they were shipped.
+    A recording with files that are not in ``names`` counts as running: they are newer, perhaps not shipped.
     """
     whole: dict[str, bool] = {}
     for index, file in enumerate(found.closed):
@@ -148,7 +147,7 @@ def _mark_ended(found: Found, running: set[str], names: set[str]) -> None:
 
 
 def _first_of(path: str, known: dict[str, str]) -> str:
-    """Return what ``chain.first_of`` does, and remember it in ``known``: each file is read once."""
+    """Return ``chain.first_of(path)``; ``known`` keeps the answers, so that each file is read once."""
     passed: list[str] = []
     while path not in known:
         passed.append(path)
@@ -175,13 +174,13 @@ def signature_of(path: str) -> Signature:
 
 
 def _is_behind(first: str, name: str) -> bool:
-    """Whether the recorder has gone on to a later file than ``name`` and would go on there after a kill."""
+    """Whether the recorder writes a later file than ``name``, and would resume there after a kill."""
     start = read_checkpoint(journal.folder(first))
     return start is not None and chain.number_of(name) < chain.number_of(start.file)
 
 
 def _is_changing(path: str, header: Header) -> bool:
-    """Whether somebody may still write a file that has no last record: it may be on its way to here."""
+    """Whether a file without a last record may still grow: perhaps it is being copied to this folder."""
     return is_relay_alive(header) or time.time() - os.stat(path).st_mtime < _QUIET_S
 
 
@@ -191,11 +190,11 @@ def last_record(path: str) -> CloseRecord | Continued | None:
     Raises:
         OSError: the file cannot be read.
     """
-    return _ends(path)[1]
+    return _header_and_last(path)[1]
 
 
-def _ends(path: str) -> tuple[Header | None, CloseRecord | Continued | None]:
-    """Return the header of a file, and the record that closes it; ``None`` if it has none."""
+def _header_and_last(path: str) -> tuple[Header | None, CloseRecord | Continued | None]:
+    """Return the header of a file and the record that closes it, each ``None`` if the file has none."""
     with open(open_regular(path), "rb") as file:
         header = _decoded(file.readline(_HEADER_BYTES))
         file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)

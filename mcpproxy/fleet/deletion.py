@@ -1,8 +1,8 @@
-"""Delete files that were shipped: those of recordings that have ended, and of one that goes on.
+"""Delete shipped files, of recordings that have ended and of those that are still being made.
 
-While a recording goes on, its first file stays, and the others go in order, from the second on. The note of
-``mcpproxy.trace.shipped_files`` says where they are; it is written before each of them is deleted. The
-first file is deleted last, with the note: without it, the others would look like recordings of their own.
+While a recording is being made, its first file stays, and the others are deleted in order. The note of
+``mcpproxy.trace.shipped_files`` says where they are; it is written before each deletion. The first file is
+deleted last, with the note: without it, the others would look like recordings of their own.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Final
 
 from mcpproxy.base import own_sockets
 from mcpproxy.fleet.closed_files import SUFFIX, ClosedFile, last_record
-from mcpproxy.fleet.file_lock import alone
+from mcpproxy.fleet.file_lock import lock_file
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.store import Store
 from mcpproxy.intercept.control import control_path
@@ -24,7 +24,7 @@ from mcpproxy.trace.shipped_files import ShippedFiles
 
 @dataclass(slots=True)
 class Deleted:
-    """What became of one file. ``fault`` says why it cannot be deleted, as a phrase."""
+    """Whether one file was deleted; ``fault`` is a phrase that says why it cannot be."""
 
     is_gone: bool = False
     fault: str = ""
@@ -43,10 +43,9 @@ class Deletion:
         self._age_s: Final = age_s
 
     def delete(self, file: ClosedFile, manifest: Manifest) -> Deleted:
-        """Delete a file, if it may be deleted by now.
+        """Delete a file if it may be deleted.
 
-        The files of a recording that goes on have to be given in order, those of another in the reverse
-        order.
+        Callers pass the files of a running recording in order, and those of an ended one in reverse order.
 
         Raises:
             StoreError: the store cannot be reached.
@@ -71,18 +70,18 @@ class Deletion:
             return Deleted(fault=f"cannot be deleted: {(fault.strerror or str(fault)).lower()}")
 
     def _is_last(self, file: ClosedFile) -> bool:
-        """Whether this may go: the first file goes last, also if another one could not be shipped."""
+        """Whether an ended recording may lose this file: the first file stays while there are others."""
         return file.path != file.first or chain.files_of(file.first) == [file.first]
 
     def _is_next(self, file: ClosedFile) -> bool:
-        """Whether, of the files after the first, this is the first that is still here."""
+        """Whether this is the earliest remaining file after the first."""
         if file.path == file.first:
             return False
         before = os.path.join(os.path.dirname(file.path), file.header.continues)
         return before == file.first or not os.path.lexists(before)
 
     def _replace_by_note(self, file: ClosedFile, manifest: Manifest) -> Deleted:
-        """Delete a file of a recording that goes on.
+        """Delete a file of a running recording, after the note says where it is.
 
         Raises:
             OSError: the note cannot be written, or the file cannot be deleted.
@@ -90,8 +89,8 @@ class Deletion:
         last = last_record(file.path)
         if not isinstance(last, Continued):
             return KEPT
-        with alone(file.first) as is_alone:  # one process at a time writes the note
-            if not is_alone or not self._is_next(file):
+        with lock_file(file.first) as is_locked:  # one process at a time writes the note
+            if not is_locked or not self._is_next(file):
                 return KEPT
             before = shipped_files.read_shipped(file.first)
             if before is None:
@@ -108,7 +107,7 @@ class Deletion:
         return Deleted(is_gone=True)
 
     def _fault_of(self, manifest: Manifest) -> str:
-        """Return why the object cannot stand for the file; empty if it has what its manifest says."""
+        """Return why the object cannot replace the file; empty if it has the SHA-256 in its manifest."""
         packed = sha256()
         for piece in self._store.stream(manifest.key, manifest.packed_bytes):
             packed.update(piece)
@@ -118,7 +117,7 @@ class Deletion:
 
 
 def remove_lone_notes(folder: str) -> None:
-    """Delete notes whose recording is gone: a kill came after the deletion of its first file.
+    """Delete the notes of recordings that are gone: a kill came after the deletion of the first file.
 
     Raises:
         OSError: the folder cannot be read.

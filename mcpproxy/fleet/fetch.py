@@ -1,7 +1,7 @@
-"""Recordings of an object store as files: found, fetched into a folder, and kept in a cache for readers.
+"""Find the recordings in an object store, fetch them into a folder, and keep them in a cache for readers.
 
 A recording in the store is one object, or several if it was rotated, compressed (``.jsonl.zst``) or not
-(``.jsonl``). What is fetched is bounded, and its names are safe, whoever has written the objects.
+(``.jsonl``). Sizes are bounded and names are made safe, whoever has written the objects.
 """
 
 import os
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 PLAIN: Final = ".jsonl"
 PACKED: Final = ".jsonl.zst"
 
-_OURS: Final = ("manifests", "findings", "columns")
-"""The folders of a shipped prefix that hold something else than recordings."""
+_OTHER_FOLDERS: Final = ("manifests", "findings", "columns")
+"""The folders of a store that hold no recordings."""
 _PART: Final = re.compile(r"(.+)\.(\d{1,9})\.jsonl(?:\.zst)?")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=@+-]")
 _THREADS: Final = 8
@@ -38,7 +38,7 @@ _MANY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class StoredRecording:
     """One recording in a store: the keys of its files, in order."""
 
     keys: tuple[str, ...]
@@ -49,7 +49,7 @@ class Unit:
         return self.keys[0]
 
 
-def units(objects: Iterable["StoredObject"]) -> list[Unit]:
+def stored_recordings(objects: Iterable["StoredObject"]) -> list[StoredRecording]:
     """Return the recordings among ``objects``, sorted by their keys.
 
     ``NAME.2.jsonl`` and ``NAME.3.jsonl`` belong to ``NAME.jsonl`` in the same folder, if it is there.
@@ -63,31 +63,33 @@ def units(objects: Iterable["StoredObject"]) -> list[Unit]:
             parts.setdefault(found[1], []).append((int(found[2]), key))
         else:
             parts.setdefault(_without_suffix(key), []).append((1, key))
-    return [Unit(tuple(key for _, key in sorted(of_one))) for _, of_one in sorted(parts.items())]
+    return [StoredRecording(tuple(key for _, key in sorted(of_one))) for _, of_one in sorted(parts.items())]
 
 
 def is_recording(key: str) -> bool:
     """Whether an object is, by its name, a file of a recording."""
-    return key.endswith((PLAIN, PACKED)) and key.partition("/")[0] not in _OURS
+    return key.endswith((PLAIN, PACKED)) and key.partition("/")[0] not in _OTHER_FOLDERS
 
 
 def _without_suffix(key: str) -> str:
     return key.removesuffix(PACKED).removesuffix(PLAIN)
 
 
-def fetch(store: "Store", unit: Unit, folder: str, known: Mapping[str, bytes] | None = None) -> str:
-    """Fetch a recording into ``folder``, which is empty, decompressed. Return the path of its first file.
+def fetch(
+    store: "Store", recording: StoredRecording, folder: str, known: Mapping[str, bytes] | None = None
+) -> str:
+    """Fetch a recording into the empty ``folder`` and decompress it. Return the path of its first file.
 
-    The files get the names that they had when they were recorded. ``known`` has the objects that are not read
-    again, by their keys.
+    The files get the names under which they were recorded. ``known``, key -> content, has the objects that
+    were read already.
 
     Raises:
         StoreError: an object cannot be read.
         UsageError: an object is damaged or too large, or there is no room in ``folder``.
     """
-    fetched = [os.path.join(folder, _file_name(key)) for key in unit.keys]
+    fetched = [os.path.join(folder, _file_name(key)) for key in recording.keys]
     budget = DiskBudget(folder)
-    for key, path in zip(unit.keys, fetched, strict=True):
+    for key, path in zip(recording.keys, fetched, strict=True):
         with _explained(store, key, folder):
             download(store, key, path, budget, (known or {}).get(key))
     return fetched[0]
@@ -109,9 +111,8 @@ def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
 def cached(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> list[str]:
     """Fetch the recordings that ``url`` names, a folder or an object, and return the paths of their files.
 
-    They are kept in the cache folder of this user: an object that was fetched is not fetched again. With
-    ``packed_only``, those are left out that are not compressed. ``tells`` is called with a line if much is
-    fetched.
+    They stay in this user's cache folder, so an object is fetched once. ``packed_only`` leaves out recordings
+    that are not compressed. ``tells`` gets a line before many are fetched.
 
     Raises:
         StoreError: the store or an object cannot be read.
@@ -126,13 +127,13 @@ def cached(url: str, *, tells: Callable[[str], object], packed_only: bool = Fals
     name = unquote(name) if store.scheme == "file" else name
     objects = [each for each in store.list() if not packed_only or each.key.endswith(PACKED)]
     known = {each.key: each for each in objects}
-    found = [unit for unit in units(objects) if not name or name in unit.keys]
+    found = [recording for recording in stored_recordings(objects) if not name or name in recording.keys]
     if name and not found:
         step = f"see what is there: mcpproxy list {store.url}"
         raise UsageError(url, "there is no such recording", step)
     if not found:
         raise UsageError(url, "no recordings in this folder", "a recording is a .jsonl or .jsonl.zst file")
-    size = sum(known[key].size for unit in found for key in unit.keys)
+    size = sum(known[key].size for recording in found for key in recording.keys)
     if size > CACHE_BYTES // 2:
         step = "name fewer, or judge parts of them: mcpproxy check --shard"
         raise UsageError(url, f"{len(found)} recordings of {size >> 30} GiB are too many to fetch", step)
@@ -143,7 +144,7 @@ def cached(url: str, *, tells: Callable[[str], object], packed_only: bool = Fals
 
 
 def cache_folder() -> str:
-    """Return the folder of what was fetched. It is not created here."""
+    """Return this user's cache folder. It may not exist."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~")
     elif sys.platform == "darwin":
@@ -155,29 +156,29 @@ def cache_folder() -> str:
 
 
 class _CacheBudget(DiskBudget):
-    """What may be in the cache. Files that were not read for the longest time make room, also while others
-    are fetched, but not those that were asked for."""
+    """The room in the cache. The least recently read files are deleted to make room, but none that this
+    process needs."""
 
-    __slots__ = ("_asked", "_others")
+    __slots__ = ("_needed", "_others")
 
     def __init__(self, folder: str) -> None:
         found: list[tuple[float, int, str]] = []
         for path, status in files.walk(os.path.realpath(folder)):
             found.append((status.st_atime, status.st_size, os.path.join(folder, *path.split("/"))))
         self._others: Final = deque(sorted(found))
-        self._asked: Final[set[str]] = set()
+        self._needed: Final[set[str]] = set()
         super().__init__(folder)
         self.left = min(self.left, CACHE_BYTES - sum(size for _, size, _ in found))
 
     def keep(self, path: str) -> None:
         """Keep a file until this process ends."""
         with self._lock:
-            self._asked.add(path)
+            self._needed.add(path)
 
-    def _makes_room(self) -> bool:
+    def _make_room(self) -> bool:
         while self.left < 0 and self._others:
             _, size, path = self._others.popleft()
-            if path not in self._asked:
+            if path not in self._needed:
                 with suppress(FileNotFoundError):  # another process has made room, too
                     os.unlink(path)
                 self.left += size
@@ -185,7 +186,7 @@ class _CacheBudget(DiskBudget):
 
 
 class _Cache:
-    """The files that were fetched from one store. Their paths repeat the URL, so that people know them."""
+    """The files that were fetched from one store. Their paths repeat the URL, for people who look there."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -194,9 +195,9 @@ class _Cache:
         paths.make_private(self._folder)
         self._budget: Final = _CacheBudget(cache_folder())
 
-    def fetch(self, known: Mapping[str, "StoredObject"], unit: Unit) -> str:
-        """Return the path of the first file of a recording, which is fetched unless the cache has it."""
-        fetched = [self._fetch_file(key, known[key]) for key in unit.keys]
+    def fetch(self, known: Mapping[str, "StoredObject"], recording: StoredRecording) -> str:
+        """Fetch a recording unless the cache has it; return the path of its first file."""
+        fetched = [self._fetch_file(key, known[key]) for key in recording.keys]
         return fetched[0]
 
     def _fetch_file(self, key: str, stored: "StoredObject") -> str:
@@ -204,7 +205,7 @@ class _Cache:
         folder = os.path.join(self._folder, *map(_segment, folders))
         path = os.path.join(folder, _file_name(key))
         self._budget.keep(path)
-        # The time of the file is that of the object, so another object under this key is fetched.
+        # The file has the time of its object, so an object that has replaced it is fetched.
         written_us = round(stored.written_s * 1e6)
         try:
             if os.stat(path).st_mtime_ns // 1000 == written_us:
@@ -219,7 +220,7 @@ class _Cache:
 
 
 def _segment(name: str) -> str:
-    """Return a part of a key as the name of a folder: safe on every system, and never another place."""
+    """Return a part of a key as the name of a folder, safe on every system."""
     safe = _UNSAFE.sub("_", name)
-    is_safe = urls.is_file_name(safe) and not safe.endswith(".journal")  # what is fetched has no journal
+    is_safe = urls.is_file_name(safe) and not safe.endswith(".journal")  # a fetched recording has no journal
     return safe if is_safe else f"_{sha256(name.encode()).hexdigest()[:16]}"

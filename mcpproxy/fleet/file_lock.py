@@ -1,4 +1,4 @@
-"""A lock on a file of a recording, so that several shippers of one folder do not do the same at a time."""
+"""A lock on a file of a recording, so that several shippers of one folder do not ship it at the same time."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 if sys.platform == "win32":
 
     @contextmanager
-    def alone(path: str) -> Generator[bool]:
-        """Windows has no lock that leaves a file readable: there, one shipper works on a folder at a time."""
+    def lock_file(path: str) -> Generator[bool]:
+        """Yield true. Windows has no lock that leaves a file readable: only one shipper may use a folder."""
         del path
         yield True
 else:
@@ -18,19 +18,19 @@ else:
     from mcpproxy.base.files import open_regular
 
     @contextmanager
-    def alone(path: str) -> Generator[bool]:
-        """Hold a lock of the file; give false if another process holds it.
+    def lock_file(path: str) -> Generator[bool]:
+        """Lock the file; yield false if another process has locked it.
 
         Raises:
             OSError: the file cannot be opened.
         """
         fd = open_regular(path)
         try:
-            is_alone = True
+            is_locked = True
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                is_alone = False
-            yield is_alone
+                is_locked = False
+            yield is_locked
         finally:
             os.close(fd)

@@ -1,9 +1,8 @@
-"""Manifests: one for each file that was shipped, in numbered chains.
+"""Manifests: one for each shipped file, in numbered chains.
 
-A manifest says what is in a file, and is written after the file. Each names the SHA-256 of the manifest
-before it and has one of its own members, so that no manifest can be changed, left out or moved without a
-trace. A chain belongs to the folder of one machine; its manifests are ``manifests/CHAIN/000000000001.json``
-and so on.
+A manifest describes a file, and is written after the file. It has the SHA-256 of the manifest before it and
+one of its own members, so that ``verify`` notices a manifest that was changed, left out or moved. A chain
+belongs to a folder of one machine; its manifests are ``manifests/CHAIN/000000000001.json`` and so on.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from mcpproxy.errors import McpProxyError
 
 FOLDER: Final = "manifests"
 FILES: Final = "recordings"
-"""The folder of the files that manifests are about."""
+"""The folder of the files that manifests describe."""
 VERSION: Final = 1
 """The version of the format. Members are only added; a reader ignores those that it does not know."""
 
@@ -28,19 +27,19 @@ _KEY: Final = re.compile(rf"{FOLDER}/([A-Za-z0-9._=-]+)/(\d{{12}})\.json")
 
 
 class ManifestError(McpProxyError):
-    """What is stored as a manifest is none, or was changed. The text is a phrase."""
+    """A stored object is not a manifest, or was changed. The text has no subject: it follows a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is known of one file that was shipped.
+    """The facts about one shipped file.
 
-    ``key`` is the object, ``name`` the file as it was called where it was recorded. ``recording`` is the same
-    for all files of one recording, of which this is number ``part``; ``continues`` names the file before it.
-    Counts of frames and findings are those of the last record: in a recording of several files, from its
-    beginning on. ``rules`` counts the findings that are in this file. ``sha256`` and ``bytes`` are of the
-    content, ``packed_sha256`` and ``packed_bytes`` of the object. Times are ISO 8601 in UTC; ``first_ns`` and
-    ``last_ns`` are times of records since ``started_at``.
+    ``key`` names the object, ``name`` the file on the machine that recorded it. The files of one recording
+    share ``recording``; this is number ``part`` of them, and ``continues`` names the one before. ``frames``
+    and ``findings`` are the counts in the last record, which begin with the recording; ``rules`` counts the
+    findings in this file alone. ``sha256`` and ``bytes`` are of the content, ``packed_sha256`` and
+    ``packed_bytes`` of the object. Times are ISO 8601 in UTC; ``first_ns`` and ``last_ns`` are times of
+    records since ``started_at``.
     """
 
     chain: str
@@ -89,7 +88,7 @@ def key_of(chain: str, number: int) -> str:
 
 
 def place_of(key: str) -> tuple[str, int] | None:
-    """Return the chain and the number that the key of a manifest names; ``None`` if it is no such key."""
+    """Return the chain and the number in the key of a manifest; ``None`` for any other key."""
     found = _KEY.fullmatch(key)
     return (found[1], int(found[2])) if found else None
 
@@ -122,8 +121,8 @@ def decode(data: bytes) -> Manifest:
     version = _counted("version", members.get("version"))
     if version > VERSION:
         raise ManifestError(f"has the later format {version}; please update mcpproxy")
-    taken = {name: _CHECKS[kind](name, members.get(name)) for name, kind in _KINDS.items()}
-    return Manifest(**cast("dict[str, Any]", taken), version=version, digest=digest[1].decode())
+    checked = {name: _CHECKS[kind](name, members.get(name)) for name, kind in _KINDS.items()}
+    return Manifest(**cast("dict[str, Any]", checked), version=version, digest=digest[1].decode())
 
 
 def _text(name: str, value: object) -> str:
@@ -150,7 +149,7 @@ def _counts_or_none(name: str, value: object) -> Mapping[str, int] | None:
 
 
 def _key(name: str, value: object) -> str:
-    """Return the key of an object: it is in the folder of the files, and has no part that leads out of it."""
+    """Check a key: it is in the folder of the files, and no part of it leads out of that folder."""
     key = _text(name, value)
     first, *parts = key.split("/")
     if first != FILES or not parts or any(part in ("", ".", "..") for part in parts) or not key.isprintable():
@@ -175,5 +174,5 @@ _KINDS: Final[Mapping[str, object]] = {
 
 
 def link_of(data: bytes) -> str:
-    """Return what the next manifest of the chain says of this one."""
+    """Return the link by which the next manifest of the chain names this one: its SHA-256."""
     return hashlib.sha256(data).hexdigest()

@@ -1,7 +1,7 @@
-"""One chain of manifests in a store: what is in it, and how the next manifest is added.
+"""One chain of manifests in a store: find a manifest, and add the next one.
 
-The store alone knows how long a chain is; nothing is kept on the machine that ships. Two writers of one chain
-are safe: a number is taken by whoever creates its object first.
+Only the store knows how long a chain is; the machine that ships keeps nothing. A chain may have two writers:
+a number belongs to whoever creates its object first.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from mcpproxy.fleet.store import NoSuchObjectError, Store, TooLargeError
 
 _READERS: Final = 16
 _CLOCK_S: Final = 900.0
-"""How much later than a manifest its file may seem to be: the machines of a store have their own clocks."""
+"""How much later than its manifest a file may seem to be written: the clocks of a store differ."""
 
 
 class ManifestChain:
@@ -30,7 +30,7 @@ class ManifestChain:
         self.name: Final = name
         self._store = store
         self._written_s: Final[dict[int, float]] = {}
-        """When each manifest was written; their keys are the numbers."""
+        """Number of a manifest -> when it was written (Unix time)."""
         for each in store.list(f"{manifest.FOLDER}/{name}"):
             if place := manifest.place_of(each.key):
                 self._written_s[place[1]] = each.written_s
@@ -44,9 +44,9 @@ class ManifestChain:
         return max(self._written_s, default=0)
 
     def find(self, key: str, written_s: float) -> Manifest | None:
-        """Return the manifest of the object ``key``, which was written at ``written_s``; ``None`` if none.
+        """Return the manifest of the object ``key``, which was written at ``written_s`` (Unix time).
 
-        Only manifests that were written after the object are read, each once.
+        Only manifests that were written after the object are read, each once. ``None`` if none names it.
 
         Raises:
             StoreError: a manifest cannot be read.
@@ -58,13 +58,13 @@ class ManifestChain:
             del self._unread[-_READERS:]
             with ThreadPoolExecutor(_READERS) as pool:
                 for data in pool.map(self._read_if_there, batch):
-                    self._take(data)
+                    self._remember_manifest(data)
         return self._by_key.get(key)
 
-    def add(self, described: Callable[[int, str], Manifest]) -> Manifest:
-        """Add a manifest, which ``described`` makes of its number and its link to the one before.
+    def add(self, describe: Callable[[int, str], Manifest]) -> Manifest:
+        """Add the manifest that ``describe`` makes of its number and the link to the one before.
 
-        If the chain has a manifest of the same object already, that one is returned.
+        If the chain already has a manifest of the same object, return that one.
 
         Raises:
             StoreError: it cannot be written, or the last one cannot be read.
@@ -73,7 +73,7 @@ class ManifestChain:
             self._last_link = self._link(self.length)
         while True:
             number = self.length + 1
-            added = described(number, self._last_link)
+            added = describe(number, self._last_link)
             if (found := self._by_key.get(added.key)) is not None:  # another writer has added it meanwhile
                 return found
             data = manifest.encode(added)
@@ -82,7 +82,7 @@ class ManifestChain:
                 self._last_link = self._link(number)
                 if self._last_link != manifest.link_of(data):
                     self._written_s[number] = 0.0
-                    self._take(self._read_if_there(number))
+                    self._remember_manifest(self._read_if_there(number))
                     continue
             self._written_s[number] = 0.0
             self._last_link = manifest.link_of(data)
@@ -96,18 +96,18 @@ class ManifestChain:
         try:
             return self._read(number)
         except (NoSuchObjectError, TooLargeError):
-            return b""  # verify says so
+            return b""  # verify reports it
 
     def _link(self, number: int) -> str:
-        """Return what the next manifest says of this one, whatever it is and however long."""
+        """Return the link to a manifest, even one that is damaged or too long."""
         digest = sha256()
         for piece in self._store.stream(manifest.key_of(self.name, number), LARGEST_FILE_BYTES):
             digest.update(piece)
         return digest.hexdigest()
 
-    def _take(self, data: bytes) -> None:
+    def _remember_manifest(self, data: bytes) -> None:
         try:
             found = manifest.decode(data)
         except ManifestError:
-            return  # verify says so
+            return  # verify reports it
         self._by_key[found.key] = found

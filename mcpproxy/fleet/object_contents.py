@@ -1,4 +1,4 @@
-"""The content of objects in a store: read, decompressed, and counted against a budget while it comes."""
+"""Read objects of a store: decompress them, and count their bytes against a budget meanwhile."""
 
 import os
 import shutil
@@ -20,12 +20,12 @@ CACHE_BYTES: Final = 16 << 30
 """How much may be fetched into one folder; never more than half of what is free on its disk."""
 
 _STEP_BYTES: Final = 1024
-"""How much is decompressed at once. It becomes at most 32 MiB, however hostile it is."""
+"""How much is decompressed at once. However hostile, it becomes at most 32 MiB."""
 _WINDOW_BYTES: Final = 128 << 20
 
 
 class DiskBudget(ByteBudget):
-    """What may be fetched into ``folder``, by all threads together."""
+    """The bytes that all threads together may fetch into ``folder``."""
 
     __slots__ = ("_lock",)
 
@@ -37,14 +37,14 @@ class DiskBudget(ByteBudget):
 
     def take(self, size: int) -> bool:
         with self._lock:
-            return super().take(size) or self._makes_room()
+            return super().take(size) or self._make_room()
 
-    def _makes_room(self) -> bool:
+    def _make_room(self) -> bool:
         return False
 
 
 def content(store: "Store", key: str, budget: ByteBudget, known: bytes | None = None) -> Iterator[bytes]:
-    """Yield the content of an object in pieces, decompressed. ``known`` is the object, if it is.
+    """Yield the content of an object in pieces, decompressed. ``known`` is the object if it was read already.
 
     Raises:
         StoreError: the object cannot be read.
@@ -60,7 +60,7 @@ def content(store: "Store", key: str, budget: ByteBudget, known: bytes | None = 
 
 
 def decompressed(pieces: Iterable[bytes], where: str, budget: ByteBudget) -> Iterator[bytes]:
-    """Yield what ``pieces`` of zstd hold; ``where`` is named in errors.
+    """Decompress ``pieces`` of a zstd object; errors name ``where``.
 
     Raises:
         UsageError: they are not zstd, end in the middle, or hold more than ``budget`` allows.

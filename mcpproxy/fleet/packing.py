@@ -1,4 +1,4 @@
-"""A file of a recording as it is shipped: compressed, masked if that is wanted, counted and hashed."""
+"""Pack a file of a recording for the store: mask it if asked, compress, count and hash it."""
 
 import hashlib
 import re
@@ -27,8 +27,8 @@ from mcpproxy.trace.records import CloseRecord, Continued, Header
 _LEVEL: Final = 6
 _FINDING: Final = b'"finding"'
 _CONTINUED: Final = b'{"type":"continued"'
-_BEGINNING: Final = 96
-"""The kind and the time of a record are in this many bytes at the start of its line."""
+_START_BYTES: Final = 96
+"""The start of a line, which has the kind and the time of its record."""
 _TIME: Final = re.compile(rb'"t":(\d{1,20})[,}]')
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _LABEL_CHARACTERS: Final = 60
@@ -36,7 +36,7 @@ _LABEL_CHARACTERS: Final = 60
 
 @dataclass(slots=True)
 class Facts:
-    """What the lines of a file say; see the members of `Manifest` with these names."""
+    """Counts and digests of a file; the members are those of `Manifest` with the same names."""
 
     bytes: int = 0
     sha256: str = ""
@@ -52,7 +52,7 @@ class Facts:
 
 @dataclass(slots=True)
 class Packed:
-    """A file that is ready to be shipped. ``content`` is in memory if it is small."""
+    """A file that is ready to be shipped. ``content`` is its compressed bytes, in memory if they are few."""
 
     content: IO[bytes]
     header: Header
@@ -60,7 +60,7 @@ class Packed:
 
 
 def recording_id(file: ClosedFile) -> str:
-    """Return what is the same for all files of a recording, and for no other recording."""
+    """Return the id that the files of one recording share: 16 hex digits."""
     header = file.header
     parts = (header.started_at, header.started_ns, header.pid, header.ppid, header.boot, header.label)
     own_name = file.name if header.imported else ""  # imports have no process
@@ -68,7 +68,7 @@ def recording_id(file: ClosedFile) -> str:
 
 
 def key_of(file: ClosedFile, label: str) -> str:
-    """Return the key of the object that a file becomes."""
+    """Return the key under which a file is stored."""
     date = file.header.started_at[:10]
     return "/".join(
         (
@@ -82,13 +82,13 @@ def key_of(file: ClosedFile, label: str) -> str:
 
 
 def pack(file: ClosedFile, mask_key: bytes | None) -> Packed:
-    """Compress a file; with ``mask_key``, what looks like a secret is masked first.
+    """Compress a file; with ``mask_key``, mask secrets first.
 
-    Equal values of one recording have equal masks, and packing a file again gives the same content.
+    Equal values of one recording get equal masks, and packing a file again gives the same content.
 
     Raises:
         McpProxyError: the file cannot be masked.
-        OSError: it cannot be read, or there is no room for what is too large for memory.
+        OSError: it cannot be read, or the folder for temporary files is full.
     """
     content = cast("IO[bytes]", tempfile.SpooledTemporaryFile(SINGLE_PUT_BYTES))  # noqa: SIM115 # the caller closes it
     header, lines = file.header, _lines(file.path)
@@ -100,7 +100,7 @@ def pack(file: ClosedFile, mask_key: bytes | None) -> Packed:
         lines = _masked(file, redaction, header)
     facts = Facts()
     try:
-        _write(lines, content, facts)
+        _write_packed(lines, content, facts)
     except BaseException:
         content.close()
         raise
@@ -129,12 +129,12 @@ def _masked(file: ClosedFile, redaction: Redaction, header: Header) -> Iterator[
         source.seek(0, 2)
         source.seek(-min(source.tell(), 64 << 10), 2)
         last = source.read().rstrip(b"\n").rpartition(b"\n")[2]
-    if last.startswith(_CONTINUED):  # a reader of the whole recording is not given it
+    if last.startswith(_CONTINUED):  # redaction reads a whole recording, which has no such record
         yield last + b"\n"
 
 
-def _write(lines: Iterable[bytes], content: IO[bytes], facts: Facts) -> None:
-    """Write ``lines`` to ``content``, compressed, and set the facts about them."""
+def _write_packed(lines: Iterable[bytes], content: IO[bytes], facts: Facts) -> None:
+    """Compress ``lines`` into ``content``, and set ``facts`` about them."""
     plain, packed = hashlib.sha256(), hashlib.sha256()
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj()
     rules: Counter[str] = Counter()
@@ -147,9 +147,9 @@ def _write(lines: Iterable[bytes], content: IO[bytes], facts: Facts) -> None:
         if piece := compressor.compress(line):
             packed.update(piece)
             facts.packed_bytes += content.write(piece)
-        if found := _TIME.search(line, 0, _BEGINNING):
+        if found := _TIME.search(line, 0, _START_BYTES):
             times[1:] = [int(found[1])]
-        elif line.find(_FINDING, 0, _BEGINNING) >= 0 and isinstance(record := _decoded(line), Finding):
+        elif line.find(_FINDING, 0, _START_BYTES) >= 0 and isinstance(record := _decoded(line), Finding):
             rules[record.rule] += 1
     piece = compressor.flush()
     packed.update(piece)

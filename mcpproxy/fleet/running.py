@@ -1,4 +1,4 @@
-"""Which recordings of a folder go on. Those that were cut are completed on the way."""
+"""Find the recordings of a folder that are still being made, and complete those that were cut."""
 
 import os
 from collections.abc import Sequence
@@ -19,23 +19,26 @@ JOURNAL: Final = ".jsonl.journal"
 
 @dataclass(slots=True)
 class JournaledRecordings:
-    """The recordings of a folder that have a journal, each by the path of its first file.
+    """The recordings of a folder that have a journal, each named by the path of its first file.
 
-    ``running`` go on. ``stuck`` were cut and cannot be completed; the text says why. The others have ended.
-    What is not in ``seen`` has begun since.
+    ``running`` are still being made. ``stuck`` were cut and cannot be completed; the value says why. The
+    others in ``seen`` have ended.
     """
 
     running: set[str] = field(default_factory=set[str])
     stuck: dict[str, str] = field(default_factory=dict[str, str])
     seen: set[str] = field(default_factory=set[str])
 
-    def goes_on(self, first: str) -> bool:
-        """Whether a recording is still being made, or has to be looked at again."""
+    def is_running(self, first: str) -> bool:
+        """Whether a recording is still being made, or began after the journals were read."""
         return first in self.running or (first not in self.seen and os.path.lexists(journal.folder(first)))
 
 
-def look(folder: str, names: Sequence[str]) -> JournaledRecordings:
-    """Look at each journal among ``names``, the names in ``folder``. This may make new files there."""
+def read_journals(folder: str, names: Sequence[str]) -> JournaledRecordings:
+    """Read the journals among ``names``, the names in ``folder``.
+
+    Recordings that were cut are completed, which may create files in the folder.
+    """
     found = JournaledRecordings()
     for name in names:
         if not name.endswith(JOURNAL):
@@ -43,7 +46,7 @@ def look(folder: str, names: Sequence[str]) -> JournaledRecordings:
         first = os.path.join(folder, name.removesuffix(".journal"))
         found.seen.add(first)
         try:
-            if _goes_on(first):
+            if _is_running(first):
                 found.running.add(first)
             elif why := _complete(first):
                 found.stuck[first] = why
@@ -54,8 +57,8 @@ def look(folder: str, names: Sequence[str]) -> JournaledRecordings:
     return found
 
 
-def _goes_on(first: str) -> bool:
-    """Whether a recorder or a relay writes a recording, or a recorder is about to begin.
+def _is_running(first: str) -> bool:
+    """Whether a recorder or a relay writes the recording, or a recorder is about to start.
 
     Raises:
         OSError: the journal cannot be opened.

@@ -1,8 +1,8 @@
 """Ship closed files of recordings to an object store, each exactly once.
 
-For each file: the object is created, which fails if there is one; then its manifest is added to the chain.
-A shipper that was killed in between finds the object without a manifest, compares it, and adds the manifest.
-All state is in the store, so shipping goes on after any kill, also on a disk that is full.
+For each file the shipper creates the object, which fails if it exists, and then adds a manifest to the chain.
+After a kill in between, the next shipper finds the object without a manifest, compares it with the file, and
+adds the manifest. All state is in the store, so shipping resumes after any kill, even on a full disk.
 """
 
 import os
@@ -24,7 +24,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.closed_files import ClosedFile, Signature, closed_files
 from mcpproxy.fleet.deletion import Deletion, remove_lone_notes
-from mcpproxy.fleet.file_lock import alone
+from mcpproxy.fleet.file_lock import lock_file
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.manifest_chain import ManifestChain
 from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompressed
@@ -38,11 +38,12 @@ _WORKERS: Final = 2
 _KEY_NAME: Final = ".ship-key"
 _KEY_BYTES: Final = 32
 _OTHERS: Final = stat.S_IRWXO
-"""What a group may do is not looked at: volumes of containers are given to one."""
+"""The group's permissions are not checked: volumes of containers belong to a group."""
 _CHAIN_CHARACTERS: Final = 40
 
 
 _How: TypeAlias = Literal["known", "adopted", "shipped"]
+"""What the store had before: the object and its manifest, the object lock_file, or neither."""
 
 
 class NotShippedError(McpProxyError):
@@ -56,22 +57,22 @@ class Shipped:
     files: list[Manifest] = field(default_factory=list[Manifest])
     """The manifests that were added."""
     adopted: set[str] = field(default_factory=set[str])
-    """The keys of those of them whose objects were there before."""
+    """The keys among ``files`` whose objects existed before."""
     deleted: int = 0
     running: int = 0
     """How many recordings are still being made."""
     strangers: list[str] = field(default_factory=list[str])
-    """The names of files that are no recordings of mcpproxy, and are not shipped."""
+    """The names of files that mcpproxy did not record; they are not shipped."""
     faults: dict[str, str] = field(default_factory=dict[str, str])
     """The name of a file -> why it was not shipped, or not deleted."""
 
 
 class Shipper:
-    """Ships the closed files of ``folder``; with ``only``, those of the recording with this first file.
+    """Ships the closed files of ``folder``. ``only``, the path of a first file, limits it to one recording.
 
-    With ``delete_after_s``, a file is deleted that was shipped, was not changed for so many seconds, and
-    whose object was read back; the first file of a recording not before the recording has ended. With
-    ``masks``, what looks like a secret is masked in what is shipped.
+    With ``delete_after_s``, a shipped file is deleted when it was not changed for that many seconds and its
+    object was read back; the first file of a recording stays until the recording has ended. With ``masks``,
+    secrets are masked in the shipped copies.
 
     Raises:
         StoreError: the store cannot be reached.
@@ -104,10 +105,10 @@ class Shipper:
         return self._chain.name
 
     def ship(self) -> Shipped:
-        """Ship what is closed and not yet shipped, and delete what may be deleted.
+        """Ship the closed files that the store does not have, and delete the files that may be deleted.
 
         Raises:
-            StoreError: the store cannot be used. What was shipped before stays shipped.
+            StoreError: the store cannot be used. Files that were shipped before stay shipped.
             OSError: the folder cannot be read.
         """
         found = closed_files(self.folder, self._settled, self._only)
@@ -119,7 +120,7 @@ class Shipper:
                 if known := self._stored.get((file.name, file.signature)):
                     stored.append((file, known))
                 else:
-                    waiting.append((file, pool.submit(self._ship, file)))
+                    waiting.append((file, pool.submit(self._ship_file, file)))
             try:
                 for file, future in waiting:
                     try:
@@ -138,21 +139,21 @@ class Shipper:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        # Those of recordings that have ended go in reverse, the others in order; see `Deletion`.
+        # The files of ended recordings are deleted in reverse order, the others in order; see `Deletion`.
         for file, manifest in sorted(stored, key=_order_of_deletion):
             self._settle(file, manifest, done)
         if self._deletion is not None and not self._only:
             remove_lone_notes(self.folder)
         return done
 
-    def _ship(self, file: ClosedFile) -> "tuple[Manifest, _How]":
-        """Ship one file. Return its manifest, and whether it was known, or what became of the object.
+    def _ship_file(self, file: ClosedFile) -> "tuple[Manifest, _How]":
+        """Ship one file; return its manifest, and what the store had before.
 
         Raises:
-            NotShippedError: the file was changed, another process ships it, or the store has another.
+            NotShippedError: the file was changed, another process ships it, or its object has other content.
         """
-        with alone(file.path) as is_alone:
-            if not is_alone:
+        with lock_file(file.path) as is_locked:
+            if not is_locked:
                 raise NotShippedError("another process ships it at the moment")
             key = key_of(file, label_of(file, self._mask_key))
             if (stored := self.store.head(key)) is not None:
@@ -160,7 +161,7 @@ class Shipper:
                     known = self._chain.find(key, stored.written_s)
                 if known is not None:
                     if known.bytes != file.signature[2] and self._mask_key is None:
-                        raise self._another(key)
+                        raise self._content_differs(key)
                     return known, "known"
             try:
                 packed = pack(file, self._mask_key)
@@ -172,12 +173,12 @@ class Shipper:
                 content.seek(0)
                 how: _How = "shipped"
                 if stored is not None or not self.store.create(key, content):
-                    self._adopt(key, packed.facts)
+                    self._adopt_object(key, packed.facts)
                     how = "adopted"
             entry = recording(file.first)
             with self._lock:
                 added = self._chain.add(
-                    lambda number, previous: self._described(
+                    lambda number, previous: self._manifest_of(
                         file,
                         packed.facts,
                         packed.header.label,
@@ -190,11 +191,11 @@ class Shipper:
                 )
             return added, how
 
-    def _adopt(self, key: str, facts: Facts) -> None:
-        """Check that the object that is there has the content of the file, and take its packed form over.
+    def _adopt_object(self, key: str, facts: Facts) -> None:
+        """Check that the existing object has the content of the file; put its size and digest into ``facts``.
 
         Raises:
-            NotShippedError: it has another content.
+            NotShippedError: the object has other content.
         """
         packed, plain = sha256(), sha256()
         size = 0
@@ -212,15 +213,15 @@ class Shipper:
         except StoreError:
             raise
         except McpProxyError:
-            raise self._another(key) from None
+            raise self._content_differs(key) from None
         if plain.hexdigest() != facts.sha256:
-            raise self._another(key)
+            raise self._content_differs(key)
         facts.packed_bytes, facts.packed_sha256 = size, packed.hexdigest()
 
-    def _another(self, key: str) -> NotShippedError:
-        return NotShippedError(f"{self.store.where(key)} has another content; nothing is changed there")
+    def _content_differs(self, key: str) -> NotShippedError:
+        return NotShippedError(f"{self.store.where(key)} has different content; it is not changed")
 
-    def _described(
+    def _manifest_of(
         self,
         file: ClosedFile,
         facts: Facts,
@@ -263,7 +264,7 @@ class Shipper:
         )
 
     def _settle(self, file: ClosedFile, manifest: Manifest, done: Shipped) -> None:
-        """Delete a file that was shipped, if it may be deleted, or else remember it."""
+        """Delete a shipped file if it may be deleted, otherwise remember it."""
         if self._deletion is None:
             self._settled.add((file.name, file.signature))
             return
@@ -278,7 +279,7 @@ class Shipper:
 
 
 def chain_of(folder: str) -> str:
-    """Return the name of the chain of a folder on this machine."""
+    """Return the name of the chain of a folder on this machine: host name and digest of the path."""
     host = urls.escaped(socket.gethostname())[:_CHAIN_CHARACTERS] or "host"
     place = sha256(f"{socket.gethostname()}\0{os.path.realpath(folder)}".encode()).hexdigest()[:8]
     return f"{host}-{place}"
@@ -290,12 +291,12 @@ def _order_of_deletion(stored: tuple[ClosedFile, Manifest]) -> tuple[str, int]:
 
 
 def _mask_key(folder: str) -> bytes:
-    """Return the key of the masks of this folder, which is made once and stays in it.
+    """Return the folder's key for masks, which is created once and stays there.
 
-    With one key, a file that is packed again after a kill has the masks that it had before.
+    With the same key, a file that is packed again after a kill gets the same masks.
 
     Raises:
-        NotShippedError: it cannot be read or written.
+        NotShippedError: it cannot be read or written, or another user may know it.
     """
     path = os.path.join(folder, _KEY_NAME)
     try:

@@ -1,8 +1,8 @@
-"""Ship a recording while it is made (``--ship``).
+"""Ship a recording while it is being made (``--ship``).
 
-The recorder starts ``mcpproxy.fleet.ship_process`` as a process of its own, which ships the files of this
-recording as they are closed. Neither the traffic nor the recording waits for it. It goes on for a while when
-the session is over, because then the last file is closed.
+The recorder starts ``mcpproxy.fleet.ship_process`` as a separate process, which ships the files of this
+recording as they are closed. Neither the traffic nor the recording waits for it. The process outlives the
+session, because the last file is closed only at its end.
 """
 
 import os
@@ -19,7 +19,7 @@ from mcpproxy.fleet import urls
 _STDERR: Final = 2
 _PAUSE_S: Final = 5.0
 GIVE_UP_S: Final = 300.0
-"""How long the last file is tried after the end of the session."""
+"""How long the process tries to ship the last file after the end of the session."""
 
 
 def check(where: str, url: str) -> None:
@@ -35,9 +35,9 @@ def check(where: str, url: str) -> None:
 
 
 class ShippingProcess:
-    """The process that ships, and the thread that passes its lines on to stderr.
+    """The process that ships, and the thread that forwards its lines to stderr.
 
-    The process has no descriptor of stderr, because it goes on when the session is over.
+    The process does not hold stderr open, because it outlives the session.
     """
 
     def __init__(self, trace: str, url: str, *, quiet: bool) -> None:
@@ -49,14 +49,14 @@ class ShippingProcess:
             start_new_session=True,
         )
         if not quiet:
-            threading.Thread(target=self._pass_on, daemon=True).start()
+            threading.Thread(target=self._forward_lines, daemon=True).start()
 
     def finish(self) -> None:
-        """Tell the process that the recording is finished. It ends by itself; nothing is waited for."""
+        """Tell the process that the recording is finished, and do not wait until it ends."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    def _pass_on(self) -> None:
+    def _forward_lines(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
@@ -64,9 +64,9 @@ class ShippingProcess:
 
 
 def start(trace: str, url: str, *, quiet: bool) -> ShippingProcess | None:
-    """Start to ship the recording ``trace``; ``quiet`` if nothing may be said on stderr.
+    """Start to ship the recording at ``trace``; with ``quiet``, nothing is written to stderr.
 
-    Return ``None`` if no process can be started, which must not end the recording.
+    Return ``None`` if no process can be started: the recording goes on without it.
     """
     try:
         return ShippingProcess(trace, url, quiet=quiet)
@@ -85,7 +85,7 @@ def say(line: bytes, *, quiet: bool) -> None:
 
 
 def main(trace: str, url: str) -> int:
-    """Ship the files of one recording until stdin ends and the last is shipped."""
+    """Ship the files of one recording until stdin ends and the last is shipped; return the exit code."""
     from mcpproxy.fleet.ship import Shipper
     from mcpproxy.fleet.watch import watch
 

@@ -1,9 +1,9 @@
-"""An object store as seven calls: list, head, read, stream, create, delete, and where it is.
+"""An object store as six calls: list, head, read, stream, create and delete.
 
-obstore is the layer below: one wheel without dependencies for S3, GCS, Azure and local folders, with writes
-that succeed only where nothing is. Objects are written once and never changed, and only files of tables that
-were left by a killed export are deleted. Every failure is a
-``StoreError`` of one line, in which no credential can be: of what the store answered, only codes are shown.
+obstore is the layer below: one wheel without dependencies for S3, GCS, Azure and local folders, which can
+create an object only if it does not exist. Objects are never changed, and only tables that a killed export
+has left are deleted. Every failure is a ``StoreError`` of one line, which contains no credentials: of the
+store's answer it has only codes.
 """
 
 import os
@@ -32,13 +32,13 @@ SINGLE_PUT_BYTES: Final = 16 << 20
 
 _CHUNK_BYTES: Final = 8 << 20
 _TRIES: Final = 3
-"""How often a write is tried whose answer was lost. The library itself repeats reads."""
+"""How often a write is tried if its answer was lost. The library repeats reads."""
 
 _CREDENTIALS: Final = "check the credentials in the environment, and what they allow"
 _DENIED: Final = {"401", "403"}
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _NO_KEY: Final = re.compile(r"#\d+$|[\x00-\x1f\x7f\ud800-\udfff]")
-"""What is in no key of the library: what it adds to a file that it is writing, and what is no text."""
+"""Matches names that are no keys: the library adds ``#1`` to a file that it is writing, and keys are text."""
 _STATUS: Final = re.compile(r"\b(?:status|response error)[:\" ]+([45]\d\d)\b|\b([45]\d\d) [A-Z][a-z]+")
 _CAUSES: Final = (
     ("Connection refused", "connection refused"),
@@ -56,9 +56,9 @@ _CAUSES: Final = (
     ("error decoding response body", "the answer broke off"),
     ("169.254.169.254", "no credentials were found"),
 )
-"""What the text of the library contains, and what is said instead: its own text may contain secrets."""
+"""Part of the library's error text -> what we say instead: its own text may contain secrets."""
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "specified bucket does not exist")
-"""What S3, Azure and Google Cloud Storage call it."""
+"""How S3, Azure and Google Cloud Storage say that a bucket is missing."""
 
 _REMOTE: Final = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _CLOUDS: Final = ("AWS", "GOOGLE", "AZURE")
@@ -79,7 +79,7 @@ _RETRIES: Final["RetryConfig"] = {
 
 
 class StoreError(McpProxyError):
-    """An object store that cannot be used, or an object in it. The text says where, what and what to do."""
+    """A store or an object cannot be used. The text has the place, the fact and the next step."""
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
         super().__init__(visible(f"{where}: {fact}; {next_step}"))
@@ -98,7 +98,7 @@ class StoredObject:
 class Store:
     """The folder of an object store that ``url`` names. A key is relative to it: ``a/b.jsonl.zst``.
 
-    Safe to use from several threads. Two stores with one URL are the same.
+    Several threads may use it.
 
     Raises:
         UsageError: ``url`` is not a URL of a store.
@@ -157,7 +157,7 @@ class Store:
                     yield StoredObject(key, status.st_size, status.st_mtime_ns // 1000 / 1e6)
 
     def head(self, key: str) -> StoredObject | None:
-        """Return what is known of an object; ``None`` if there is none.
+        """Return the key, size and time of an object; ``None`` if it does not exist.
 
         Raises:
             StoreError: the store gives no answer.
@@ -173,7 +173,7 @@ class Store:
         """Return the content of an object.
 
         Raises:
-            StoreError: there is no such object, it has more than ``limit`` bytes, or it cannot be read.
+            StoreError: the object does not exist, has more than ``limit`` bytes, or cannot be read.
         """
         with self._translated(key):
             found = obstore.get(self._store, key)
@@ -199,14 +199,14 @@ class Store:
                 yield bytes(piece)
 
     def create(self, key: str, content: bytes | IO[bytes]) -> bool:
-        """Write an object, unless there is one; return whether this call has written it.
+        """Write an object unless it exists; return whether this call has written it.
 
-        ``False`` may also mean that an earlier try has: compare the content. An open file of more than
-        ``SINGLE_PUT_BYTES`` is uploaded in parts and appears when it is whole; there the test and the write
-        are two steps, so two writers at one moment must write the same.
+        ``False`` may also mean that an earlier try wrote it: compare the content. An open file of more than
+        ``SINGLE_PUT_BYTES`` is uploaded in parts and appears when it is whole. Then the test and the write
+        are two steps, so concurrent writers must write the same.
 
         Raises:
-            StoreError: it cannot be written, or whether it was written cannot be known.
+            StoreError: it cannot be written, or nobody knows whether it was.
         """
         for attempt in range(1, _TRIES + 1):
             try:
@@ -220,7 +220,7 @@ class Store:
         raise AssertionError("unreachable")
 
     def delete(self, key: str) -> None:
-        """Delete an object, if it is there.
+        """Delete an object if it exists.
 
         Raises:
             StoreError: it cannot be deleted.
@@ -273,11 +273,11 @@ class Store:
 
 
 class ObjectExistsError(StoreError):
-    """An object is there already."""
+    """The object exists already."""
 
 
 class TooLargeError(StoreError):
-    """An object has more bytes than it may have."""
+    """The object has more bytes than the caller allows."""
 
     def __init__(self, where: str, limit: int) -> None:
         fact = f"has more than {limit >> 20} MiB" if limit >> 20 else f"has more than {limit} bytes"
@@ -285,11 +285,11 @@ class TooLargeError(StoreError):
 
 
 class NoSuchObjectError(StoreError):
-    """An object is not there."""
+    """The object does not exist."""
 
 
 class NoSuchBucketError(StoreError):
-    """The bucket is not there. Somebody may make it later."""
+    """The bucket does not exist. Somebody may create it later."""
 
 
 class StoreUnreachableError(StoreError):
@@ -307,7 +307,7 @@ def is_temporary(fault: StoreError) -> bool:
 
 
 def _allows_http() -> bool:
-    """Whether the environment allows a store without https, by the name that the library gives it."""
+    """Whether the environment allows a store without https, as in ``AWS_ALLOW_HTTP=true``."""
     return any(os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() in ("true", "1") for cloud in _CLOUDS)
 
 
@@ -317,7 +317,7 @@ def _refuse_missing_bucket(where: str, text: str) -> None:
 
 
 def _cause(text: str) -> str:
-    """Return what is known of a failure, in words of ours and codes of the store."""
+    """Return the cause of a failure, in words of ours and codes of the store."""
     for part, words in _CAUSES:
         if part.casefold() in text.casefold():
             return words

@@ -1,8 +1,7 @@
 """The URLs of object stores, and the names of objects in them. It imports nothing large.
 
 A folder of a store is ``s3://BUCKET/PREFIX``, ``gs://BUCKET/PREFIX``, ``az://CONTAINER/PREFIX`` or
-``file:///FOLDER``. Credentials are never part of a URL: the environment, or the identity of the machine, has
-them.
+``file:///FOLDER``. A URL has no credentials: they come from the environment or the machine's identity.
 """
 
 import os
@@ -21,7 +20,7 @@ _URL: Final = re.compile(r"(?:s3|gs|az|file)://", re.IGNORECASE)
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _ESCAPED: Final = re.compile(rb"=([0-9A-F]{2})")
 _LONGEST_NAME: Final = 240
-"""How long a name may be: file systems take 255 bytes, and temporary files have longer names."""
+"""In bytes. File systems allow 255, and temporary files have longer names."""
 
 
 def is_url(named: str) -> bool:
@@ -35,9 +34,9 @@ def of_path(path: str) -> str:
 
 
 def check(where: str, url: str) -> None:
-    """Check that ``url`` can be used by ``where``, a command or an option; nothing is connected to.
+    """Check, without a connection, that ``url`` can be used.
 
-    Without ``where``, errors name the URL.
+    Errors name ``where``, a command or an option, or else the URL.
 
     Raises:
         UsageError: it is not the URL of a store, it contains credentials, or the packages are not installed.
@@ -54,7 +53,7 @@ def split(url: str, where: str = "") -> tuple[str, str, str]:
     For ``file://`` the bucket is empty and the prefix is the path of the folder.
 
     Raises:
-        UsageError: it is not the URL of a store, or it contains credentials. They are not repeated.
+        UsageError: it is not the URL of a store, or contains credentials, which the error does not repeat.
     """
     try:
         parts = urlsplit(url)
@@ -77,14 +76,14 @@ def split(url: str, where: str = "") -> tuple[str, str, str]:
 
 
 def escaped(name: str) -> str:
-    """Return the name of a file as a part of an object's name: in ASCII, and safe in every store."""
+    """Return the name of a file as a part of a key: in ASCII, and safe in every store."""
     return _UNSAFE.sub(lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
 
 
 def unescaped(part: str) -> str:
-    """Return the name of the file whose name ``escaped`` has made ``part`` of.
+    """Return the name of the file that ``escaped`` has turned into ``part``.
 
-    A name that could mean another place than a file in the folder is returned as it is, escaped.
+    A name that could lead out of the folder stays escaped.
     """
     data = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), part.encode("utf-8", "replace"))
     name = data.decode("utf-8", "replace")

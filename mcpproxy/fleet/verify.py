@@ -1,8 +1,7 @@
 """Verify shipped recordings: every file is there and unchanged, and the chains of manifests are whole.
 
-Changed, missing and reordered objects are found by whoever holds only the store. Somebody who may write there
-could cut off the end of a chain, or write a chain anew: for that, keep the heads that are printed, and name
-them the next time.
+The store alone is enough to find changed, missing and reordered objects. Somebody who may write to it could
+cut off the end of a chain, or write a new one: keep the printed heads elsewhere, and name them the next time.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -35,22 +34,22 @@ class Fault:
 
 @dataclass(slots=True)
 class Verified:
-    """What was found. ``heads`` has for each chain its length and the link of its last manifest."""
+    """Totals, faults and ``heads``: chain -> its length and the link of its last manifest."""
 
     files: int = 0
     bytes: int = 0
     recordings: int = 0
     heads: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     faults: list[Fault] = field(default_factory=list[Fault])
-    on_the_way: list[str] = field(default_factory=list[str])
-    """The keys of files without a manifest that are so new that it may come."""
+    awaited: list[str] = field(default_factory=list[str])
+    """The keys of files that are so new that their manifest, or the file itself, may still come."""
 
 
 def verify(store: Store, *, now_s: float, grace_s: float = 0, expected: Collection[str] = ()) -> Verified:
-    """Read everything that was shipped, and compare it with its manifests.
+    """Read all shipped files, and compare them with their manifests.
 
-    Files without a manifest are no fault for ``grace_s`` seconds. ``expected`` are heads that were printed
-    earlier: each must still be the link of a manifest.
+    ``now_s`` is Unix time. A file without a manifest is no fault for ``grace_s`` seconds. ``expected`` are
+    heads that were printed earlier: each must still be the link of a manifest.
 
     Raises:
         StoreError: the store cannot be read.
@@ -75,7 +74,7 @@ def verify(store: Store, *, now_s: float, grace_s: float = 0, expected: Collecti
         if key in shipped:
             continue
         if now_s - stored.written_s < grace_s:
-            found.on_the_way.append(key)
+            found.awaited.append(key)
         else:
             text = "no manifest names it: ship it again, or its manifest is gone"
             found.faults.append(Fault("unlisted", key, text))
@@ -95,8 +94,8 @@ def _check_parts(
 ) -> None:
     """Find files of rotated recordings that were never shipped: a later one continues them.
 
-    Two files are shipped at a time, and the earlier one may come last. So it may be on the way if the later
-    one was shipped after ``since_s``.
+    Two files are shipped at a time, and the earlier one may finish last. So it is no fault yet if the later
+    one was shipped after ``since_s`` (Unix time).
     """
     named = {(one.key.rpartition("/")[0], one.name) for one in shipped}
     for one in shipped:
@@ -105,10 +104,10 @@ def _check_parts(
             continue
         key = f"{folder}/{urls.escaped(one.continues)}.zst"
         if key in files or store.head(key) is not None:
-            continue  # without a manifest, which is said of it, or just shipped
+            continue  # it has no manifest, which is a fault of its own, or was just shipped
         later = store.head(one.key)
         if later is None or later.written_s > since_s:
-            found.on_the_way.append(key)
+            found.awaited.append(key)
         else:
             found.faults.append(Fault("missing", key, f"is not there; {one.name} continues it"))
 
@@ -125,7 +124,7 @@ def _read_chain(
     """Read the manifests of a chain in order; add the files that they name to ``shipped``."""
     keys = [numbers[number].key for number in sorted(numbers)]
     link, before = "", 0
-    for number, data in zip(sorted(numbers), pool.map(partial(_read, store), keys), strict=True):
+    for number, data in zip(sorted(numbers), pool.map(partial(_read_manifest, store), keys), strict=True):
         key = manifest.key_of(name, number)
         for gone in range(before + 1, min(number, before + 1 + _MOST_MISSING)):
             found.faults.append(Fault("missing", manifest.key_of(name, gone), "this manifest is not there"))
@@ -155,13 +154,13 @@ _MOST_MISSING: Final = 100
 """How many missing manifests in a row are named."""
 
 
-def _read(store: Store, key: str) -> bytes:
+def _read_manifest(store: Store, key: str) -> bytes:
     try:
         return store.read(key, manifest.LIMIT_BYTES)
     except StoreError as fault:
         if is_temporary(fault):
             raise
-        return b""  # it was deleted since it was listed, or is no manifest by its size
+        return b""  # it was deleted since it was listed, or is too large for a manifest
 
 
 def _content(one: Manifest) -> tuple[int, str, int, str]:

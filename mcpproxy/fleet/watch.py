@@ -1,4 +1,4 @@
-"""Ship again and again, until it is told to stop and the last recording has ended."""
+"""Ship repeatedly, until told to stop and the last recording has ended."""
 
 import time
 from collections.abc import Callable
@@ -23,21 +23,21 @@ def watch(
     pause_s: float,
     grace_s: float,
 ) -> int:
-    """Ship until ``stop`` is set, then for at most ``grace_s`` seconds what recordings still become.
+    """Ship until ``stop`` is set, and then until the recordings end, for at most ``grace_s`` seconds.
 
-    A store or a folder that cannot be reached is tried again, after longer and longer pauses, and so is a
-    bucket that is not there yet: a sidecar may be started before it is made. A store that has worked is tried
-    again whatever it says, because credentials are renewed. ``tells`` gets a line for what was shipped, and
-    for each trouble when it is new.
+    A store or folder that cannot be reached is tried again, after longer and longer pauses, and so is a
+    missing bucket: a sidecar may start before somebody creates it. A store that has worked is tried again
+    after any error, because credentials are renewed. ``tells`` gets a line for each pass that shipped or
+    deleted files, and one for each new fault.
 
     Returns:
-        0 if everything was shipped in the end, otherwise 2.
+        0 if the last pass left nothing, otherwise 2.
 
     Raises:
         McpProxyError: the store cannot be used as it is configured, and never could.
     """
     shipper: Shipper | None = None
-    said: dict[str, str] = {}
+    told: dict[str, str] = {}
     pause, deadline, has_worked = pause_s, 0.0, False
     while True:
         if stop.is_set() and not deadline:
@@ -50,27 +50,27 @@ def watch(
             is_store = isinstance(fault, StoreError) and not is_temporary(fault)
             if is_store and not has_worked and not isinstance(fault, NoSuchBucketError):
                 raise
-            _say_new({"": f"{fault}; it is tried again" if is_store else str(fault)}, said, tells)
+            _tell_new({"": f"{fault}; it is tried again" if is_store else str(fault)}, told, tells)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         else:
-            said.pop("", None)
+            told.pop("", None)
             has_worked = True
             pause = pause_s
             if done.files or done.deleted:
                 tells(summary(done, shipper))
-            _say_new(done.faults, said, tells)
-            _say_new(dict.fromkeys(done.strangers, NOT_OURS), said, tells)
+            _tell_new(done.faults, told, tells)
+            _tell_new(dict.fromkeys(done.strangers, NOT_OURS), told, tells)
             is_done = not done.running and not done.faults
         if deadline and (is_done or time.monotonic() >= deadline):
             return 0 if is_done else 2
         if deadline:
-            time.sleep(_LAST_PAUSE_S)  # recorders end in their own time, and nothing tells when
+            time.sleep(_LAST_PAUSE_S)  # a recorder does not say when it ends
         else:
             stop.wait(pause)
 
 
 def summary(done: Shipped, shipper: Shipper) -> str:
-    """Return in a line what a pass has done."""
+    """Return one line about a pass: how many files were shipped, found there and deleted here."""
     shipped = [one.packed_bytes for one in done.files if one.key not in done.adopted]
     parts = [f"{count(len(shipped), 'file')} shipped to {shipper.store.url} ({size(sum(shipped))})"]
     if done.adopted:
@@ -80,9 +80,9 @@ def summary(done: Shipped, shipper: Shipper) -> str:
     return ", ".join(parts)
 
 
-def _say_new(faults: dict[str, str], said: dict[str, str], tells: Callable[[str], object]) -> None:
-    """Tell what is wrong, unless the same was told before."""
+def _tell_new(faults: dict[str, str], told: dict[str, str], tells: Callable[[str], object]) -> None:
+    """Tell each fault that was not told before."""
     for name, fault in faults.items():
-        if said.get(name) != fault:
-            said[name] = fault
+        if told.get(name) != fault:
+            told[name] = fault
             tells(f"{visible(name)}: {visible(fault)}" if name else visible(fault))

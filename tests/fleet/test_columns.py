@@ -9,11 +9,11 @@ import polars
 import pyarrow.dataset as untyped_dataset  # pyright: ignore[reportMissingTypeStubs] # it has none
 import pytest
 
-from mcpproxy.fleet.columns import columns_writer, recording_columns
-from mcpproxy.fleet.columns.columns_arrow import pa, pq
-from mcpproxy.fleet.columns.columns_places import FolderPlace, StorePlace
-from mcpproxy.fleet.columns.columns_schema import TABLES
+from mcpproxy.fleet.columns import recording_rows, writer
+from mcpproxy.fleet.columns.arrow import pa, pq
 from mcpproxy.fleet.columns.frame_batch import FrameBatch
+from mcpproxy.fleet.columns.places import FolderPlace, StorePlace
+from mcpproxy.fleet.columns.schema import TABLES
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 
@@ -157,7 +157,7 @@ def test_a_name_that_is_no_name_of_a_folder(mcpproxy: Mcpproxy, tmp_path: Path, 
 def test_the_frames_of_many_recordings_are_those_of_each() -> None:
     together, alone = FrameBatch(), list[dict[str, Any]]()
     for path in sorted(SHIPPED.rglob("*.jsonl")):
-        read = recording_columns.read(str(path), path.name)
+        read = recording_rows.read(str(path), path.name)
         one = FrameBatch()
         for batch in (one, together):
             batch.add(path.name, read.started_us, read.scan)
@@ -179,7 +179,7 @@ def test_a_killed_run_leaves_nothing_twice(
 ) -> None:
     out = tmp_path / "columns"
     with monkeypatch.context() as patched:
-        patched.setattr(columns_writer, "_FLUSH_RECORDINGS", 2)
+        patched.setattr(writer, "_FLUSH_RECORDINGS", 2)
         put_list, lists = FolderPlace.put_list, 0
 
         def killed(place: FolderPlace, name: str, content: bytes) -> None:

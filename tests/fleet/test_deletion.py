@@ -15,7 +15,7 @@ import pytest
 
 from mcpproxy.base.ready import is_readable
 from mcpproxy.fleet import deletion, manifest
-from mcpproxy.fleet.fetch import fetch, units
+from mcpproxy.fleet.fetch import fetch, stored_recordings
 from mcpproxy.fleet.ship import Shipper
 from mcpproxy.opening import follow, open_trace, read_untouched
 from mcpproxy.session.frame import Finding, Frame, Gap
@@ -164,8 +164,8 @@ def test_the_session_ends_and_the_store_has_it_whole(
 
 def whole_and_once(shipper: Shipper, session: Session) -> None:
     """Check that the store has every message of the session once, and no findings about them."""
-    (unit,) = units(shipper.store.list())
-    trace = open_trace(fetch(shipper.store, unit, os.path.dirname(shipper.folder) + "/fetched"))
+    (stored,) = stored_recordings(shipper.store.list())
+    trace = open_trace(fetch(shipper.store, stored, os.path.dirname(shipper.folder) + "/fetched"))
     events = list(trace.events())
     ids = [json.loads(event.raw)["id"] for event in events if isinstance(event, Frame)]
     assert sorted(ids) == sorted([*range(1, session.calls + 1)] * 2)

@@ -11,7 +11,7 @@ from typing import Final
 import duckdb
 import pytest
 
-from mcpproxy.fleet.columns import fleet_report, manifest_report
+from mcpproxy.fleet.columns import manifest_report, report
 from mcpproxy.fleet.columns.query_answer import TITLES
 from mcpproxy.fleet.manifest import Manifest, encode, key_of
 from mcpproxy.fleet.store import Store, StoredObject
@@ -78,7 +78,7 @@ def test_a_query_gives_its_table(mcpproxy: Mcpproxy, columns: Path, query: str) 
 
 
 def test_every_query_is_tested_and_in_the_report() -> None:
-    files = {path.stem for path in fleet_report.QUERIES.glob("*.sql")} - {"tables"}
+    files = {path.stem for path in report.QUERIES.glob("*.sql")} - {"tables"}
     assert files == EXPECTED.keys() == TITLES.keys()
 
 
@@ -86,8 +86,8 @@ def test_every_query_is_tested_and_in_the_report() -> None:
 def test_a_query_runs_in_duckdb_alone(columns: Path, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
     monkeypatch.chdir(columns)
     with duckdb.connect() as connection:
-        connection.execute((fleet_report.QUERIES / "tables.sql").read_text())
-        found = connection.sql((fleet_report.QUERIES / f"{query}.sql").read_text()).to_arrow_table()
+        connection.execute((report.QUERIES / "tables.sql").read_text())
+        found = connection.sql((report.QUERIES / f"{query}.sql").read_text()).to_arrow_table()
     assert found.num_rows == len(EXPECTED[query].strip().splitlines()) - 1
 
 

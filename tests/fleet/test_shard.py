@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.fleet.judge.corpus import FleetRecording
 from mcpproxy.fleet.judge.shard import Shard
-from mcpproxy.fleet.judge.shard_corpus import FleetRecording
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 

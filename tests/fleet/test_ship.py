@@ -8,8 +8,8 @@ import pytest
 
 from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.fleet import manifest
-from mcpproxy.fleet.fetch import fetch, units
-from mcpproxy.fleet.file_lock import alone
+from mcpproxy.fleet.fetch import fetch, stored_recordings
+from mcpproxy.fleet.file_lock import lock_file
 from mcpproxy.fleet.ship import Shipper
 from mcpproxy.fleet.store import Store
 from mcpproxy.fleet.verify import verify
@@ -84,7 +84,7 @@ def test_a_file_with_another_content_is_never_replaced(mcpproxy: Mcpproxy, folde
     recordings.write(folder / "t.jsonl", recordings.FAULTY)  # of the same process, at the same time
     ran = mcpproxy("ship", str(folder), url)
     assert ran.code == 2
-    assert "has another content; nothing is changed there" in ran.err
+    assert "has different content; it is not changed" in ran.err
 
 
 def test_a_file_in_the_middle_that_was_never_shipped_is_missing(
@@ -180,7 +180,7 @@ def test_what_looks_like_a_secret_is_masked_the_same_each_time(folder: Path, url
     )
     (one,) = Shipper(str(folder), url, masks=True).ship().files
     store = Store(url)
-    path = Path(fetch(store, units(store.list())[0], str(folder.parent / "fetched")))
+    path = Path(fetch(store, stored_recordings(store.list())[0], str(folder.parent / "fetched")))
     assert SECRET not in path.read_text()
     assert "masked(" in path.read_text()
     assert one.redaction == "secrets"
@@ -294,8 +294,8 @@ def test_a_file_that_a_recording_gets_while_it_is_completed_is_shipped_first(fol
 def test_a_first_file_stays_while_another_cannot_be_shipped(folder: Path, url: str) -> None:
     JournalFolder(folder / "s.jsonl", rotated([journals.START, *PINGS, journals.EXIT], {"bytes": 2500}))
     assert recover(str(folder / "s.jsonl"))
-    with alone(str(folder / "s.2.jsonl")) as is_alone:
-        assert is_alone
+    with lock_file(str(folder / "s.2.jsonl")) as is_locked:
+        assert is_locked
         done = Shipper(str(folder), url, delete_after_s=0).ship()
     assert list(done.faults) == ["s.2.jsonl"]
     assert sorted(path.name for path in folder.iterdir()) == ["s.2.jsonl", "s.jsonl"]

@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.fleet import manifest
-from mcpproxy.fleet.fetch import units
+from mcpproxy.fleet.fetch import stored_recordings
 from mcpproxy.fleet.object_contents import content
 from mcpproxy.fleet.store import Store
 from tests.soak.traffic import Client
@@ -77,8 +77,8 @@ def compare(sidecars: Mapping[Client, Path], url: str, outcome: Outcome) -> None
     """
     store = Store(url)
     asked, answered = Counter[str](), Counter[str]()
-    for unit in units(store.list("recordings")):
-        for key in unit.keys:
+    for stored in stored_recordings(store.list("recordings")):
+        for key in stored.keys:
             outcome.files += 1
             for line in b"".join(content(store, key, ByteBudget(1 << 40))).splitlines():
                 if found := _ID.search(line.replace(b"\\", b"")):

@@ -9,12 +9,12 @@ from mcpproxy.base.style import count, tally
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.checking import parallel
 from mcpproxy.cli.terminal import emit, tell
-from mcpproxy.fleet.judge import judge_engine
-from mcpproxy.fleet.judge.judge_client import JudgeJob, Limits
-from mcpproxy.fleet.judge.judge_results import open_results
-from mcpproxy.fleet.judge.judge_rules import JudgeRules
+from mcpproxy.fleet.judge import engine
+from mcpproxy.fleet.judge.client import JudgeJob, Limits
+from mcpproxy.fleet.judge.corpus import FleetRecording, location, open_corpus
+from mcpproxy.fleet.judge.results import open_results
+from mcpproxy.fleet.judge.rules import JudgeRules
 from mcpproxy.fleet.judge.shard import Shard
-from mcpproxy.fleet.judge.shard_corpus import FleetRecording, location, open_corpus
 
 _REPORTS: Final = ("output", "baseline", "write_baseline", "session", "strict")
 """Options of a report, which ``--out`` does not make."""
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace, rules: JudgeRules) -> int:
     """
     _check_options(options)
     engine_name: str = options.engine or "local"
-    judge_engine.check_installed(engine_name)
+    engine.check_installed(engine_name)
     rules = _absolute(rules)
     rules.load()
     source, out = location(options.paths[0]), location(options.out)
@@ -50,7 +50,7 @@ def _judge_recordings(
 ) -> int:
     statuses: Counter[str] = Counter()
     frames = errors = warnings = infos = 0
-    for result in judge_engine.judge_all(engine_name, job, recordings, min(workers, len(recordings) or 1)):
+    for result in engine.judge_all(engine_name, job, recordings, min(workers, len(recordings) or 1)):
         statuses[result.status] += 1
         frames, errors = frames + result.frames, errors + result.errors
         warnings, infos = warnings + result.warnings, infos + result.infos

@@ -26,7 +26,7 @@ from mcpproxy.cli.checking import check_report, parallel, progress_bar
 from mcpproxy.cli.checking.progress_bar import ReadProgress
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet.judge.judge_rules import JudgeRules
+from mcpproxy.fleet.judge.rules import JudgeRules
 from mcpproxy.fleet.judge.shard import ENGINES, shard
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text

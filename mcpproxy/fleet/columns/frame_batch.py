@@ -1,16 +1,16 @@
 """The frames of many recordings as one table.
 
-A call of pyarrow takes as long for a recording of forty frames as for one of thousands. So what was scanned
-is only appended here, recording by recording, and made into columns for all of them at once.
+A call of pyarrow takes as long for a recording of forty frames as for one of thousands. So the scans of all
+recordings are appended here, and made into columns at once.
 """
 
 from array import array
 from collections.abc import Iterable
 from typing import Any, Final
 
-from mcpproxy.fleet.columns.columns_arrow import Array, Table, pa, pc
-from mcpproxy.fleet.columns.columns_frames import MESSAGE_KINDS, FrameScan
-from mcpproxy.fleet.columns.columns_schema import FRAMES
+from mcpproxy.fleet.columns.arrow import Array, Table, pa, pc
+from mcpproxy.fleet.columns.frame_scan import MESSAGE_KINDS, FrameScan
+from mcpproxy.fleet.columns.schema import FRAMES
 from mcpproxy.session.outcomes import Kind
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, NO_CODE, OUTCOMES
 
@@ -29,7 +29,7 @@ _NS_IN_US: Final[Any] = pa.scalar(1000)
 
 
 class FrameBatch:
-    """The frames of recordings. Their columns are about frames, or about rows of the index."""
+    """The frames of many recordings, in columns of one number per frame or per row of the index."""
 
     def __init__(self) -> None:
         self._recordings: Final[list[str]] = []
@@ -107,7 +107,7 @@ class FrameBatch:
         )
 
     def table(self) -> Table:
-        """Return the frames. Nothing can be added afterwards."""
+        """Return the frames as a table. Nothing can be added afterwards."""
         recording = _arrow(self._recording)
         call = pc.add(_arrow(self._call), pc.take(_arrow(self._first_row), recording))
         name = pc.add(_arrow(self._name), pc.take(_arrow(self._first_name), recording))

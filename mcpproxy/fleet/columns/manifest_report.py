@@ -1,9 +1,8 @@
-"""The first questions about a fleet, answered from the manifests of what was shipped: nothing else is read.
+"""The first questions about a fleet, answered from the manifests of shipped files alone.
 
-A manifest says less than the tables. It counts the listed findings of each rule and not who is to blame. Of
-the sessions it has the client and the revision of the first alone, and it has neither calls nor tools. So
-three of the questions have an answer. A column that tables have, too, has the same name only if it means
-the same.
+A manifest says less than the tables. It counts the listed findings of each rule, without blame. It has the
+client and the revision of the first session only, and neither calls nor tools. So it answers three of the
+questions. A column shares its name with a column of the tables only if it means the same.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ _NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 
 @dataclass(slots=True)
 class _Recording:
-    """What the manifest of the last file says of a recording."""
+    """A recording, as the manifest of its last file describes it."""
 
     part: int
     server: str
@@ -40,7 +39,7 @@ class _Recording:
 
 @dataclass(frozen=True, slots=True)
 class ManifestReport:
-    """The answers, from how many manifests, and what cannot be read of those that are there."""
+    """The answers, the number of manifests, and a line for each manifest that cannot be read."""
 
     answers: tuple[QueryAnswer, ...]
     manifests: int
@@ -48,7 +47,7 @@ class ManifestReport:
 
 
 def has_manifests(store: Store) -> bool:
-    """Whether something was shipped to the store.
+    """Whether the store has manifests.
 
     Raises:
         StoreError: it cannot be listed.
@@ -57,7 +56,7 @@ def has_manifests(store: Store) -> bool:
 
 
 def report(store: Store) -> ManifestReport:
-    """Return what the manifests in a store say.
+    """Answer the questions from the manifests in a store.
 
     Raises:
         StoreError: the store cannot be read.
@@ -99,7 +98,7 @@ class _Fleet:
         self._findings: Final[dict[tuple[date, str, str], tuple[int, set[str]]]] = {}
 
     def add(self, one: Manifest) -> None:
-        """Add a file. The files of a recording come in any order; counts of the last are those of all."""
+        """Add a file. The files of a recording come in any order; the counts of the last are for all."""
         started = _time(one.started_at)
         server = one.label or one.server or "unknown"
         recording = f"{one.recording}/{one.first_name}"
@@ -117,7 +116,7 @@ class _Fleet:
                 errors=counts.get("error", 0),
                 warnings=counts.get("warning", 0),
             )
-        # A manifest has no times of findings: those of a file count in the week in which it begins.
+        # A manifest has no times of findings: they count in the week in which their file begins.
         try:
             day = (started + timedelta(microseconds=one.first_ns / 1000)).date()
         except OverflowError:
@@ -176,7 +175,7 @@ class _Fleet:
 
 
 def _time(text: str) -> datetime:
-    """Return the time in a manifest, which may come from a header that somebody wrote by hand."""
+    """Return the time in a manifest; a header that somebody wrote by hand may have any text there."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""An answer of the report of a fleet: its rows, for people and for programs."""
+"""One answer of the fleet report: its rows, for people and for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ TITLES: Final = {
     "context_cost": "What the definitions of tools cost",
     "old_revisions": "Who still speaks 2024-11-05",
 }
-"""Query -> what it shows. The report has them in this order."""
+"""Query -> the title of its rows. The report has them in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,11 @@ class QueryAnswer:
 
     @property
     def title(self) -> str:
-        """What the rows show."""
         return TITLES[self.name]
 
     @property
-    def right(self) -> frozenset[int]:
-        """The columns with numbers."""
+    def number_columns(self) -> frozenset[int]:
+        """The positions of the columns that hold numbers."""
         return frozenset(
             number
             for number in range(len(self.columns))

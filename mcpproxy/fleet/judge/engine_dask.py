@@ -8,8 +8,8 @@ import distributed as untyped_distributed
 from distributed.scheduler import KilledWorker
 
 from mcpproxy.errors import UsageError
-from mcpproxy.fleet.judge.judge_engine import UnitBatch, isolated_workers, judge_batch
-from mcpproxy.fleet.judge.judge_unit import UnitResult
+from mcpproxy.fleet.judge.engine import UnitBatch, isolated_workers, judge_batch
+from mcpproxy.fleet.judge.unit import UnitResult
 
 dask_config: Final[Any] = untyped_config
 distributed: Final[Any] = untyped_distributed
@@ -19,7 +19,7 @@ _RETRIES: Final = 3
 
 
 def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]]:
-    """Judge ``batches``; see ``judge_engine.Engine``.
+    """Judge ``batches``; see ``engine.Engine``.
 
     Raises:
         UsageError: the scheduler cannot be reached, or a batch failed for good.

@@ -1,4 +1,4 @@
-"""The engine without an engine: some processes on this machine, each fed by a thread."""
+"""The engine ``local``: processes on this machine, each fed by a thread."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -6,16 +6,16 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet.judge.judge_engine import UnitBatch
-from mcpproxy.fleet.judge.judge_guard import judge_units
-from mcpproxy.fleet.judge.judge_unit import UnitResult
-from mcpproxy.fleet.judge.shard_corpus import FleetRecording
+from mcpproxy.fleet.judge.corpus import FleetRecording
+from mcpproxy.fleet.judge.engine import UnitBatch
+from mcpproxy.fleet.judge.guard import judge_units
+from mcpproxy.fleet.judge.unit import UnitResult
 
 
 def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]]:
-    """Judge the recordings of all ``batches``; see ``judge_engine.Engine``.
+    """Judge the recordings of all ``batches``; see ``engine.Engine``.
 
-    A process takes recordings from all batches, a few at a time, so it is started only once.
+    Each worker takes recordings from all batches, so its process is started only once.
     """
     waiting: SimpleQueue[FleetRecording] = SimpleQueue()
     done: SimpleQueue[UnitResult | BaseException | None] = SimpleQueue()
@@ -24,16 +24,16 @@ def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]
             waiting.put(recording)
     is_over = Event()
 
-    def taken() -> Iterator[FleetRecording]:
+    def next_recordings() -> Iterator[FleetRecording]:
         try:
             while not is_over.is_set():
                 yield waiting.get_nowait()
         except Empty:
             pass
 
-    def work() -> None:
+    def judge_recordings() -> None:
         try:
-            with closing(judge_units(batches[0].job, taken())) as results:
+            with closing(judge_units(batches[0].job, next_recordings())) as results:
                 for result in results:
                     done.put(result)
                     if is_over.is_set():
@@ -43,7 +43,7 @@ def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]
         finally:
             done.put(None)
 
-    threads = [Thread(target=work, daemon=True) for _ in range(workers)]
+    threads = [Thread(target=judge_recordings, daemon=True) for _ in range(workers)]
     for thread in threads:
         thread.start()
     try:

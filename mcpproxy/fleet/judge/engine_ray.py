@@ -10,8 +10,8 @@ import ray as untyped_ray
 from ray.exceptions import RayError, RayTaskError
 
 from mcpproxy.errors import McpProxyError, UsageError
-from mcpproxy.fleet.judge.judge_engine import UnitBatch, isolated_workers, judge_batch
-from mcpproxy.fleet.judge.judge_unit import UnitResult
+from mcpproxy.fleet.judge.engine import UnitBatch, isolated_workers, judge_batch
+from mcpproxy.fleet.judge.unit import UnitResult
 
 ray: Final[Any] = untyped_ray
 """Its annotations are partly unknown."""
@@ -20,11 +20,11 @@ _RETRIES: Final = 3
 _CONNECT_S: Final = 10.0
 _ADDRESS: Final = re.compile(r"(?:ray://)?([^/:]+):(\d{1,6})")
 _AHEAD: Final = 256
-"""How many batches Ray has at a time. Their results are kept in its memory until they are read."""
+"""How many batches Ray has at a time: their results stay in its memory until they are read."""
 
 
 def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]]:
-    """Judge ``batches``; see ``judge_engine.Engine``.
+    """Judge ``batches``; see ``engine.Engine``.
 
     Raises:
         UsageError: the cluster cannot be reached, or a batch failed for good.

@@ -1,7 +1,7 @@
-"""Recordings opened one after another; the next ones of a store are fetched before their turn.
+"""Open recordings one after another, and fetch the next ones of a store before their turn.
 
-A store far away answers after tens of milliseconds, and a small recording is read in a few. What is fetched
-ahead is bytes of a bounded size, which nobody looks at before its turn.
+A distant store answers after tens of milliseconds, and a small recording is read in a few. The bytes that are
+fetched ahead are bounded, and nobody looks at them before their turn.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
-from mcpproxy.fleet.judge.shard_corpus import Corpus, FleetRecording, StoreCorpus
+from mcpproxy.fleet.judge.corpus import Corpus, FleetRecording, StoreCorpus
 
 LARGEST_AHEAD_BYTES: Final = 1 << 20
 """A larger recording is fetched in its turn."""
@@ -21,10 +21,10 @@ REQUESTS: Final = 24
 def opened_in_turn(
     corpus: Corpus, recordings: Iterable[FleetRecording]
 ) -> Generator[tuple[FleetRecording, AbstractContextManager[str]]]:
-    """Yield each recording, in order, and what opens it: see ``StoreCorpus.opened``.
+    """Yield each recording, in order, and a context manager that opens it: see ``StoreCorpus.opened``.
 
-    It takes ``REQUESTS`` of ``recordings`` ahead, if they are in a store. Close it if it is not read to its
-    end: what was not fetched yet is not fetched then.
+    If they are in a store, ``REQUESTS`` recordings are fetched ahead. Close the generator if you do not read
+    it to its end: that cancels the fetches that wait.
     """
     if not isinstance(corpus, StoreCorpus):
         for recording in recordings:
@@ -38,21 +38,21 @@ def opened_in_turn(
             ahead = pool.submit(corpus.packed, recording, LARGEST_AHEAD_BYTES) if is_small else None
             waiting.append((recording, ahead))
             if len(waiting) == REQUESTS:
-                yield _turn(corpus, *waiting.popleft())
+                yield _with_opener(corpus, *waiting.popleft())
         while waiting:
-            yield _turn(corpus, *waiting.popleft())
+            yield _with_opener(corpus, *waiting.popleft())
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _turn(
+def _with_opener(
     corpus: StoreCorpus, recording: FleetRecording, ahead: Future[tuple[bytes, ...]] | None
 ) -> tuple[FleetRecording, AbstractContextManager[str]]:
-    return recording, corpus.opened(recording) if ahead is None else _opened(corpus, recording, ahead)
+    return recording, corpus.opened(recording) if ahead is None else _open_fetched(corpus, recording, ahead)
 
 
 @contextmanager
-def _opened(
+def _open_fetched(
     corpus: StoreCorpus, recording: FleetRecording, ahead: Future[tuple[bytes, ...]]
 ) -> Generator[str]:
     with corpus.opened(recording, ahead.result()) as path:

@@ -1,7 +1,7 @@
 """Shards: the part of a fleet that one process judges.
 
-A recording belongs to a shard by a digest of its name. So the shards need not know of each other, nobody
-deals the recordings out, and one that is added later changes the shard of no other.
+A digest of its name decides to which shard a recording belongs. So shards need not know of each other, nobody
+deals the recordings out, and a new recording moves no other.
 """
 
 import argparse
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.patterns import pattern
 
 if TYPE_CHECKING:
-    from mcpproxy.fleet.judge.shard_corpus import FleetRecording
+    from mcpproxy.fleet.judge.corpus import FleetRecording
 
 ENGINES: Final = ("local", "ray", "dask")
-"""What can judge the recordings of a shard; see ``judge_engine``."""
+"""What can judge the recordings of a shard; see ``engine``."""
 
 _SHARD: Final = pattern(r"(\d{1,6})/(\d{1,6})")
 

@@ -1,9 +1,8 @@
-"""How recordings come to the process that judges them, and how results leave it.
+"""Bring recordings to the process that judges them, and its results out.
 
-A store answers after milliseconds, one far away after tens of them, and a small recording is judged in two.
-So the next recordings are fetched while one is judged, and results are written while the next are. What was
-fetched ahead is bytes of a bounded size, which nobody looks at before its turn: a hostile recording harms
-only itself.
+A store answers after milliseconds, a distant one after tens of them, and a small recording is judged in two.
+So the next recordings are fetched, and earlier results are written, while one is judged. The bytes that are
+fetched ahead are bounded, and nobody looks at them before their turn: a hostile recording harms only itself.
 """
 
 import os
@@ -18,13 +17,13 @@ from queue import SimpleQueue
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet.judge.judge_results import Results, StoreResults
-from mcpproxy.fleet.judge.judge_unit import UnitResult
+from mcpproxy.fleet.judge.corpus import Corpus, FleetRecording, StoreCorpus
 from mcpproxy.fleet.judge.read_ahead import LARGEST_AHEAD_BYTES, REQUESTS
-from mcpproxy.fleet.judge.shard_corpus import Corpus, FleetRecording, StoreCorpus
+from mcpproxy.fleet.judge.results import Results, StoreResults
+from mcpproxy.fleet.judge.unit import UnitResult
 
 OUT_OF_MEMORY: Final = 86
-"""The exit code of the process after it could get no more memory."""
+"""The exit code of the process if it ran out of memory."""
 
 _STACK_BYTES: Final = 1 << 20
 """The stacks of all threads count towards the memory that the process may have."""
@@ -40,87 +39,87 @@ class JudgeTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What became of the recording with this number; its result is written, if it has one."""
+class KeptResult:
+    """The outcome of the recording with this number. Its record is written, if it has one."""
 
     number: int
     result: UnitResult
 
 
 class Transfers:
-    """Recordings and results where each is read and written in its turn: in folders."""
+    """Transfers in folders: each recording is read, and its result written, in its turn."""
 
     def __init__(self, corpus: Corpus, results: Results) -> None:
         self._corpus: Final = corpus
         self._results: Final = results
-        self._kept: Final[deque[Kept]] = deque()
+        self._kept: Final[deque[KeptResult]] = deque()
 
-    def steps(self, turns: Iterable[JudgeTurn]) -> Iterator[JudgeTurn | Kept]:
-        """Yield each of ``turns``, and for each result what became of it after it was given to ``keep``."""
+    def steps(self, turns: Iterable[JudgeTurn]) -> Iterator[JudgeTurn | KeptResult]:
+        """Yield each of ``turns``, and a ``KeptResult`` for each result that was given to ``keep_result``."""
         for turn in turns:
             yield turn
-            yield from self._now_kept()
+            yield from self._drain_kept()
 
     def opened(self, turn: JudgeTurn) -> AbstractContextManager[str]:
-        """Return the path of a recording, for as long as it is needed.
+        """Return a context manager that gives the path of a recording.
 
         Raises:
             McpProxyError: it cannot be fetched.
         """
         return self._corpus.opened(turn.recording)
 
-    def keep(self, number: int, result: UnitResult) -> None:
+    def keep_result(self, number: int, result: UnitResult) -> None:
         """Write the result of the turn with this number, now or later."""
-        self._keep(number, result)
+        self._write_result(number, result)
 
-    def _keep(self, number: int, result: UnitResult) -> None:
+    def _write_result(self, number: int, result: UnitResult) -> None:
         try:
             if result.record:
                 self._results.put_new(result.name, result.record)
         except McpProxyError as fault:
             result = UnitResult(result.name, "skipped", reason=str(fault))
-        self._kept.append(Kept(number, result))
+        self._kept.append(KeptResult(number, result))
 
-    def _now_kept(self) -> Iterator[Kept]:
+    def _drain_kept(self) -> Iterator[KeptResult]:
         while self._kept:
             yield self._kept.popleft()
 
 
 class StoreTransfers(Transfers):
-    """The same where one of the two is in a store: fetched before its turn, and written after it."""
+    """Transfers with a store: small recordings are fetched before their turn, results written after it."""
 
     def __init__(self, corpus: Corpus, results: Results) -> None:
         super().__init__(corpus, results)
         threading.stack_size(_STACK_BYTES)
         self._pool: Final = ThreadPoolExecutor(REQUESTS)
         self._arrived: Final[SimpleQueue[JudgeTurn | None]] = SimpleQueue()
-        """Turns, and ``None`` whenever something else has happened."""
+        """Turns; ``None`` says that a result was kept, or that there are no more turns."""
         self._is_over = False
 
-    def steps(self, turns: Iterable[JudgeTurn]) -> Iterator[JudgeTurn | Kept]:
-        threading.Thread(target=self._look_ahead, args=(turns,), daemon=True).start()
+    def steps(self, turns: Iterable[JudgeTurn]) -> Iterator[JudgeTurn | KeptResult]:
+        threading.Thread(target=self._fetch_ahead, args=(turns,), daemon=True).start()
         while not self._is_over or not self._arrived.empty():
             turn = self._arrived.get()
-            yield from self._now_kept()
+            yield from self._drain_kept()
             if turn is not None:
                 yield turn
         self._pool.shutdown()
-        yield from self._now_kept()
+        yield from self._drain_kept()
 
     def opened(self, turn: JudgeTurn) -> AbstractContextManager[str]:
         if turn.ahead is None or not isinstance(self._corpus, StoreCorpus):
             return super().opened(turn)
         return self._corpus.opened(turn.recording, turn.ahead.result())
 
-    def keep(self, number: int, result: UnitResult) -> None:
+    def keep_result(self, number: int, result: UnitResult) -> None:
         is_small = len(result.record) <= LARGEST_AHEAD_BYTES  # a larger one is written before the next turn
         if result.record and is_small and isinstance(self._results, StoreResults):
-            self._pool.submit(self._keep_aside, number, result)
+            self._pool.submit(self._write_in_pool, number, result)
         else:
-            self._keep(number, result)
+            self._write_result(number, result)
             self._arrived.put(None)
 
-    def _look_ahead(self, turns: Iterable[JudgeTurn]) -> None:
+    def _fetch_ahead(self, turns: Iterable[JudgeTurn]) -> None:
         try:
             for turn in turns:
                 if isinstance(self._corpus, StoreCorpus) and turn.recording.size <= LARGEST_AHEAD_BYTES:
@@ -130,9 +129,9 @@ class StoreTransfers(Transfers):
             self._is_over = True
             self._arrived.put(None)
 
-    def _keep_aside(self, number: int, result: UnitResult) -> None:
+    def _write_in_pool(self, number: int, result: UnitResult) -> None:
         try:
-            self._keep(number, result)
+            self._write_result(number, result)
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         except BaseException:  # the top of a thread: without an answer the parent would wait for ever

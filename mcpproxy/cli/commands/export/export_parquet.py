@@ -10,10 +10,10 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.columns import columns_installed
-from mcpproxy.fleet.judge.judge_results import open_results
+from mcpproxy.fleet.columns import installed
+from mcpproxy.fleet.judge.corpus import FleetRecording, open_corpus
+from mcpproxy.fleet.judge.results import open_results
 from mcpproxy.fleet.judge.shard import Shard, shard
-from mcpproxy.fleet.judge.shard_corpus import FleetRecording, open_corpus
 
 EPILOG: Final = """\
 OUT, a folder or URL, gets the tables recordings, frames, findings and tools, without the content of messages,
@@ -41,12 +41,12 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--shard", type=shard, default=Shard(), metavar="I/N", help="as for check: 3/64")
     options = parser.parse_args(argv)
-    columns_installed.check("export parquet", "pyarrow")
+    installed.check("export parquet", "pyarrow")
     if options.findings and not (urls.is_url(options.findings) or os.path.isdir(options.findings)):
         raise UsageError(options.findings, "is not a folder", "name a folder that check --out has printed")
 
-    from mcpproxy.fleet.columns import recording_columns
-    from mcpproxy.fleet.columns.columns_writer import ColumnsWriter
+    from mcpproxy.fleet.columns import recording_rows
+    from mcpproxy.fleet.columns.writer import ColumnsWriter
     from mcpproxy.fleet.judge import read_ahead
 
     corpus = open_corpus(options.folder)
@@ -71,7 +71,7 @@ def run(argv: list[str]) -> int:
             try:
                 with opened as path:
                     found = results.read(name) if results else None
-                    writer.add(name, recording_columns.read(path, name, found))
+                    writer.add(name, recording_rows.read(path, name, found))
             except McpProxyError as error:
                 tell(str(error))
                 failed += 1

@@ -10,7 +10,7 @@ from mcpproxy.cli import output
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.columns import columns_installed
+from mcpproxy.fleet.columns import installed
 from mcpproxy.reports.text_table import table
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
 
     store = Store(url)
     if not manifest_report.has_manifests(store):
-        from mcpproxy.fleet.columns.columns_places import StorePlace, fetched
+        from mcpproxy.fleet.columns.places import StorePlace, fetched
 
         if not StorePlace(url).has_tables():
             raise UsageError(place, "holds neither tables nor what was shipped", "name one of the two")
@@ -91,10 +91,10 @@ def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
 
 
 def _from_tables(folder: str) -> "Sequence[QueryAnswer]":
-    columns_installed.check("fleet report", "duckdb", "pyarrow")
-    from mcpproxy.fleet.columns import fleet_report
+    installed.check("fleet report", "duckdb", "pyarrow")
+    from mcpproxy.fleet.columns import report
 
-    return fleet_report.report(folder)
+    return report.report(folder)
 
 
 def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Style) -> Iterator[str]:
@@ -103,11 +103,11 @@ def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Sty
 
         yield json.dumps(as_object(answers), indent=2)
     elif format == "html":
-        from mcpproxy.fleet.columns import fleet_report_html
+        from mcpproxy.fleet.columns import report_html
         from mcpproxy.ui.page_file import style_sheet
 
         name = place if urls.is_url(place) else os.path.basename(os.path.abspath(place))
-        yield from "".join(fleet_report_html.pieces(name, answers, style_sheet())).splitlines()
+        yield from "".join(report_html.pieces(name, answers, style_sheet())).splitlines()
     else:
         yield from _text(answers, style)
 
@@ -122,6 +122,6 @@ def _text(answers: "Sequence[QueryAnswer]", style: Style) -> Iterator[str]:
             yield "none"
             continue
         heads = tuple(name.replace("_", " ").upper() for name in answer.columns)
-        yield from table([heads, *rows[:_MOST_ROWS]], style, right=answer.right)
+        yield from table([heads, *rows[:_MOST_ROWS]], style, right=answer.number_columns)
         if len(rows) > _MOST_ROWS:
             yield f"{len(rows) - _MOST_ROWS:,} more: see --format json"

@@ -52,7 +52,7 @@ def _as_json(found: "Verified") -> Iterator[str]:
 def _as_text(found: "Verified", url: str) -> Iterator[str]:
     for fault in found.faults:
         yield visible(f"{fault.kind:<10}{fault.key}: {fault.text}")
-    for key in found.on_the_way:
+    for key in found.awaited:
         yield visible(f"new       {key}: its manifest is not there yet")
     for name, (length, head) in found.heads.items():
         yield visible(f"chain {name}: {count(length, 'manifest')}, head {head}")

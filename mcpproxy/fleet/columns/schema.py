@@ -6,7 +6,7 @@ they are the names of its folders.
 
 from typing import Any, Final
 
-from mcpproxy.fleet.columns.columns_arrow import Schema, pa
+from mcpproxy.fleet.columns.arrow import Schema, pa
 
 VERSION: Final = 1
 
@@ -122,6 +122,6 @@ TABLES: Final[dict[str, Schema]] = {
 
 
 def in_file(schema: Schema) -> Schema:
-    """Return a schema as it is in a file: without dictionaries."""
+    """Return the schema that a file has: without dictionaries."""
     fields = [pa.field(each.name, pa.string() if each.type == _WORD else each.type) for each in schema]
     return pa.schema(fields)

@@ -1,4 +1,4 @@
-"""The rules that the options of ``mcpproxy check`` name, as a value that can be sent to another machine.
+"""The rules that the options of ``mcpproxy check`` choose, as a value that can be sent to another machine.
 
 ``JudgeRules.key`` names the rules and this version of mcpproxy. Results of different rules are kept under
 different keys, so that they never mix.
@@ -19,7 +19,7 @@ from mcpproxy.ruleset.selection import Selection
 
 @dataclass(frozen=True, slots=True)
 class JudgeRules:
-    """Which rules to judge by. The members are the values of the options of ``check`` with these names.
+    """Which rules to judge by. The members are the options of ``check`` with the same names.
 
     ``select`` is ``None`` for all rules that are on by default. ``rules`` are folders of custom rules,
     ``versions`` and ``pins`` are files, or empty.
@@ -57,7 +57,7 @@ class JudgeRules:
         return rules.extended(selection.wanted or (), families), selection
 
     def key(self) -> str:
-        """Return a name for the rules: the version of mcpproxy, and a digest of all that decides a finding.
+        """Return a name for the rules: the version of mcpproxy, and a digest of everything that they read.
 
         Raises:
             UsageError: a file cannot be read.

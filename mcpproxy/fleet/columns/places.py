@@ -18,7 +18,7 @@ import orjson
 from mcpproxy.base.files import Folder
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.columns.columns_schema import TABLES
+from mcpproxy.fleet.columns.schema import TABLES
 
 if TYPE_CHECKING:
     from mcpproxy.fleet.store import Store
@@ -35,7 +35,7 @@ _TABLE: Final = re.compile(
 
 
 def open_place(named: str) -> "Place":
-    """Return the folder or URL ``named``.
+    """Return the place with the path or URL ``named``.
 
     Raises:
         UsageError: the URL cannot be used.
@@ -52,11 +52,11 @@ class TableList:
     files: Sequence[str]
 
 
-def _decoded(where: str, content: bytes) -> TableList:
+def _decode_list(where: str, content: bytes) -> TableList:
     """Read a list of tables, which anybody may have written.
 
     Raises:
-        UsageError: it is none. ``where`` is its place.
+        UsageError: it is not a list of tables. ``where`` is its path or URL.
     """
     try:
         members: object = orjson.loads(content)
@@ -77,7 +77,7 @@ def _are_texts(value: object) -> TypeGuard[list[str]]:
 
 
 class FolderPlace:
-    """A folder of this machine. Its methods raise ``OSError``. In it no symbolic link is followed."""
+    """A folder of this machine. Links below it are not followed. Its methods raise ``OSError``."""
 
     def __init__(self, folder: str) -> None:
         self.where: Final = folder
@@ -90,7 +90,7 @@ class FolderPlace:
         return found
 
     def has_others(self) -> bool:
-        """Whether there is something, and no list of tables."""
+        """Whether the place holds something, but no list of tables."""
         names = os.listdir(self.where) if os.path.isdir(self.where) else []
         return bool(names) and WRITTEN not in names
 
@@ -98,7 +98,7 @@ class FolderPlace:
         """Yield the name of each list, and its content.
 
         Raises:
-            UsageError: one of them is none.
+            UsageError: one of them is not a list of tables.
         """
         lists = self._folder(WRITTEN)
         for name in lists.names():
@@ -109,10 +109,10 @@ class FolderPlace:
                 except OSError as fault:
                     fact = f"{(fault.strerror or str(fault)).lower()}"
                     raise UsageError(where, fact, "name a new folder") from None
-                yield name.removesuffix(".json"), _decoded(where, content)
+                yield name.removesuffix(".json"), _decode_list(where, content)
 
     def tables(self) -> Iterator[str]:
-        """Yield the paths of the files of all tables; what has another name or is no file is left out."""
+        """Yield the paths of the files of all tables; files with other names are left out."""
         top = self._folder()
         for table in filter(top.has, TABLES):
             dates = top.inner(table)
@@ -174,7 +174,7 @@ class StorePlace:
             if name.endswith(".json"):
                 yield (
                     name.removesuffix(".json"),
-                    _decoded(self._store.where(each.key), self._store.read(each.key, _LIST_BYTES)),
+                    _decode_list(self._store.where(each.key), self._store.read(each.key, _LIST_BYTES)),
                 )
 
     def tables(self) -> Iterator[str]:
@@ -203,7 +203,9 @@ Place: TypeAlias = FolderPlace | StorePlace
 
 @contextmanager
 def fetched(url: str) -> Generator[str]:
-    """Yield a folder with the tables in a store, which lasts as long. Files that no list names are left out.
+    """Fetch the tables in a store; yield their folder, which is deleted afterwards.
+
+    Files that no list names are left out.
 
     Raises:
         StoreError: they cannot be read.

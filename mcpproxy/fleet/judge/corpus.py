@@ -28,19 +28,19 @@ _LATER_FILE: Final = pattern(r".*\.\d+\.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class FleetRecording:
-    """The name of a recording, in a store the keys of its files, and how many bytes they have there."""
+    """A recording by its name; in a store, with the keys of its files and their size in bytes."""
 
     name: str
     keys: tuple[str, ...] = ()
     size: int = 1 << 50
-    """As large as can be if nobody knows it."""
+    """As large as can be if it is unknown."""
 
 
 def open_corpus(source: str, scratch: str = "") -> "Corpus":
     """Return the recordings in the folder or URL ``source``.
 
-    ``scratch`` is an empty folder that is used for what is fetched from a URL, one recording at a time.
-    Without it, each is fetched into a folder of its own.
+    ``scratch`` is an empty folder into which recordings are fetched from a URL, one at a time. Without it,
+    each is fetched into a new folder.
 
     Raises:
         UsageError: there is no such folder, or the URL cannot be used.
@@ -53,7 +53,7 @@ def open_corpus(source: str, scratch: str = "") -> "Corpus":
 
 
 def location(named: str) -> str:
-    """Return a folder or URL so that it means the same in another process."""
+    """Return a folder or URL that means the same in another process: the path of a folder is absolute."""
     return named if urls.is_url(named) else os.path.abspath(named)
 
 
@@ -77,7 +77,7 @@ class FolderCorpus:
                 try:
                     size = os.stat(path).st_size
                 except OSError:
-                    size = 0  # whoever opens it says why
+                    size = 0  # opening it will say why
                 yield FleetRecording(os.path.relpath(path, self._folder).replace(os.sep, "/"), size=size)
 
     @contextmanager
@@ -111,9 +111,9 @@ class StoreCorpus:
         """
         objects = list(self._store.list())
         sizes = {each.key: each.size for each in objects}
-        for unit in fetch.units(objects):
-            size = sum(sizes[key] for key in unit.keys)
-            yield FleetRecording(unit.key.removesuffix(".zst"), unit.keys, size)
+        for stored in fetch.stored_recordings(objects):
+            size = sum(sizes[key] for key in stored.keys)
+            yield FleetRecording(stored.key.removesuffix(".zst"), stored.keys, size)
 
     def packed(self, recording: FleetRecording, limit: int) -> tuple[bytes, ...]:
         """Return the objects of a recording as they are stored, each of at most ``limit`` bytes.
@@ -125,20 +125,20 @@ class StoreCorpus:
 
     @contextmanager
     def opened(self, recording: FleetRecording, packed: tuple[bytes, ...] = ()) -> Generator[str]:
-        """Yield the path of a recording, in a folder that lasts as long.
+        """Fetch a recording; yield its path, in a folder that is deleted or emptied afterwards.
 
-        ``packed`` are its objects, if they are known.
+        ``packed`` are its objects if they were read already.
 
         Raises:
             McpProxyError: the recording cannot be fetched.
         """
         known = dict(zip(recording.keys, packed, strict=False))
         with self._empty_folder() as folder:
-            yield fetch.fetch(self._store, fetch.Unit(recording.keys), folder, known)
+            yield fetch.fetch(self._store, fetch.StoredRecording(recording.keys), folder, known)
 
     @contextmanager
     def _empty_folder(self) -> Generator[str]:
-        """Yield a folder that is empty afterwards, too. To keep one is a tenth of the work of a recording."""
+        """Yield an empty folder, and empty it afterwards. To make one takes a tenth of a recording's time."""
         if not self._scratch:
             with TemporaryDirectory(prefix="mcpproxy-") as folder:
                 yield folder

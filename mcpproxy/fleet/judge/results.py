@@ -19,9 +19,9 @@ _SUFFIX: Final = ".json"
 
 
 def open_results(out: str, key: str = "") -> "Results":
-    """Return the results for the rules with this key in the folder or URL ``out``.
+    """Return the results in the folder or URL ``out`` for the rules with this key.
 
-    Without a key, ``out`` is the folder or URL of the key.
+    Without ``key``, ``out`` is a folder or URL that ends with one.
 
     Raises:
         UsageError: the URL cannot be used.
@@ -49,7 +49,7 @@ class FolderResults:
                     yield path.removesuffix(_SUFFIX).replace(os.sep, "/")
 
     def put_new(self, name: str, record: bytes) -> bool:
-        """Keep the result of a recording, unless there is one; return whether it was kept.
+        """Write the result of a recording unless it has one; return whether it was written.
 
         The file appears under its name when it is whole.
 
@@ -77,9 +77,9 @@ class FolderResults:
             return file.read()
 
     def _folder(self, below: Sequence[str], *, creates: bool = False) -> Folder:
-        """Open a folder below; no link is followed but one to the folder that the user named."""
+        """Open a folder below ``out``, which may be a link itself; no other link is followed."""
         if creates:
-            with suppress(FileExistsError):  # what else is there, the next line says
+            with suppress(FileExistsError):  # the next line refuses what is no folder
                 os.makedirs(self._out)
         found = Folder(os.path.realpath(self._out))
         for name in (*self._key, *below):
@@ -120,7 +120,7 @@ class StoreResults:
                 yield stored.key[start:].removesuffix(_SUFFIX)
 
     def put_new(self, name: str, record: bytes) -> bool:
-        """Keep the result of a recording, unless there is one; return whether it was kept."""
+        """Write the result of a recording unless it has one; return whether it was written."""
         return self._store.create(self._key(name), record)
 
     def read(self, name: str) -> bytes:

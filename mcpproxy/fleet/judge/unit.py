@@ -1,7 +1,7 @@
-"""One recording, judged: the unit of work of a fleet. A path in, a record of the findings out.
+"""Judge one recording, the unit of work of a fleet: a path in, a record of the findings out.
 
-The record depends on nothing but the bytes of the recording, its name, and the rules. So it is the same
-whoever makes it: any shard, any engine, any machine, and a second time.
+The record depends only on the bytes of the recording, its name and the rules. So every shard, engine and
+machine makes the same record, each time.
 """
 
 import os
@@ -33,12 +33,11 @@ Status = Literal["judged", "unreadable", "unfinished", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class UnitResult:
-    """What became of one recording.
+    """The outcome of one recording.
 
-    ``judged`` and ``unreadable`` (it cannot be read, and never will be) have a ``record``. ``unfinished`` (it
-    is still being recorded, or its later files are missing) and ``skipped`` (its judge crashed, or took too
-    much time or memory) have none.
-    ``reason`` says why it was not judged. The counts are those of its frames and findings.
+    ``judged`` and ``unreadable`` (no later run can read it) have a ``record``: JSON in UTF-8. ``unfinished``
+    (it is still being recorded, or its later files are missing) and ``skipped`` (its judge crashed, or took
+    too much time or memory) have none. ``reason`` says why it was not judged.
     """
 
     name: str
@@ -107,7 +106,7 @@ def _in_fleet(path: str, name: str) -> str:
 
 
 def _without_path(fault: Exception, name: str) -> str:
-    """Return what is wrong, with the name of the recording instead of its path."""
+    """Return the text of a fault, with the name of the recording instead of its path."""
     if isinstance(fault, TraceError):
         where = _in_fleet(fault.path, name)
         where = where if fault.line is None else f"{where}:{fault.line}"

@@ -1,10 +1,10 @@
-"""The process that judges recordings for ``judge_guard``: recordings in, answers out.
+"""The process that judges recordings for ``guard``: recordings in, answers out.
 
-A recording is what strangers sent, and it may make its reader crash, hang, or take all memory. So it is
-judged in a process of its own, under limits of time and memory that end this process, and nothing else.
+Strangers sent the messages in a recording, which may make its reader crash, hang, or take all memory. So it
+is judged in a separate process, under limits of time and memory that end this process and nothing else.
 
 The first line of stdin is the job, each further line a recording and its number. One line of JSON on stdout
-says that its turn begins, another what became of it. When stdin ends, so does the process.
+says that its turn begins, another has the outcome. The process ends when stdin ends.
 """
 
 import faulthandler
@@ -18,11 +18,17 @@ import orjson
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.judge.judge_results import open_results
-from mcpproxy.fleet.judge.judge_rules import JudgeRules
-from mcpproxy.fleet.judge.judge_unit import UnitResult, judge_unit
-from mcpproxy.fleet.judge.shard_corpus import FleetRecording, open_corpus
-from mcpproxy.fleet.judge.store_transfers import OUT_OF_MEMORY, JudgeTurn, Kept, StoreTransfers, Transfers
+from mcpproxy.fleet.judge.corpus import FleetRecording, open_corpus
+from mcpproxy.fleet.judge.results import open_results
+from mcpproxy.fleet.judge.rules import JudgeRules
+from mcpproxy.fleet.judge.store_transfers import (
+    OUT_OF_MEMORY,
+    JudgeTurn,
+    KeptResult,
+    StoreTransfers,
+    Transfers,
+)
+from mcpproxy.fleet.judge.unit import UnitResult, judge_unit
 
 
 def main() -> int:
@@ -36,13 +42,13 @@ def main() -> int:
     is_remote = urls.is_url(job["source"]) or urls.is_url(job["out"])
     transfers = (StoreTransfers if is_remote else Transfers)(corpus, results)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        _answer(answers, {"ready": True})
-        for step in transfers.steps(map(_turn, commands)):
-            if isinstance(step, Kept):
-                _answer(answers, _members(step))
+        _write_answer(answers, {"ready": True})
+        for step in transfers.steps(map(_decode_turn, commands)):
+            if isinstance(step, KeptResult):
+                _write_answer(answers, _answer_members(step))
                 continue
             name = step.recording.name
-            _answer(answers, {"begins": step.number, "at_s": time.monotonic()})
+            _write_answer(answers, {"begins": step.number, "at_s": time.monotonic()})
             _limit_cpu(job["seconds"])
             # A thread without the interpreter's lock ends the process, even if the judge never returns.
             faulthandler.dump_traceback_later(job["seconds"], exit=True, file=nowhere)
@@ -51,10 +57,10 @@ def main() -> int:
                     with transfers.opened(step) as path:
                         result = judge_unit(path, name, ruleset, selection, job["key"])
                 except McpProxyError as fault:
-                    if isinstance(fault.__cause__, MemoryError):  # a custom rule wanted it
+                    if isinstance(fault.__cause__, MemoryError):  # a custom rule took too much
                         os._exit(OUT_OF_MEMORY)
                     result = UnitResult(name, "skipped", reason=str(fault))
-                transfers.keep(step.number, result)
+                transfers.keep_result(step.number, result)
             except MemoryError:
                 os._exit(OUT_OF_MEMORY)
             faulthandler.cancel_dump_traceback_later()
@@ -64,24 +70,24 @@ def main() -> int:
 
 
 def _own_stdout() -> BinaryIO:
-    """Return stdout. What a custom rule prints goes to stderr from now on."""
+    """Return stdout, for answers alone: from now on custom rules print to stderr."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return answers
 
 
-def _answer(answers: BinaryIO, value: object) -> None:
+def _write_answer(answers: BinaryIO, value: object) -> None:
     answers.write(orjson.dumps(value) + b"\n")
     answers.flush()
 
 
-def _members(kept: Kept) -> dict[str, object]:
+def _answer_members(kept: KeptResult) -> dict[str, object]:
     result = kept.result
     counts = [result.frames, result.errors, result.warnings, result.infos]
     return {"number": kept.number, "status": result.status, "reason": result.reason, "counts": counts}
 
 
-def _turn(line: bytes) -> JudgeTurn:
+def _decode_turn(line: bytes) -> JudgeTurn:
     number, *recording = orjson.loads(line)
     return JudgeTurn(number, FleetRecording(*map(_tuples, recording)))
 
@@ -101,7 +107,7 @@ def _limit_memory(size: int) -> None:
 
 
 def _limit_cpu(seconds: float) -> None:
-    """Let the next recording use so many seconds of a processor, beside what this process used so far."""
+    """Let the next recording use ``seconds`` of a processor, beside those that this process has used."""
     if sys.platform != "win32":
         import resource
 

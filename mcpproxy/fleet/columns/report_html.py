@@ -63,5 +63,5 @@ def _section(answer: QueryAnswer) -> Iterator[str]:
 
 
 def _cell(tag: str, text: str, answer: QueryAnswer, column: int) -> str:
-    number = ' class="number"' if column in answer.right else ""
+    number = ' class="number"' if column in answer.number_columns else ""
     return f"<{tag}{number}>{escape(text)}</{tag}>"

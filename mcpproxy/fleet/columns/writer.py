@@ -12,17 +12,17 @@ from typing import Final
 from urllib.parse import quote
 
 from mcpproxy.errors import UsageError
-from mcpproxy.fleet.columns.columns_arrow import Table, pa, pq
-from mcpproxy.fleet.columns.columns_places import open_place
-from mcpproxy.fleet.columns.columns_schema import TABLES, VERSION, in_file
+from mcpproxy.fleet.columns.arrow import Table, pa, pq
 from mcpproxy.fleet.columns.frame_batch import FrameBatch
-from mcpproxy.fleet.columns.recording_columns import RecordingRows
+from mcpproxy.fleet.columns.places import open_place
+from mcpproxy.fleet.columns.recording_rows import RecordingRows
+from mcpproxy.fleet.columns.schema import TABLES, VERSION, in_file
 from mcpproxy.fleet.judge.shard import Shard
 
 _GROUP_ROWS: Final = 128 << 10
 _FLUSH_ROWS: Final = 1 << 20
 _FLUSH_RECORDINGS: Final = 20_000
-"""After so many rows or recordings what is in memory is written."""
+"""How many rows or recordings stay in memory before they are written."""
 
 _ROWS_AT_ONCE: Final = 1000
 
@@ -50,9 +50,9 @@ class ColumnsWriter:
         self._waiting_names: list[str] = []
         self._waiting_rows = 0
         try:
-            self._open()
+            self._read_lists()
         except OSError as error:
-            raise _refused(folder, error) from None
+            raise _write_error(folder, error) from None
 
     def add(self, name: str, rows: RecordingRows) -> None:
         """Add a recording."""
@@ -69,7 +69,7 @@ class ColumnsWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was added.
+        """Write the recordings that were added.
 
         Raises:
             UsageError: it cannot be written.
@@ -79,19 +79,19 @@ class ColumnsWriter:
         stem = f"{self._prefix}{self._next:06}"
         try:
             paths = [
-                self._write(table, date, server, stem, rows)
+                self._write_table(table, date, server, stem, rows)
                 for (date, server), waiting in sorted(self._waiting.items(), key=lambda item: item[0])
                 for table, rows in waiting.tables()
             ]
             listed = {"columns": VERSION, "recordings": self._waiting_names, "files": paths}
             self._place.put_list(stem, json.dumps(listed).encode())
         except OSError as error:
-            raise _refused(self._folder, error) from None
+            raise _write_error(self._folder, error) from None
         self.written.update(self._waiting_names)
         self._waiting, self._waiting_names, self._waiting_rows = {}, [], 0
         self._next += 1
 
-    def _write(self, table: str, date: str, server: str, stem: str, rows: Table) -> str:
+    def _write_table(self, table: str, date: str, server: str, stem: str, rows: Table) -> str:
         path = f"{table}/date={date}/server={_folder_name(server)}/{stem}.parquet"
         rows = rows.cast(in_file(TABLES[table]))
         with (
@@ -102,7 +102,7 @@ class ColumnsWriter:
             writer.write_table(rows, row_group_size=_GROUP_ROWS)
         return path
 
-    def _open(self) -> None:
+    def _read_lists(self) -> None:
         if self._place.has_others():
             raise UsageError(self._folder, "holds other files", "name a new folder")
         stems: set[str] = set()
@@ -156,13 +156,13 @@ class _Waiting:
 
 
 def _folder_name(server: str) -> str:
-    """Return the name of a server as the name of a folder, as readers of such folders decode it."""
+    """Return a server's name as the name of a folder, percent-encoded, as readers of tables decode it."""
     name = quote(server, safe="")
     if len(name) <= _LONGEST_NAME:
         return name
     return quote(server[: _LONGEST_NAME // 12], safe="") + "-" + sha256(server.encode()).hexdigest()[:16]
 
 
-def _refused(folder: str, error: OSError) -> UsageError:
+def _write_error(folder: str, error: OSError) -> UsageError:
     fact = f"the tables cannot be written: {(error.strerror or str(error)).lower()}"
     return UsageError(folder, fact, "see to it and run it again")

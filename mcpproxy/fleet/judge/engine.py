@@ -1,8 +1,8 @@
-"""Engines: what spreads the recordings over processors and machines. Each maps the same function.
+"""Engines spread recordings over processors and machines. Each maps the same function.
 
-``local`` has some processes on this machine. ``ray`` and ``dask`` use the cluster of the user: Ray that of
-``RAY_ADDRESS``, Dask that of ``DASK_SCHEDULER_ADDRESS``; without an address each starts one on this machine.
-mcpproxy has to be installed on its workers, and all of them have to reach the recordings and the results.
+``local`` starts processes on this machine. ``ray`` and ``dask`` use the cluster of the user, at
+``RAY_ADDRESS`` or ``DASK_SCHEDULER_ADDRESS``; without an address each starts one on this machine. All workers
+need mcpproxy, and have to reach the recordings and the results.
 """
 
 import os
@@ -15,10 +15,10 @@ from typing import Final, TypeAlias
 
 from mcpproxy.base import own_process
 from mcpproxy.errors import McpProxyError, UsageError
-from mcpproxy.fleet.judge.judge_client import JudgeJob, NoJudgeError
-from mcpproxy.fleet.judge.judge_guard import judge_units
-from mcpproxy.fleet.judge.judge_unit import UnitResult
-from mcpproxy.fleet.judge.shard_corpus import FleetRecording
+from mcpproxy.fleet.judge.client import JudgeJob, NoJudgeError
+from mcpproxy.fleet.judge.corpus import FleetRecording
+from mcpproxy.fleet.judge.guard import judge_units
+from mcpproxy.fleet.judge.unit import UnitResult
 
 _INSTALL: Final = {"ray": "ray", "dask": "distributed"}
 """Engine -> the package that it needs, which is also the module that is imported."""
@@ -36,18 +36,18 @@ class UnitBatch:
 
 
 Engine: TypeAlias = Callable[[Sequence[UnitBatch], int], Iterator[list[UnitResult]]]
-"""Judges batches with so many workers, and yields the results of each batch as it is done."""
+"""Judges batches with a number of workers, and yields the results of each batch as it is done."""
 
 
 def judge_batch(batch: UnitBatch) -> list[UnitResult]:
-    """Judge the recordings of a batch. This is what every engine maps; it can be done again at any time.
+    """Judge the recordings of a batch. Every engine maps this function, and may repeat a call.
 
     Raises:
         NoJudgeError: no process can be started to judge them, or it would judge by other rules than the job.
     """
     try:
         key = batch.job.rules.key()
-    except McpProxyError as error:  # many of them cannot be sent to another process
+    except McpProxyError as error:  # many of these errors cannot be pickled
         raise NoJudgeError(str(error)) from None
     if key != batch.job.key:
         fact = f"a worker judges by {key}, and this run by {batch.job.key}"
@@ -57,10 +57,10 @@ def judge_batch(batch: UnitBatch) -> list[UnitResult]:
 
 @contextmanager
 def isolated_workers() -> Generator[None]:
-    """Let another package start workers on this machine, which must not import from the working directory.
+    """Let another package start workers on this machine that do not import from the working directory.
 
-    Python heeds the environment, which all workers inherit. Ray puts the working directory of the moment in
-    front of the path of its workers; here that is the folder from which they import mcpproxy anyway.
+    All workers inherit ``PYTHONSAFEPATH``. Ray also puts the current directory in front of their path; here
+    that is the folder from which they import mcpproxy anyway.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
     with chdir(own_process.ROOT):
@@ -83,7 +83,7 @@ def judge_all(
 ) -> Iterator[UnitResult]:
     """Yield the result of each recording as it is judged, in no particular order.
 
-    ``workers`` is how many work at the same time. A cluster that was there before has its own number.
+    ``workers`` is how many work at the same time, unless the cluster existed before.
 
     Raises:
         McpProxyError: the engine cannot judge them.

@@ -1,7 +1,6 @@
-"""The frames of a recording as columns: the pass that makes the index of a recording, with a row per message.
+"""The messages of a recording as columns, which the pass that makes its index fills.
 
-A row is a message. A frame with a batch has several rows of one number, and a frame that is not a message has
-one.
+A row is a message. A batch has several rows with one frame number, and a frame that is not a message has one.
 """
 
 from array import array
@@ -18,7 +17,7 @@ _REQUEST, _NOTIFICATION, _RESULT, _ERROR, _OTHER = range(5)
 
 
 class _NumberedColumns(Columns):
-    """Columns that remember which sequence number was put last."""
+    """Columns that remember the last sequence number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +47,7 @@ class FrameScan(Scan):
         self.first_seq: Final[array[int]] = array("q", [0])
         """Row of the index -> number of its first frame; 0 if it has none."""
         self.no_name: Final = self._numbered.number_of("", None)
-        """The name of what has no method, and of all names that are too long or too many."""
+        """The name for messages without a method, and for names that are too long or too many."""
 
     def _message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
         row = super()._message(message, seen, line)

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 import orjson
 
-from mcpproxy.fleet.columns.columns_frames import FrameScan
 from mcpproxy.fleet.columns.frame_batch import CALL_TOOL, text
+from mcpproxy.fleet.columns.frame_scan import FrameScan
 from mcpproxy.opening import open_trace
 from mcpproxy.trace.encode import finding_object, more_object
 from mcpproxy.trace.records import CloseRecord
@@ -27,8 +27,8 @@ from mcpproxy.view.tools import RecordedTools
 class RecordingRows:
     """The rows of one recording. ``date`` (of its start, ISO 8601) and ``server`` name their folders.
 
-    Frames are what ``scan`` has, with times from ``started_us`` on (Unix time); ``rows`` has the rows of the
-    other tables by the names of these.
+    ``scan`` has the frames, with times since ``started_us`` (Unix time, microseconds). ``rows`` has the rows
+    of the other tables: name of the table -> rows.
     """
 
     date: str
@@ -41,8 +41,7 @@ class RecordingRows:
 def read(path: str, name: str, result: bytes | None = None) -> RecordingRows:
     """Return the recording at ``path`` as rows. ``name`` is its name in the fleet.
 
-    With ``result``, what ``check --out`` wrote for it, the findings are those; otherwise those that were
-    recorded with it.
+    The findings are those of ``result``, which ``check --out`` wrote, or else those in the recording.
 
     Raises:
         TraceError: it cannot be read.

@@ -6,9 +6,9 @@ from typing import Final
 import duckdb
 
 from mcpproxy.errors import UsageError
-from mcpproxy.fleet.columns.columns_arrow import Table, pa
-from mcpproxy.fleet.columns.columns_schema import TABLES
+from mcpproxy.fleet.columns.arrow import Table, pa
 from mcpproxy.fleet.columns.query_answer import TITLES, QueryAnswer
+from mcpproxy.fleet.columns.schema import TABLES
 
 QUERIES: Final = Path(__file__).parent / "report_queries"
 
@@ -42,7 +42,7 @@ def connect(folder: str) -> duckdb.DuckDBPyConnection:
         if _has_tables(Path(folder) / name):
             root = str(Path(folder).absolute()).replace("'", "''")
             connection.execute(statement.replace(f"'{name}/", f"'{root}/{name}/"))
-        else:  # nothing was found, for example
+        else:  # for example no findings
             schema = (
                 TABLES[name].append(pa.field("date", pa.date32())).append(pa.field("server", pa.string()))
             )
@@ -66,7 +66,7 @@ def _has_tables(folder: Path) -> bool:
 def answer(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
     """Return the answer to one query."""
     found: Table = connection.sql((QUERIES / f"{name}.sql").read_text(encoding="utf-8")).to_arrow_table()
-    # Arrow has zones of time in it; fetchall() would need one more package for them.
+    # Arrow knows time zones; fetchall() would need another package for them.
     columns = tuple(found.column_names)
     return QueryAnswer(
         name, columns, tuple(tuple(row[column] for column in columns) for row in found.to_pylist())
