@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from mcpproxy import judging, opening
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
-from mcpproxy.protocol.message_parts import member, target_of
+from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
@@ -31,6 +31,7 @@ from mcpproxy.reports.judged_traces import JudgedTraces
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
+from mcpproxy.session.outcomes import ERRORS, outcome_of
 from mcpproxy.trace import reader
 from mcpproxy.trace.records import Header
 
@@ -309,7 +310,6 @@ def _session(recorded: recording.RecordedSession) -> Session:
 def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None) -> Call:
     message = answer.message if answer else None
     result = message.result if isinstance(message, Response) else None
-    is_error = isinstance(message, ErrorResponse)
     error = message.error if isinstance(message, ErrorResponse) else None
     return Call(
         sender=entry.sender,
@@ -318,7 +318,7 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
         params=_present(request.params),
         result=result,
         error=_present(error),
-        is_error=is_error or (member(result, "isError") is True),
+        is_error=isinstance(message, Response | ErrorResponse) and outcome_of(message) in ERRORS,
         frame=entry.seq,
         answer_frame=answer.seq if answer else None,
         at_ns=entry.at_ns,

@@ -31,6 +31,7 @@ from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import CLIENT, Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender, other
+from mcpproxy.session.outcomes import Outcome, outcome_of
 
 DURATION_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """The upper bounds of histograms of durations, in seconds."""
@@ -40,6 +41,7 @@ MAX_OPEN: Final = 4096
 """How many requests may wait for their answers; beyond that the oldest is forgotten."""
 _LONGEST_TOOL: Final = 128
 
+_SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED)
 _METHODS: Final = {*methods.names(*REVISIONS)}.union(*methods.EXTENSIONS.values())
 
 _Key: TypeAlias = tuple[Sender, RequestId]
@@ -156,24 +158,19 @@ class CallMetrics:
         return calls[0] if len(calls) == 1 else None
 
     def _count_answer(self, call: _Call, frame: Frame, answer: Response | ErrorResponse) -> None:
-        kind = ""
-        if frame.by_proxy:
-            kind = "refused"
-        elif isinstance(answer, ErrorResponse):
-            kind = "rpc-error"
-        elif member(answer.result, "isError") is True:
-            kind = "tool-error"
-        elif call.method == "tools/list":
-            tools = member(answer.result, "tools")
-            for tool in tools if isinstance(tools, list) else ():
-                self._name_tool(member(tool, "name"))
-        elif call.tool:
-            self._name_tool(call.tool)
-        self._end_call(call, kind, frame.observed_at_ns)
+        outcome = Outcome.REFUSED if frame.by_proxy else outcome_of(answer)
+        if outcome in _SUCCEEDED and isinstance(answer, Response):
+            if call.method == "tools/list":
+                tools = member(answer.result, "tools")
+                for tool in tools if isinstance(tools, list) else ():
+                    self._name_tool(member(tool, "name"))
+            elif call.tool:
+                self._name_tool(call.tool)
+        self._end_call(call, outcome, frame.observed_at_ns)
 
     def _cancel_call(self, key: _Key, exchange: _Exchange) -> None:
         if call := self._only_open_call(key, exchange):
-            self._end_call(call, "cancelled")
+            self._end_call(call, Outcome.CANCELLED)
 
     def _name_tool(self, name: JSON) -> None:
         if isinstance(name, str) and len(self._tools) < MAX_TOOLS and len(name) <= _LONGEST_TOOL:
@@ -183,12 +180,12 @@ class CallMetrics:
         """End the calls that can get no answer any more. A stream may be resumed in another exchange."""
         for call in list(exchange.calls):
             if exchange.status >= 400:
-                self._end_call(call, "http-error", exchange.responded_ns)
+                self._end_call(call, Outcome.HTTP_ERROR, exchange.responded_ns)
             elif end.cut and not exchange.is_stream:
-                self._end_call(call, "no-answer")
+                self._end_call(call, Outcome.NO_ANSWER)
 
-    def _end_call(self, call: _Call, kind: str, answered_ns: int | None = None) -> None:
-        """Count a call. ``kind`` is the kind of its error; empty if it succeeded."""
+    def _end_call(self, call: _Call, outcome: Outcome, answered_ns: int | None = None) -> None:
+        """Count a call."""
         self._forget_call(call)
         labels = (
             call.key[0],
@@ -197,8 +194,8 @@ class CallMetrics:
         )
         if answered_ns is not None:
             self._duration.labels(*labels).observe((answered_ns - call.asked_ns) / 1e9)
-        if kind:
-            self._errors.labels(*labels, kind).inc()
+        if outcome not in _SUCCEEDED:
+            self._errors.labels(*labels, outcome.value).inc()
 
 
 def _tool_name(request: Request) -> str:

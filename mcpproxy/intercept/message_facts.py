@@ -18,19 +18,16 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import member, singles, target_of
+from mcpproxy.protocol.message_parts import singles, target_of
 from mcpproxy.session.filter import STATUS, Filter, Key, Term
 from mcpproxy.session.frame import Finding, Sender, other
-from mcpproxy.session.outcomes import Outcome
+from mcpproxy.session.outcomes import Outcome, error_code, outcome_of
 
 _MOST_OPEN: Final = 10_000
 """How many requests of one peer are remembered; the oldest is forgotten first."""
 
 FINDING_KEYS: Final[frozenset[Key]] = frozenset({"rule", "severity"})
 """What a filter asks of a finding."""
-
-_METHODS_WITH: Final = {"tool": ("tools/call",), "prompt": ("prompts/get",)}
-"""Key of a filter -> the methods whose target it is about; of ``resource`` all of ``resources/``."""
 
 
 @slotted()
@@ -83,18 +80,10 @@ class OpenRequests:
             case Response() | ErrorResponse():
                 id = message.id if isinstance(message.id, int | str) else None
                 method, target = self._of[other(sender)].pop((type(id), id), ("", None))
-                outcome, code = _outcome(message)
+                outcome, code = outcome_of(message), error_code(message)
                 return MessageFacts(sender, "answer", raw, method, target, id, outcome, code)
             case Malformed():
                 return MessageFacts(sender, "not-a-message", raw)
-
-
-def _outcome(message: Response | ErrorResponse) -> tuple[Outcome, int | None]:
-    if isinstance(message, Response):
-        is_error = member(message.result, "isError") is True
-        return (Outcome.TOOL_ERROR if is_error else Outcome.OK), None
-    code = member(message.error, "code")
-    return Outcome.RPC_ERROR, code if isinstance(code, int) else None
 
 
 def passes(wanted: Filter, facts: MessageFacts) -> bool:
@@ -122,14 +111,8 @@ def _holds(term: Term, facts: MessageFacts) -> bool:
             return facts.sender in term.values
         case "kind":
             return facts.kind in term.values
-        case "method":
-            return term.matches(facts.method)
-        case "tool" | "prompt":
-            return facts.method in _METHODS_WITH[term.key] and term.matches(facts.target or "")
-        case "resource":
-            return facts.method.startswith("resources/") and term.matches(facts.target or "")
-        case "target":
-            return facts.target is not None and term.matches(facts.target)
+        case "method" | "tool" | "prompt" | "resource" | "target":
+            return term.names(facts.method, facts.target)
         case "id":
             return facts.id is not None and term.matches(json.dumps(facts.id, ensure_ascii=False))
         case "status":

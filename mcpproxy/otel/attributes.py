@@ -16,6 +16,7 @@ from mcpproxy.otel.open_call import CarryingExchange, Ending, OpenCall
 from mcpproxy.otel.texts import Texts
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.session.outcomes import error_code
 from mcpproxy.trace.records import Header
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
@@ -75,7 +76,7 @@ def of_server(header: Header) -> Attributes:
 def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) -> Attributes:
     """Return what the answer says, or why there is none."""
     found: Attributes = {}
-    if isinstance(ending.message, ErrorResponse) and (code := error_code(ending.message)):
+    if isinstance(ending.message, ErrorResponse) and (code := error_code_text(ending.message)):
         found["rpc.response.status_code"] = code
     if call.exchange is not None and (status := call.exchange.status) >= 400:
         found["http.response.status_code"] = status
@@ -121,11 +122,10 @@ def name_of(call: OpenCall, texts: Texts) -> str:
     return method
 
 
-def error_code(message: ErrorResponse) -> str:
+def error_code_text(message: ErrorResponse) -> str:
     """Return the code of an error as a text; empty if it has none."""
-    error = message.error
-    code = member(error, "code")
-    return str(code) if type(code) is int else ""
+    code = error_code(message)
+    return "" if code is None else str(code)
 
 
 def error_text(message: ErrorResponse) -> str:

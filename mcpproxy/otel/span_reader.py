@@ -38,7 +38,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
-from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome, outcome_of
 from mcpproxy.trace.records import Record
 from mcpproxy.view.index.peers import VERSION_META
 from mcpproxy.view.view import View
@@ -264,17 +264,15 @@ class SpanReader:
         at_ns, seq, by_proxy = frame.observed_at_ns, frame.seq, frame.by_proxy
         match message:
             case ErrorResponse():
-                error = attributes.error_code(message) or "_OTHER"
-                outcome = Outcome.REFUSED if by_proxy else Outcome.RPC_ERROR
+                error = attributes.error_code_text(message) or "_OTHER"
+                outcome = Outcome.REFUSED if by_proxy else outcome_of(message)
                 why = attributes.error_text(message)
                 ending = Ending(at_ns, outcome, error, why, seq, message, by_proxy)
             case Response(result=result):
                 members: JSONObject = result if isinstance(result, dict) else {}
-                ending = Ending(at_ns, Outcome.OK, seq=seq, message=message, by_proxy=by_proxy)
-                if members.get("isError") is True:
-                    ending.outcome, ending.error = Outcome.TOOL_ERROR, "tool_error"
-                elif members.get("resultType") == "input_required":
-                    ending.outcome = Outcome.INPUT_REQUIRED
+                ending = Ending(at_ns, outcome_of(message), seq=seq, message=message, by_proxy=by_proxy)
+                if ending.outcome is Outcome.TOOL_ERROR:
+                    ending.error = "tool_error"
                 self._learn(call, members)
             case Request() | Notification() | Malformed():
                 ending = Ending(at_ns, Outcome.OK, seq=seq)

@@ -7,7 +7,7 @@ A call passes if all terms hold. A term holds if one of its values, which are se
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fnmatch import translate
 from functools import cache, cached_property
 from typing import Final, Literal, TypeAlias, get_args
@@ -23,6 +23,13 @@ Key: TypeAlias = Literal[
     "severity", "from", "session", "kind", "call", "frame", "id", "text",
 ]  # fmt: skip
 KEYS: Final[tuple[Key, ...]] = get_args(Key)
+
+_METHODS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
+    "tool": ("tools/call",),
+    "prompt": ("prompts/get",),
+    "resource": ("resources/read", "resources/subscribe", "resources/unsubscribe"),
+}
+"""Key -> the methods whose target (``message_parts.target_of``) it is about."""
 
 _TEXTS: Final = ("tool", "prompt", "resource", "target", "method", "rule", "session", "id")
 _NUMBERS: Final = ("latency", "bytes", "code", "call", "frame")
@@ -107,6 +114,13 @@ class Term:
         return any(
             _matcher(value + end if value else value)(text) for value in self.values if type(value) is str
         )
+
+    def names(self, method: str, target: str | None) -> bool:
+        """Whether the term, which asks for a method or a target, holds for a request of this method."""
+        if self.key == "method":
+            return self.matches(method)
+        methods = _METHODS_WITH.get(self.key)
+        return target is not None and (methods is None or method in methods) and self.matches(target)
 
     def has(self, number: float) -> bool:
         """Whether ``number`` is in one of the values, which are ranges."""

@@ -3,6 +3,9 @@
 from enum import StrEnum
 from typing import Final
 
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
+from mcpproxy.protocol.message_parts import member
+
 
 class Kind(StrEnum):
     """What a row is about. A row of any kind but ``REQUEST`` is an *orphan*: it belongs to no request."""
@@ -43,3 +46,24 @@ class Outcome(StrEnum):
 
 
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
+
+
+def outcome_of(answer: Response | ErrorResponse) -> Outcome:
+    """Return how an answer ends its call. Who sent it is not asked: of mcpproxy's own, it is ``REFUSED``."""
+    return Outcome.RPC_ERROR if isinstance(answer, ErrorResponse) else outcome_of_result(answer.result)
+
+
+def outcome_of_result(result: JSON) -> Outcome:
+    """Return how a result ends its call."""
+    if isinstance(result, dict):
+        if "isError" in result and result["isError"] is True:
+            return Outcome.TOOL_ERROR
+        if "resultType" in result and result["resultType"] == "input_required":
+            return Outcome.INPUT_REQUIRED
+    return Outcome.OK
+
+
+def error_code(answer: Response | ErrorResponse) -> int | None:
+    """Return the code of an error; ``None`` for a result, and for an error without a whole number."""
+    code = member(answer.error, "code") if isinstance(answer, ErrorResponse) else None
+    return code if type(code) is int else None

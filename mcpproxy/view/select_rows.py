@@ -98,16 +98,10 @@ def _by_word(tested: _Tested) -> Iterable[object]:
 
 # Names
 
-_METHODS_WITH: Final = {
-    "tool": ("tools/call",),
-    "prompt": ("prompts/get",),
-    "resource": ("resources/read", "resources/subscribe", "resources/unsubscribe"),
-}
-
 
 def _by_name(tested: _Tested) -> Iterable[bool]:
     """Compare each pair of method and target only once."""
-    reader, columns, fits = tested.index.reader, tested.columns, _name_test(tested.term)
+    reader, columns, fits = tested.index.reader, tested.columns, tested.term.names
     numbers = {number for number, name in enumerate(reader.names()) if fits(*name)}
     # All pairs that are too long or too many for the index share the number ``unnamed``.
     if columns.unnamed < 0:
@@ -116,18 +110,6 @@ def _by_name(tested: _Tested) -> Iterable[bool]:
         fits(*reader.name(row)) if columns.name[row] == columns.unnamed else columns.name[row] in numbers
         for row in tested.rows
     )
-
-
-def _name_test(term: Term) -> Callable[[str, str | None], bool]:
-    """Return a function that says whether a term holds for a method and target."""
-    methods = _METHODS_WITH.get(term.key)
-
-    def fits(method: str, target: str | None) -> bool:
-        if term.key == "method":
-            return term.matches(method)
-        return target is not None and (methods is None or method in methods) and term.matches(target)
-
-    return fits
 
 
 def _by_session(tested: _Tested) -> Iterable[bool]:

@@ -85,6 +85,26 @@ def test_an_answer_has_the_method_and_the_target_of_its_request(wanted: str, act
     assert [n for n, (sender, raw) in enumerate(told, 1) if session.say(sender, raw)] == acted
 
 
+@pytest.mark.parametrize(
+    ("wanted", "request_", "answer", "acts"),
+    [
+        ("tool:*", b'"params":{}', b"", False),  # it calls no tool
+        ("target:*", b'"params":{"name":7}', b"", False),
+        ("status:input-required", b'"params":{}', b'{"resultType":"input_required"}', True),
+        ("status:ok", b'"params":{}', b'{"resultType":"input_required"}', False),
+        ("status:tool-error", b'"params":{}', b'{"isError":true}', True),
+    ],
+)
+def test_a_condition_holds_for_what_it_selects_in_the_viewer(
+    wanted: str, request_: bytes, answer: bytes, acts: bool
+) -> None:
+    session = Session(f"{wanted} => drop")
+    acted = session.say(CLIENT, b'{"jsonrpc":"2.0","id":1,"method":"tools/call",%b}' % request_)
+    if answer:
+        acted = session.say(SERVER, b'{"jsonrpc":"2.0","id":1,"result":%b}' % answer)
+    assert bool(acted) == acts
+
+
 def test_a_batch_matches_if_one_of_its_messages_does() -> None:
     batch = b"[%b,%b]" % (PING, CALL % 2)
     assert Session("tool:search* => drop").say(CLIENT, batch)

@@ -6,7 +6,7 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome, outcome_of_result
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
 from mcpproxy.view.index.peers import VERSION_META, SessionFacts
@@ -18,14 +18,14 @@ _ANSWER: Final = KINDS.index(Kind.ANSWER)
 _NOTIFICATION: Final = KINDS.index(Kind.NOTIFICATION)
 _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 _OK: Final = OUTCOMES.index(Outcome.OK)
-_TOOL_ERROR: Final = OUTCOMES.index(Outcome.TOOL_ERROR)
 _RPC_ERROR: Final = OUTCOMES.index(Outcome.RPC_ERROR)
 _HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
-_INPUT_REQUIRED: Final = OUTCOMES.index(Outcome.INPUT_REQUIRED)
 _NO_ANSWER: Final = OUTCOMES.index(Outcome.NO_ANSWER)
 _CANCELLED: Final = OUTCOMES.index(Outcome.CANCELLED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
+
+_NUMBER_OF: Final = {outcome: number for number, outcome in enumerate(OUTCOMES)}
 
 _PROGRESS: Final = "notifications/progress"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
@@ -157,14 +157,15 @@ class MessageScan:
 
     def _take_result(self, result: Any, row: int, *, client: bool) -> int:
         """Return the outcome that a result stands for. From a result of the server, take the facts in it."""
-        outcome, columns = _OK, self.columns
+        outcome, columns = _NUMBER_OF[outcome_of_result(result)], self.columns
         if type(result) is not dict:
             return outcome
-        if "isError" in result and result["isError"] is True:
-            outcome = _TOOL_ERROR
-        elif "resultType" in result and result["resultType"] == "input_required":
-            outcome = _INPUT_REQUIRED
-        elif "tools" in result and not client and columns.names[columns.name[row]][0] == "tools/list":
+        if (
+            outcome == _OK
+            and "tools" in result
+            and not client
+            and columns.names[columns.name[row]][0] == "tools/list"
+        ):
             self.tool_lists.append(row)
         if not client and ("protocolVersion" in result or "_meta" in result or "sessionId" in result):
             self.sessions[columns.session[row]].take_result(cast("dict[str, Any]", result))
