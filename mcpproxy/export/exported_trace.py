@@ -1,4 +1,4 @@
-"""A recording that is exported: with or without what looks like a secret, and what is missing from it."""
+"""A recording to export: with its secrets masked or kept, and with notes about what is missing."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _NOT_JUDGED: Final = "it was recorded by another program and not judged; mcpprox
 
 
 class ExportedTrace:
-    """The recording of ``original``, read from ``trace``, which may be a copy of it without secrets."""
+    """The recording ``original``, read from ``trace``: the same, or a copy without secrets."""
 
     def __init__(self, original: Trace, trace: Trace) -> None:
         self._original: Final = original
@@ -34,13 +34,13 @@ class ExportedTrace:
         self.header: Final = trace.header
         self.name: Final = visible(os.path.basename(original.path))
         self.started_ns: Final = unix_ns(trace.header.started_at) or 0
-        """When it began, as nanoseconds since 1970; 0 if it does not say so."""
+        """When the recording began, in nanoseconds since 1970; 0 if that is unknown."""
 
     @property
     def notes(self) -> list[str]:
-        """What is missing from the recording, each as a part of a sentence.
+        """What is missing from the recording, each note a clause.
 
-        Known when ``trace`` has been read to its end once.
+        The notes are complete after ``trace`` has been read to its end once.
         """
         notes = [visible(note) for note in self._original.notes]
         tally = self.trace.tally
@@ -55,7 +55,7 @@ class ExportedTrace:
 
 @contextmanager
 def open_exported(original: Trace, *, keep_secrets: bool) -> Generator[ExportedTrace]:
-    """Open a recording to export it. Unless ``keep_secrets``, what looks like a secret is masked.
+    """Open a recording to export it; secrets are masked unless ``keep_secrets``.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -69,9 +69,9 @@ def open_exported(original: Trace, *, keep_secrets: bool) -> Generator[ExportedT
 
 @contextmanager
 def masked_copy(trace: Trace) -> Generator[str]:
-    """Yield the path of a copy in which everything that looks like a secret is masked.
+    """Yield the path of a temporary copy in which secrets are masked.
 
-    A copy is made because the findings about a frame may come long after the frame.
+    A copy is needed because the findings about a frame may come long after the frame.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -83,7 +83,7 @@ def masked_copy(trace: Trace) -> Generator[str]:
         yield path
 
 
-def place_url(header: Header, request: RequestHead) -> str:
+def request_url(header: Header, request: RequestHead) -> str:
     """Return the URL that a request was sent to, as its client saw it.
 
     The ``Host`` header says more than the address on which the proxy listened, which may be ``0.0.0.0``.
@@ -96,7 +96,7 @@ def place_url(header: Header, request: RequestHead) -> str:
     host = Fields(request.headers).get("host") or ""
     if not _HOST.fullmatch(host):
         host = place.partition("/")[0]
-    # Other programs open no archive in which one URL cannot be read.
+    # Other programs refuse an archive with a URL that they cannot read.
     return f"{scheme}://{host}{'' if target.startswith('/') else '/'}{target}"
 
 

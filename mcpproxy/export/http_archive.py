@@ -21,7 +21,7 @@ from mcpproxy import __version__
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
-from mcpproxy.export.exported_trace import ExportedTrace, place_url
+from mcpproxy.export.exported_trace import ExportedTrace, request_url
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
@@ -67,7 +67,7 @@ class HttpArchive:
     def __init__(self, exported: ExportedTrace) -> None:
         self.entries = 0
         self.left_out: list[str] = []
-        """What of the recording is not in the archive, each as a part of a sentence."""
+        """What the archive leaves out of the recording, each a clause."""
         self._exported: Final = exported
         self._names: Final = SessionNames()
         self._open: Final[dict[int, _Entry]] = {}
@@ -89,9 +89,9 @@ class HttpArchive:
             self._findings[finding.frame].append(_finding(finding))
         with tempfile.TemporaryFile(prefix="mcpproxy-") as entries:
             for record in self._exported.trace.records():
-                self._take(record, entries)
+                self._add_record(record, entries)
             for entry in self._open.values():
-                self._keep(entry, entries)
+                self._write_entry(entry, entries)
             if not self.entries and self._frames_left_out:
                 instead = "use mcpproxy export pcapng or mcpproxy export html"
                 raise UsageError(self._exported.name, "only messages were recorded, and no HTTP", instead)
@@ -111,12 +111,12 @@ class HttpArchive:
         yield b"}}\n"
 
     def _about(self) -> JSONObject:
-        """Return what the archive says of the recording as a whole."""
+        """Return the member of the archive that describes the whole recording."""
         header = self._exported.header
         about: JSONObject = {"recording": self._exported.name, "label": visible(header.label)}
         if header.upstream:
             about["upstream"] = visible(header.upstream)
-        # What is left belongs to the whole session, or to a frame that is in no entry.
+        # The remaining findings are about the whole session, or about a frame that is in no entry.
         about["findings"] = [found for listed in self._findings.values() for found in listed]
         return {"_mcpproxy": about}
 
@@ -129,17 +129,17 @@ class HttpArchive:
             left_out.append(f"{count(self._opaque_bytes, 'byte')} were not HTTP")
         return left_out
 
-    def _take(self, record: object, entries: IO[bytes]) -> None:
+    def _add_record(self, record: object, entries: IO[bytes]) -> None:
         session = self._names.track(record)
         match record:
             case RequestHead():
                 if replaced := self._open.pop(record.exchange, None):
-                    self._keep(replaced, entries)
+                    self._write_entry(replaced, entries)
                 entry = self._open[record.exchange] = _Entry(record, sent_ns=record.observed_at_ns)
-                self._note(entry, record.seq, record.observed_at_ns, session)
+                self._update_entry(entry, record.seq, record.observed_at_ns, session)
             case ResponseHead():
                 if entry := self._open.get(record.exchange):
-                    self._note(entry, record.seq, record.observed_at_ns, session)
+                    self._update_entry(entry, record.seq, record.observed_at_ns, session)
                     if record.status < 200 and record.status != 101:
                         entry.interim.append(
                             {"status": record.status, "headers": _name_values(record.headers)}
@@ -149,34 +149,34 @@ class HttpArchive:
             case Encoded():
                 if entry := self._open.get(record.exchange):
                     entry.encoded[record.sender] += record.data
-                    self._note(entry, 0, record.observed_at_ns, session)
+                    self._update_entry(entry, 0, record.observed_at_ns, session)
             case Frame():
                 if entry := self._open.get(record.exchange):
-                    self._add(entry, record)
-                    self._note(entry, record.seq, record.observed_at_ns, session)
+                    self._add_frame(entry, record)
+                    self._update_entry(entry, record.seq, record.observed_at_ns, session)
                 else:
                     self._frames_left_out += 1
             case ExchangeEnd():
                 if entry := self._open.pop(record.exchange, None):
                     entry.error = "" if not record.cut else f"cut off by the {record.by or 'connection'}"
-                    self._note(entry, 0, record.observed_at_ns, session)
-                    self._keep(entry, entries)
+                    self._update_entry(entry, 0, record.observed_at_ns, session)
+                    self._write_entry(entry, entries)
             case Opaque():
                 self._opaque_bytes += record.size
             case _:
                 pass
 
-    def _note(self, entry: _Entry, seq: int, at_ns: int, session: str) -> None:
+    def _update_entry(self, entry: _Entry, seq: int, at_ns: int, session: str) -> None:
         entry.last_ns = max(entry.last_ns, at_ns)
         entry.session = session or entry.session
         if seq:
             entry.findings += self._findings.pop(seq, ())
 
-    def _add(self, entry: _Entry, frame: Frame) -> None:
+    def _add_frame(self, entry: _Entry, frame: Frame) -> None:
         entry.bodies[frame.sender] += frame_bytes(frame)
         if frame.sender == CLIENT:
             entry.sent_ns = frame.observed_at_ns
-        # As in the standard of event streams, an event without data is none.
+        # By the standard of event streams, an event without data is not dispatched.
         if frame.event is not None and frame.raw and frame.terminated:
             entry.events.append(
                 {
@@ -187,9 +187,9 @@ class HttpArchive:
                 }
             )
 
-    def _keep(self, entry: _Entry, entries: IO[bytes]) -> None:
-        """Write an entry that is complete to the temporary file."""
-        text = _json(self._entry(entry))
+    def _write_entry(self, entry: _Entry, entries: IO[bytes]) -> None:
+        """Write a complete entry to the temporary file."""
+        text = _json(self._entry_object(entry))
         self._places.append((entry.request.observed_at_ns, entries.tell(), len(text)))
         entries.write(text)
         self.entries += 1
@@ -197,7 +197,7 @@ class HttpArchive:
     def _wall_ns(self, at_ns: int) -> int:
         return self._exported.started_ns + at_ns
 
-    def _entry(self, entry: _Entry) -> JSONObject:
+    def _entry_object(self, entry: _Entry) -> JSONObject:
         start_ns = entry.request.observed_at_ns
         sent_ns = max(start_ns, entry.sent_ns)
         answered_ns = max(sent_ns, entry.response.observed_at_ns if entry.response else entry.last_ns)
@@ -210,7 +210,7 @@ class HttpArchive:
         made: JSONObject = {
             "startedDateTime": _date(self._wall_ns(start_ns)),
             "time": (end_ns - start_ns) / _MS,
-            "request": _request(entry, place_url(self._exported.header, entry.request)),
+            "request": _request(entry, request_url(self._exported.header, entry.request)),
             "response": _response(entry),
             "cache": {},
             "timings": {"blocked": -1, "dns": -1, "connect": -1, "ssl": -1, **timings},
@@ -289,7 +289,7 @@ def _sent_size(head: RequestHead | ResponseHead, body: bytearray, encoded: bytea
 
 
 def _text(content: bytearray) -> tuple[str, JSONObject]:
-    """Return the text of a body, and the member that says that the text is base64, if it is."""
+    """Return a body as text, and the member ``encoding`` if the text is base64."""
     try:
         return content.decode("utf-8"), {}
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""The bytes of HTTP messages, made again from their recorded heads and bodies.
+"""Rebuild the bytes of HTTP messages from their recorded heads and bodies.
 
-A trace has bodies without chunks and without compression, and masks change their length. So that the bytes
-are HTTP again, a body is put into chunks where its head says so, ``Content-Length`` is corrected where the
-exchange is whole, and the name of ``Content-Encoding`` is changed where the body is shown decoded.
+A trace has bodies without chunks and without compression, and masks change their length. To be valid HTTP, a
+body is split into chunks if its head says so, ``Content-Length`` is corrected if the exchange is whole, and
+``Content-Encoding`` is renamed if the body is shown decoded.
 """
 
 from dataclasses import dataclass
@@ -31,9 +31,10 @@ Head = RequestHead | ResponseHead
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How the body of a message is written: ``length`` is the ``Content-Length``, if it has to be another.
+    """How the body of a message is written.
 
-    ``is_encoded``: the body as it was sent is written, because there is no decoded one.
+    ``length`` replaces a wrong ``Content-Length``. ``is_decoded``: ``Content-Encoding`` is renamed.
+    ``is_encoded``: the body is written as it was sent, because there is no decoded one.
     """
 
     length: int | None = None
@@ -51,7 +52,7 @@ class _Sizes:
 
 
 class FramingPlan:
-    """Reads a recording once, and says how each body has to be written."""
+    """Reads the records of a recording once, and then says how each body has to be written."""
 
     def __init__(self) -> None:
         self._requests: Final[dict[int, RequestHead]] = {}
@@ -63,31 +64,31 @@ class FramingPlan:
         """Return how the body that ``sender`` sent in an exchange is written."""
         return self._changed.get((exchange, sender), AS_RECORDED)
 
-    def take(self, record: object) -> None:
-        """Take the next record of the recording."""
+    def add_record(self, record: object) -> None:
+        """Read the next record of the recording."""
         match record:
             case RequestHead():
                 self._requests[record.exchange] = record
             case ResponseHead() if not is_interim(record):
                 self._responses[record.exchange] = record
             case Frame() if record.exchange:
-                self._of(record.exchange, record.sender).decoded += len(frame_bytes(record))
+                self._sizes_of(record.exchange, record.sender).decoded += len(frame_bytes(record))
             case Encoded():
-                self._of(record.exchange, record.sender).encoded += len(record.data)
+                self._sizes_of(record.exchange, record.sender).encoded += len(record.data)
             case ExchangeEnd():
-                self._plan(record.exchange, is_whole=not record.cut)
+                self._plan_exchange(record.exchange, is_whole=not record.cut)
             case _:
                 pass
 
     def finish(self) -> None:
         """Plan the exchanges that have not ended."""
         for exchange in list(self._requests):
-            self._plan(exchange, is_whole=False)
+            self._plan_exchange(exchange, is_whole=False)
 
-    def _of(self, exchange: int, sender: Sender) -> _Sizes:
+    def _sizes_of(self, exchange: int, sender: Sender) -> _Sizes:
         return self._sizes.setdefault((exchange, sender), _Sizes())
 
-    def _plan(self, exchange: int, *, is_whole: bool) -> None:
+    def _plan_exchange(self, exchange: int, *, is_whole: bool) -> None:
         request, response = self._requests.pop(exchange, None), self._responses.pop(exchange, None)
         if request:
             self._plan_body(request, CLIENT, is_whole=is_whole)
@@ -110,7 +111,7 @@ class FramingPlan:
 
 
 def is_interim(head: ResponseHead) -> bool:
-    """Whether another response follows to the same request."""
+    """Whether another response to the same request follows."""
     return head.status < 200 and head.status != 101
 
 
@@ -120,7 +121,7 @@ def is_chunked(head: Head) -> bool:
 
 
 def ends_with_connection(request: RequestHead, response: ResponseHead) -> bool:
-    """Whether nothing but the end of the connection ends the body of a response."""
+    """Whether only the end of the connection ends the body of a response."""
     fields = Fields(response.headers)
     return not ("content-length" in fields or is_chunked(response) or has_no_body(request, response))
 
@@ -132,12 +133,12 @@ def head_bytes(head: Head, framing: Framing = AS_RECORDED) -> bytes:
     else:
         first = f"HTTP/{head.version} {head.status} {head.reason}"
     lines = [first, *(f"{name}: {value}" for name, value in _headers(head.headers, framing))]
-    # A recording from elsewhere may have line feeds where HTTP has none.
+    # An imported recording may have line feeds where HTTP has none.
     return b"".join(_one_line(line).encode("latin-1", "replace") + b"\r\n" for line in (*lines, ""))
 
 
 def chunk(data: bytes) -> bytes:
-    """Return bytes of a body as a chunk; an empty one would end the body, so there is none."""
+    """Return bytes of a body as a chunk. No bytes give no chunk: an empty one would end the body."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 

@@ -1,7 +1,7 @@
 """A recording as a pcapng file: HTTP as TCP connections, messages on stdio as messages for Wireshark.
 
-What the findings say about a frame is a comment on its last packet. What is no traffic (signals, gaps, how
-the session ended, and what is missing) is text on an interface of its own.
+A finding about a frame is a comment on its last packet. Events that are not traffic (signals, gaps, the end
+of the session) and notes about missing data are texts on a separate interface.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from mcpproxy.export.http_bytes import (
     is_chunked,
     is_interim,
 )
-from mcpproxy.export.packets import JSON_TEXT, TEXT, TcpConnection, messages
+from mcpproxy.export.packets import JSON_TEXT, TEXT, TcpConnection, message_packets
 from mcpproxy.export.pcapng_blocks import (
     LINK_EXPORTED_PDU,
     LINK_RAW_IP,
@@ -100,7 +100,7 @@ class PacketCapture:
             if isinstance(record, Finding):
                 self._findings[record.frame].append(record)
             else:
-                self._plan.take(record)
+                self._plan.add_record(record)
         self._plan.finish()
         notes = [f"Missing: {note}" for note in self._exported.notes]
         yield section_header((f"Recorded as {self._exported.name}", _MADE_UP, *notes))
@@ -109,75 +109,79 @@ class PacketCapture:
         for record in trace.records():
             if not isinstance(record, Finding):
                 self._last_ns = max(self._last_ns, record.observed_at_ns)
-                yield from self._of(record)
-        yield from self._at_the_end()
+                yield from self._record_packets(record)
+        yield from self._remaining_notes()
 
-    def _at_the_end(self) -> Iterator[bytes]:
-        """Yield what belongs to no frame that is in the file, and what is missing."""
+    def _remaining_notes(self) -> Iterator[bytes]:
+        """Yield the findings about no frame in the file, and notes about missing data."""
         for findings in list(self._findings.values()):
             for finding in findings:
                 text = finding_text(finding)
-                yield from self._told(text, self._last_ns, (text,))
+                yield from self._note_packets(text, self._last_ns, (text,))
         for note in self._exported.notes:
-            yield from self._told(f"missing: {note}", self._last_ns)
+            yield from self._note_packets(f"missing: {note}", self._last_ns)
 
-    def _of(self, record: Event | Encoded) -> Iterator[bytes]:
+    def _record_packets(self, record: Event | Encoded) -> Iterator[bytes]:
         at_ns = record.observed_at_ns
         match record:
             case RequestHead():
                 self._exchanges[record.exchange] = _Exchange(record)
-                yield from self._head(record, CLIENT)
+                yield from self._head_packets(record, CLIENT)
             case ResponseHead():
                 if (exchange := self._exchanges.get(record.exchange)) and not is_interim(record):
                     exchange.response = record
-                yield from self._head(record, SERVER)
+                yield from self._head_packets(record, SERVER)
             case Frame() if record.exchange in self._exchanges:
-                yield from self._body(record)
+                yield from self._body_packets(record)
             case Frame():
-                yield from self._message(record)
+                yield from self._message_packets(record)
             case Encoded():
                 if self._plan.framing(record.exchange, record.sender).is_encoded:
-                    yield from self._content(
+                    yield from self._content_packets(
                         record.exchange, record.connection, record.sender, at_ns, record.data
                     )
             case ExchangeEnd():
-                yield from self._end(record)
+                yield from self._end_packets(record)
             case Stderr():
-                yield from self._packets("stderr", at_ns, messages(SERVER, TEXT, "stderr", record.raw))
+                yield from self._packets("stderr", at_ns, message_packets(SERVER, TEXT, "stderr", record.raw))
             case Opaque():
                 self._connection(record.connection).skip(record.sender, record.size)
                 text = f"connection {record.connection}: {record.size} bytes by the {record.sender}"
-                yield from self._told(f"{text} are not here: {record.reason}", at_ns)
+                yield from self._note_packets(f"{text} are not here: {record.reason}", at_ns)
             case Note():
-                yield from self._told(f"connection {record.connection}: {record.what}: {record.why}", at_ns)
+                yield from self._note_packets(
+                    f"connection {record.connection}: {record.what}: {record.why}", at_ns
+                )
             case Eof():
-                yield from self._told(f"the {record.sender} closed its side", at_ns)
+                yield from self._note_packets(f"the {record.sender} closed its side", at_ns)
             case Signal():
-                yield from self._told(f"signal {record.name}", at_ns)
+                yield from self._note_packets(f"signal {record.name}", at_ns)
             case Gap():
-                yield from self._told(gap_note(record), at_ns)
+                yield from self._note_packets(gap_note(record), at_ns)
             case Close():
-                yield from self._told(ending_text(record, self._exported.header.transport), at_ns)
+                yield from self._note_packets(ending_text(record, self._exported.header.transport), at_ns)
 
     # HTTP
 
-    def _head(self, head: Head, sender: Sender) -> Iterator[bytes]:
+    def _head_packets(self, head: Head, sender: Sender) -> Iterator[bytes]:
         comments = self._comments(head.seq)
         if isinstance(head, ResponseHead) and head.by_proxy:
             comments.insert(0, "mcpproxy answered this request itself")
         is_final = not (isinstance(head, ResponseHead) and is_interim(head))
         data = head_bytes(head, self._plan.framing(head.exchange, sender)) if is_final else head_bytes(head)
-        yield from self._sent(head.connection, sender, head.observed_at_ns, data, comments)
+        yield from self._segments(head.connection, sender, head.observed_at_ns, data, comments)
 
-    def _body(self, frame: Frame) -> Iterator[bytes]:
+    def _body_packets(self, frame: Frame) -> Iterator[bytes]:
         comments, data = self._comments(frame.seq), frame_bytes(frame)
         at_ns = frame.observed_at_ns
-        yield from self._content(frame.exchange, frame.connection, frame.sender, at_ns, data, comments)
+        yield from self._content_packets(
+            frame.exchange, frame.connection, frame.sender, at_ns, data, comments
+        )
         exchange = self._exchanges[frame.exchange]
         if frame.sender == CLIENT and not frame.continues:
-            yield from self._end_of_request(exchange, at_ns)
+            yield from self._request_end_packets(exchange, at_ns)
 
-    def _content(
+    def _content_packets(
         self,
         number: int,
         connection: int,
@@ -190,14 +194,14 @@ class PacketCapture:
         head = exchange.head(sender) if exchange else None
         data = chunk(data) if head and is_chunked(head) else data
         if data or comments:
-            yield from self._sent(connection, sender, at_ns, data, comments)
+            yield from self._segments(connection, sender, at_ns, data, comments)
 
-    def _end_of_request(self, exchange: _Exchange, at_ns: int) -> Iterator[bytes]:
+    def _request_end_packets(self, exchange: _Exchange, at_ns: int) -> Iterator[bytes]:
         if is_chunked(exchange.request) and not exchange.has_whole_request:
-            yield from self._sent(exchange.request.connection, CLIENT, at_ns, LAST_CHUNK)
+            yield from self._segments(exchange.request.connection, CLIENT, at_ns, LAST_CHUNK)
         exchange.has_whole_request = True
 
-    def _end(self, end: ExchangeEnd) -> Iterator[bytes]:
+    def _end_packets(self, end: ExchangeEnd) -> Iterator[bytes]:
         exchange = self._exchanges.pop(end.exchange, None)
         if exchange is None:
             return
@@ -208,24 +212,24 @@ class PacketCapture:
             last = self._connection(end.connection).end(by)
             yield from self._packets("http", at_ns, (last,), (comment,))
             return
-        yield from self._end_of_request(exchange, at_ns)
+        yield from self._request_end_packets(exchange, at_ns)
         if response and is_chunked(response):
-            yield from self._sent(end.connection, SERVER, at_ns, LAST_CHUNK)
+            yield from self._segments(end.connection, SERVER, at_ns, LAST_CHUNK)
         elif response and ends_with_connection(request, response):
             yield from self._packets("http", at_ns, (self._connection(end.connection).end(SERVER),))
 
     def _connection(self, number: int) -> TcpConnection:
         return self._connections.setdefault(number, TcpConnection(number))
 
-    def _sent(
+    def _segments(
         self, connection: int, sender: Sender, at_ns: int, data: bytes, comments: Iterable[str] = ()
     ) -> Iterator[bytes]:
         segments = self._connection(connection).segments(sender, data)
         yield from self._packets("http", at_ns, segments, comments)
 
-    # Messages, and what is no traffic
+    # Messages and notes
 
-    def _message(self, frame: Frame) -> Iterator[bytes]:
+    def _message_packets(self, frame: Frame) -> Iterator[bytes]:
         comments = self._comments(frame.seq)
         facts = {
             "a piece of a line that is too long to be judged": frame.continues,
@@ -237,11 +241,11 @@ class PacketCapture:
         message = frame.message
         is_json = not (isinstance(message, Malformed) and message.flaw in _NOT_JSON)
         dissector = JSON_TEXT if is_json and not frame.continues else TEXT
-        packets = messages(frame.sender, dissector, "JSON-RPC", frame.raw)
+        packets = message_packets(frame.sender, dissector, "JSON-RPC", frame.raw)
         yield from self._packets(frame.sender, frame.observed_at_ns, packets, comments)
 
-    def _told(self, text: str, at_ns: int, comments: Iterable[str] = ()) -> Iterator[bytes]:
-        packets = messages(None, TEXT, "mcpproxy", visible(text).encode())
+    def _note_packets(self, text: str, at_ns: int, comments: Iterable[str] = ()) -> Iterator[bytes]:
+        packets = message_packets(None, TEXT, "mcpproxy", visible(text).encode())
         yield from self._packets("mcpproxy", at_ns, packets, comments)
 
     def _comments(self, seq: int) -> list[str]:
@@ -251,7 +255,7 @@ class PacketCapture:
     def _packets(
         self, interface: str, at_ns: int, packets: Iterable[bytes], comments: Iterable[str] = ()
     ) -> Iterator[bytes]:
-        """Yield the blocks of packets, the last of which has the comments."""
+        """Yield the blocks of ``packets``; the last one has the comments."""
         held: bytes | None = None
         unix_ns = self._exported.started_ns + at_ns
         for data in packets:

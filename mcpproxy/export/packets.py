@@ -1,4 +1,4 @@
-"""Packets for what no network carried, or what was recorded above it: TCP segments and exported messages.
+"""Make packets of recorded bytes: TCP segments, and messages for Wireshark's dissectors.
 
 Addresses and ports are not in a recording. The client is one of 192.0.2.0/24 and the server is 198.51.100.1,
 which are addresses for documentation, so nobody takes them for real ones. The server's port is 80, by which
@@ -35,7 +35,7 @@ _MAX_MESSAGE_BYTES: Final = MAX_PACKET_BYTES - 256
 
 
 class TcpConnection:
-    """The two directions of a connection. Its packets acknowledge all that was sent before them."""
+    """The two directions of a connection. Each packet acknowledges everything that was sent before it."""
 
     def __init__(self, number: int) -> None:
         self._client: Final = _client_address(number // _PORTS)
@@ -71,10 +71,10 @@ class TcpConnection:
         return header[:10] + _checksum(header) + header[12:] + segment
 
 
-def messages(sender: Sender | None, dissector: str, protocol: str, data: bytes) -> Iterator[bytes]:
-    """Yield the packets of a message for one of Wireshark's dissectors; too long a message becomes pieces.
+def message_packets(sender: Sender | None, dissector: str, protocol: str, data: bytes) -> Iterator[bytes]:
+    """Yield the packets of a message for one of Wireshark's dissectors; a message too long has several.
 
-    ``protocol`` is what the column of this name shows. Without ``sender`` the message is by neither peer.
+    ``protocol`` is the text in Wireshark's column of this name. Without ``sender``, neither peer sent it.
     """
     if len(data) > _MAX_MESSAGE_BYTES:
         dissector = TEXT
@@ -94,7 +94,7 @@ def _tag(number: int, value: bytes) -> bytes:
 
 
 def _client_address(block: int) -> bytes:
-    """Return the address whose ports the connections of a block have."""
+    """Return the client's address for a block of ``_PORTS`` connections."""
     return bytes((192, 0, 2, 1 + block % 254))
 
 
