@@ -30,7 +30,7 @@ _TARGETS: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prom
 def of_call(
     call: OpenCall, texts: Texts, header: Header, *, revision: str, is_acp: bool, content: bool
 ) -> Attributes:
-    """Return what the request says. ``revision`` is the protocol revision, empty if unknown."""
+    """Return the attributes of a request. ``revision`` is the protocol revision, empty if unknown."""
     method = texts.short(call.request.method)
     if is_acp:
         found: Attributes = {"rpc.system.name": "jsonrpc", "rpc.method": method}
@@ -55,14 +55,14 @@ def of_call(
 
 
 def of_transport(header: Header) -> Attributes:
-    """Return how the peers are connected."""
+    """Return the attributes of the transport between the peers."""
     if header.transport == "http":
         return {"network.transport": "tcp", "network.protocol.name": "http"}
     return {"network.transport": "pipe"}
 
 
 def of_server(header: Header) -> Attributes:
-    """Return where the server is, if it is reached over HTTP and was named when the proxy was started."""
+    """Return the address of the server, if it is reached over HTTP and the command named it."""
     try:
         parts = urlsplit(header.upstream)
         host, port = parts.hostname, parts.port
@@ -74,7 +74,7 @@ def of_server(header: Header) -> Attributes:
 
 
 def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) -> Attributes:
-    """Return what the answer says, or why there is none."""
+    """Return the attributes of the answer, or of the reason why there is none."""
     found: Attributes = {}
     if isinstance(ending.message, ErrorResponse) and (code := error_code_text(ending.message)):
         found["rpc.response.status_code"] = code
@@ -93,8 +93,10 @@ def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) ->
     return found
 
 
-def ours(call: OpenCall, ending: Ending, session: str, request_bytes: int, answer_bytes: int) -> Attributes:
-    """Return what leads back to the recording: numbers of frames, sizes, how the call ended."""
+def of_recording(
+    call: OpenCall, ending: Ending, session: str, request_bytes: int, answer_bytes: int
+) -> Attributes:
+    """Return the attributes that lead back to the recording: frame numbers, sizes in bytes, the outcome."""
     found: Attributes = {
         "mcpproxy.request.frame": call.seq,
         "mcpproxy.request.size": request_bytes,
@@ -136,7 +138,7 @@ def error_text(message: ErrorResponse) -> str:
 
 
 def resumes(exchange: CarryingExchange) -> bool:
-    """Whether the client asked in this exchange to go on with an earlier stream."""
+    """Whether the request of an exchange resumes an earlier stream."""
     return "last-event-id" in exchange.fields
 
 

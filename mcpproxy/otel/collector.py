@@ -1,7 +1,7 @@
-"""A collector, to which spans are sent over HTTP.
+"""Send spans to a collector over HTTP.
 
 The exporter of OpenTelemetry encodes them, sends them, and tries again. The variables
-``OTEL_EXPORTER_OTLP_*`` say what no argument says.
+``OTEL_EXPORTER_OTLP_*`` configure it, apart from the URL.
 """
 
 import logging
@@ -31,7 +31,7 @@ class Collector:
         self._reasons: Final = _Reasons()
         logger = logging.getLogger("opentelemetry")
         logger.handlers[:], logger.propagate = [logging.NullHandler()], False  # stderr is for our lines
-        # The exporter tells the reasons of failures only to its log.
+        # The exporter gives the reason of a failure only to its log.
         logging.getLogger(OTLPSpanExporter.__module__).handlers[:] = [self._reasons]
         self._exporter: Final = OTLPSpanExporter(endpoint(url, _PATH) if url else None)
         self.url: Final[str] = url or "the collector that the OTEL_* variables name"
@@ -48,7 +48,7 @@ class Collector:
             raise NotExportedError(f"{self.url}: {why}; is it a collector that takes OTLP over HTTP?")
 
     def close(self) -> None:
-        """Stop sending; an attempt that waits to be repeated is given up."""
+        """Stop sending, and give up an attempt that waits to be repeated."""
         self._exporter.shutdown()
 
 

@@ -1,8 +1,8 @@
-"""How long calls and sessions of MCP take, as the histograms of the conventions.
+"""Measure how long calls and sessions of MCP take, in the histograms of the conventions.
 
-They are measured by their spans, those included that are not sent because a caller does not sample them.
-Peers choose the names of tools, so the number of series is limited: the SDK keeps 2,000 for each histogram,
-and all others together as one with the label ``otel.metric.overflow``.
+The spans are measured, even those that are not sent because a caller does not sample them. Peers choose the
+names of tools, so the number of series is limited: the SDK keeps 2,000 for each histogram, and all others
+together as one with the label ``otel.metric.overflow``.
 
 Source: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md#metrics
 """
@@ -40,7 +40,7 @@ _BOUNDARIES_S: Final = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 12
 
 
 def collector_reader(url: str) -> MetricReader:
-    """Return what sends the histograms to the collector at ``url`` every now and then.
+    """Return a reader that sends the histograms to the collector at ``url`` at intervals.
 
     If ``url`` is empty, the ``OTEL_*`` variables name it. ``OTEL_METRIC_EXPORT_INTERVAL`` says how often.
     """
@@ -48,7 +48,7 @@ def collector_reader(url: str) -> MetricReader:
 
 
 class Durations:
-    """Measures the spans of a recording with this ``resource``; ``reader`` takes the histograms."""
+    """Measures the spans of the recording that ``resource`` describes; ``reader`` gets the histograms."""
 
     def __init__(self, reader: MetricReader, resource: Resource) -> None:
         self._provider: Final = MeterProvider([reader], resource, shutdown_on_exit=False)
@@ -67,7 +67,7 @@ class Durations:
         )
 
     def measure(self, span: ReadableSpan) -> None:
-        """Measure the span of a call or of a session. Those of another protocol are left out."""
+        """Measure the span of a call or of a session. Spans of another protocol are left out."""
         said = span.attributes or {}
         took_s = ((span.end_time or 0) - (span.start_time or 0)) / 1e9
         if "mcp.method.name" in said:
@@ -76,5 +76,5 @@ class Durations:
             self._sessions.record(took_s, {name: said[name] for name in _OF_SESSION if name in said})
 
     def close(self) -> None:
-        """Hand over what was measured, and stop."""
+        """Send the last measurements, and stop."""
         self._provider.shutdown()

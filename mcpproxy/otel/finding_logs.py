@@ -1,7 +1,7 @@
-"""Findings as log records, for backends in which alerts are about logs. Each belongs to the span of its call.
+"""Findings as log records, for backends that raise alerts from logs. Each belongs to the span of its call.
 
-The SDK collects and sends them. The same findings are events of spans, so log records that a collector
-does not take are not kept for later.
+The SDK collects and sends them. The same findings are events of spans, so log records that a collector does
+not accept are dropped.
 """
 
 from typing import Final, cast
@@ -27,7 +27,7 @@ _SEVERITIES: Final = {
 
 
 def collector_processor(url: str) -> LogRecordProcessor:
-    """Return what sends log records to the collector at ``url``.
+    """Return a processor that sends log records to the collector at ``url``.
 
     If ``url`` is empty, the ``OTEL_*`` variables name it.
     """
@@ -35,7 +35,7 @@ def collector_processor(url: str) -> LogRecordProcessor:
 
 
 class FindingLogs:
-    """Makes log records of the findings in a recording with this ``resource``; ``processor`` takes them."""
+    """Makes log records of findings in the recording that ``resource`` describes, for ``processor``."""
 
     def __init__(self, processor: LogRecordProcessor, resource: Resource) -> None:
         self._provider: Final = LoggerProvider(resource, shutdown_on_exit=False)
@@ -60,5 +60,5 @@ class FindingLogs:
         )
 
     def close(self) -> None:
-        """Send what waits, and stop."""
+        """Send the records that wait, and stop."""
         self._provider.shutdown()

@@ -20,8 +20,8 @@ from mcpproxy.session.frame import SERVER, Event, ExchangeEnd, Frame, RequestHea
 class OpenStream:
     """A response to GET that is an event stream. Times are nanoseconds since the start of the recording.
 
-    ``row`` is the row of its exchange in the index of the view. ``messages`` counts what the server has sent
-    in it. ``was_cut`` is whether it ended in the middle.
+    ``row`` is the row of its exchange in the index of the view. ``messages`` counts the server's messages in
+    it. ``was_cut`` is whether it was cut off.
     """
 
     row: int
@@ -35,16 +35,16 @@ class OpenStream:
 
 
 class Streams:
-    """The open streams of the recording ``source``; ``links`` remembers what they may resume."""
+    """The open streams of the recording ``source``; ``links`` remembers the streams that they may resume."""
 
     def __init__(self, source: SpanSource, links: Links) -> None:
         self._source: Final = source
         self._links: Final = links
         self._open: Final[dict[int, OpenStream]] = {}
-        """By exchange."""
+        """Number of an exchange -> its stream."""
 
-    def begin(self, exchange: CarryingExchange, row: int) -> None:
-        """Take the head of a response; ``row`` is the row of its exchange."""
+    def begin_stream(self, exchange: CarryingExchange, row: int) -> None:
+        """Open a stream if the response of ``exchange`` is one; ``row`` is the row of the exchange."""
         if exchange.request.method != "GET" or not exchange.is_stream:
             return
         stream = self._open[exchange.request.exchange] = OpenStream(row, exchange)
@@ -55,8 +55,8 @@ class Streams:
         if last_event and (earlier := self._links.of_event(session, last_event)):
             stream.links.append(link(earlier, "stream"))
 
-    def take(self, frame: Frame) -> OpenStream | None:
-        """Take a frame. Return the stream in which the server has sent it."""
+    def add_frame(self, frame: Frame) -> OpenStream | None:
+        """Count a frame in the stream in which the server sent it; return that stream."""
         stream = self._open.get(frame.exchange) if frame.sender == SERVER else None
         if stream is not None:
             stream.messages += bool(frame.raw)
@@ -66,14 +66,14 @@ class Streams:
         return stream
 
     def end(self, end: ExchangeEnd) -> OpenStream | None:
-        """Take the end of an exchange. Return the stream that ends with it."""
+        """Close and return the stream that ends with an exchange."""
         stream = self._open.pop(end.exchange, None)
         if stream is not None:
             stream.ended_ns, stream.was_cut = end.observed_at_ns, end.cut
         return stream
 
     def end_all(self) -> list[OpenStream]:
-        """Return the streams that are still open; the recording has ended."""
+        """Return the streams that are still open at the end of the recording, as cut off."""
         for stream in self._open.values():
             stream.ended_ns, stream.was_cut = self._source.view.duration_ns, True
         return list(self._open.values())

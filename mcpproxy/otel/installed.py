@@ -1,4 +1,4 @@
-"""What ``--otlp`` and ``export otlp`` need, checked before the work begins. It imports nothing large."""
+"""Check, before the work begins, what ``--otlp`` and ``export otlp`` need. Imports nothing large."""
 
 import os
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_P
 
 
 def check(where: str) -> None:
-    """Check that the packages of the extra are installed. ``where`` is the command that asks.
+    """Check that the packages of the extra are installed; the error names the command ``where``.
 
     Raises:
         UsageError: they are not.

@@ -1,4 +1,4 @@
-"""Links from a span to the span of an earlier request that it goes on with.
+"""Links from a span to the span of an earlier request that it continues.
 
 The conventions have no names for them, so the attribute ``mcpproxy.link`` says what joins the two:
 ``task``, ``round`` (a request that is sent again with the input that the server asked for), ``subscription``,
@@ -26,13 +26,13 @@ def link(context: SpanContext, what: str) -> Link:
 
 
 class Links:
-    """Remembers the latest requests that others may go on with; ``session`` is the number of a session."""
+    """Remembers the latest requests that others may continue; ``session`` is the number of a session."""
 
     def __init__(self) -> None:
         self._contexts: Final[OrderedDict[_Key, SpanContext]] = OrderedDict()
 
     def of_request(self, session: int, method: str, target: str | None, params: JSONObject) -> list[Link]:
-        """Return the links of a request to those before it."""
+        """Return the links of a request to earlier requests."""
         found: list[Link] = []
         if task := self._contexts.get((session, "task", _task_named(method, params))):
             found.append(link(task, "task"))
@@ -46,26 +46,26 @@ class Links:
             found.append(link(subscribed, "subscription"))
         return found
 
-    def remember(
+    def remember_request(
         self, session: int, method: str, target: str | None, result: JSONObject, context: SpanContext
     ) -> None:
-        """Remember a request with its result, if another may go on with it."""
+        """Remember a request if its result shows that another may continue it."""
         if (task := _task_made(method, result)) is not None:
-            self._put((session, "task", task), context)
+            self._remember_context((session, "task", task), context)
         if result.get("resultType") == "input_required":
-            self._put((session, "round", method, target, _state(result)), context)
+            self._remember_context((session, "round", method, target, _state(result)), context)
         if method == "resources/subscribe":
-            self._put((session, "subscription", target), context)
+            self._remember_context((session, "subscription", target), context)
 
     def remember_event(self, session: int, id: str, context: SpanContext) -> None:
         """Remember in which span the server sent an event with this id."""
-        self._put((session, "event", id), context)
+        self._remember_context((session, "event", id), context)
 
     def of_event(self, session: int, id: str) -> SpanContext | None:
         """Return the span in which the event with this id was sent."""
         return self._contexts.get((session, "event", id))
 
-    def _put(self, key: _Key, context: SpanContext) -> None:
+    def _remember_context(self, key: _Key, context: SpanContext) -> None:
         self._contexts[key] = context
         if len(self._contexts) > _REMEMBERED:
             self._contexts.popitem(last=False)

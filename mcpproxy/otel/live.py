@@ -1,9 +1,9 @@
-"""``python -m mcpproxy.otel.live TRACE URL``: send the spans of a recording while it is made.
+"""``python -m mcpproxy.otel.live TRACE URL``: send the spans of a recording while it is being made.
 
-``live_process.py`` starts it. It reads from standard input, which ends with the recording, and writes lines
-to standard output: those for the user begin with ``mcpproxy:``, the others say how many spans were sent, and
-how many wait. Only a limited number waits for a slow collector; as long as it does not take them, the
-recording is not read on. So no span is lost during a session, however long the collector is away.
+``live_process.py`` starts it. Its standard input ends with the recording. Lines on standard output that begin
+with ``mcpproxy:`` are for the user; the others have two numbers, of spans sent and spans that wait. Only a
+limited number of spans waits for a slow collector; until it accepts them, no more of the recording is read.
+So no span is lost during a session, however long the collector is away.
 """
 
 import argparse
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.5
 QUIET_S: Final = 1.0
-"""After this long without a new record, findings about the last calls are no longer waited for."""
+"""After this long without a new record, no more findings about the last calls are expected."""
 _LINES: Final = 512
 """How many lines of the recording are read before spans are sent."""
 
@@ -45,31 +45,31 @@ class LiveExport:
 
     def run(self) -> None:
         """Send until the recording has ended, and for a short time after it."""
-        threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self._wait_for_end, daemon=True).start()
         try:
-            self._run()
+            self._send_spans()
         except (McpProxyError, OSError) as fault:
             say(
                 f"no more spans are sent: {fault}; to send them all: {resend_command(self._trace, self._url)}"
             )
 
-    def _watch(self) -> None:
+    def _wait_for_end(self) -> None:
         while os.read(0, 4096):
             pass
         self._recording_ended.set()
 
-    def _run(self) -> None:
+    def _send_spans(self) -> None:
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
             say("no spans are sent: OTEL_SDK_DISABLED is set")
             return
-        # Imported late, because the end of the recording must be noticed meanwhile.
+        # Imported here: the end of the recording is noticed meanwhile.
         from mcpproxy.otel.collector import Collector
         from mcpproxy.otel.outbox import Outbox
         from mcpproxy.otel.span_reader import SpanReader
         from mcpproxy.otel.span_source import resource
 
         outbox = Outbox(Collector(self._url).send, Collector.BATCH, say, report)
-        with self._open() as view:
+        with self._open_view() as view:
             about = resource(view.header, view.path)
             durations = self._durations(about) if _is_wanted("METRICS") else None
             logs = self._logs(about) if _is_wanted("LOGS") else None
@@ -80,7 +80,7 @@ class LiveExport:
                 log=logs.log if logs else None,
             )
             while not self._recording_ended.is_set():
-                if outbox.is_full or not self._read(view, reader, outbox):
+                if outbox.is_full or not self._read_part(view, reader, outbox):
                     self._recording_ended.wait(POLL_S)
             ends_s = self._read_rest(view, reader, outbox)
         closing = [threading.Thread(target=one.close, daemon=True) for one in (durations, logs) if one]
@@ -100,8 +100,12 @@ class LiveExport:
 
         return FindingLogs(collector_processor(self._url), about)
 
-    def _open(self) -> "View":
-        """Open the recording as soon as its recorder has begun."""
+    def _open_view(self) -> "View":
+        """Open the recording as soon as its recorder has begun.
+
+        Raises:
+            TraceError: the recording has ended, and cannot be read.
+        """
         from mcpproxy.view.view import open_view
 
         while True:
@@ -113,8 +117,8 @@ class LiveExport:
                     raise
             self._recording_ended.wait(POLL_S / 5)
 
-    def _read(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> bool:
-        """Read a part of what was recorded. Return whether there is more."""
+    def _read_part(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> bool:
+        """Read a part of the new records and queue their spans. Return whether there are more records."""
         if view.columns.lines <= reader.next_line:
             _refresh(view, reader)
         now_s = time.monotonic()
@@ -126,7 +130,10 @@ class LiveExport:
         return view.columns.lines > reader.next_line
 
     def _read_rest(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> float:
-        """Read what the collector takes of the rest in ``GIVE_UP_S``. Return the end of that time."""
+        """Read the rest, as far as the collector keeps up within ``GIVE_UP_S``.
+
+        Return the end of that time, in seconds of the monotonic clock.
+        """
         ends_s = time.monotonic() + GIVE_UP_S
         _refresh(view, reader)
         while view.columns.lines > reader.next_line:
@@ -143,25 +150,25 @@ def _refresh(view: "View", reader: "SpanReader") -> None:
 
 
 def _is_wanted(signal: str) -> bool:
-    """Whether the signal was not turned off. Spans cannot be: they are what ``--otlp`` asks for."""
+    """Whether a signal is not turned off. Spans cannot be turned off: ``--otlp`` asks for them."""
     return os.environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() != "none"
 
 
 def say(text: str) -> None:
     """Write one line for the user."""
-    _write(f"mcpproxy: {visible(text)}\n")
+    _write_line(f"mcpproxy: {visible(text)}\n")
 
 
 def report(sent: int, waiting: int) -> None:
-    """Tell the recorder how many spans were sent and how many wait. It says so when the session ends."""
-    _write(f"{sent} {waiting}\n")
+    """Tell the recorder how many spans were sent and how many wait. It tells the user at the end."""
+    _write_line(f"{sent} {waiting}\n")
 
 
-def _write(line: str) -> None:
+def _write_line(line: str) -> None:
     try:
         os.write(1, line.encode())
     except OSError:
-        pass  # the recorder, which passes the lines on, is gone
+        pass  # the recorder, which forwards the lines, is gone
 
 
 def main() -> None:

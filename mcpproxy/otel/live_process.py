@@ -1,6 +1,6 @@
-"""Spans of a session while it is recorded (``--otlp``).
+"""Send the spans of a session while it is recorded (``--otlp``).
 
-The recorder starts ``mcpproxy.otel.live`` as a process of its own, which reads the recording as it grows. So
+The recorder starts ``mcpproxy.otel.live`` as a separate process, which reads the recording as it grows. So
 neither the traffic nor the recording waits for a collector.
 """
 
@@ -19,7 +19,7 @@ from mcpproxy.otel import installed
 _STDERR: Final = 2
 
 GIVE_UP_S: Final = 5.0
-"""How long the last spans are sent after the end of the session."""
+"""How long the process tries to send the last spans after the end of the session."""
 
 
 def check(where: str, url: str) -> None:
@@ -36,18 +36,18 @@ def check(where: str, url: str) -> None:
 
 
 def start(trace: str, url: str, *, content: bool, quiet: bool) -> "LiveSpans | None":
-    """Start to send the spans of the recording ``trace``; ``quiet`` if nothing may be said on stderr.
+    """Start to send the spans of the recording at ``trace``; with ``quiet``, nothing is written to stderr.
 
-    Return ``None`` if no process can be started, which must not end the recording.
+    Return ``None`` if no process can be started: the recording goes on without it.
     """
     try:
         return LiveSpans(trace, url, content=content, quiet=quiet)
     except (OSError, RuntimeError) as fault:  # RuntimeError: no more threads for this user
-        _write(f"mcpproxy: no spans are sent: {fault}\n".encode(), quiet=quiet)
+        _write_stderr(f"mcpproxy: no spans are sent: {fault}\n".encode(), quiet=quiet)
         return None
 
 
-def _write(line: bytes, *, quiet: bool) -> None:
+def _write_stderr(line: bytes, *, quiet: bool) -> None:
     if not quiet:
         try:
             os.write(_STDERR, line)
@@ -61,10 +61,10 @@ def resend_command(trace: str, url: str) -> str:
 
 
 class LiveSpans:
-    """The process that sends spans, and the thread that passes its lines on to stderr.
+    """The process that sends spans, and the thread that forwards its lines to stderr.
 
-    The process has no descriptor of stderr, because it may go on when the session is over. It says as lines
-    of two numbers how many spans were sent and how many wait.
+    The process does not hold stderr open, because it may outlive the session. Its lines of two numbers say
+    how many spans were sent and how many wait.
     """
 
     def __init__(self, trace: str, url: str, *, content: bool, quiet: bool) -> None:
@@ -82,9 +82,9 @@ class LiveSpans:
         threading.Thread(target=self._read_lines, daemon=True).start()
 
     def finish(self) -> None:
-        """Tell the process that the recording is finished, and say how far it is. It ends by itself.
+        """Tell the process that the recording is finished, and tell the user how many spans wait.
 
-        Nothing is waited for: the relay waits for the recorder, and the host for the relay.
+        Do not wait for its end: the relay waits for the recorder, and the host for the relay.
         """
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -101,16 +101,16 @@ class LiveSpans:
             text = f"{self._sent} spans sent, the last follow"
         else:
             text = f"no spans are sent yet; they are tried for {GIVE_UP_S:g} s{again}"
-        self._say(text)
+        self._tell_user(text)
 
-    def _say(self, text: str) -> None:
-        _write(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
+    def _tell_user(self, text: str) -> None:
+        _write_stderr(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
 
     def _read_lines(self) -> None:
         assert self.process.stdout is not None
         with self.process.stdout as lines:
             for line in lines:
                 if line.startswith(b"mcpproxy: "):
-                    _write(line, quiet=self._is_quiet)
+                    _write_stderr(line, quiet=self._is_quiet)
                 else:
                     self._sent, self._waiting = map(int, line.split())

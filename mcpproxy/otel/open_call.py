@@ -1,4 +1,4 @@
-"""A request of which a span is made, and the HTTP exchange that carried it."""
+"""A request that becomes a span, and the HTTP exchange that carried it."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,7 +13,7 @@ from mcpproxy.session.frame import RequestHead, ResponseHead, Sender
 from mcpproxy.session.outcomes import Outcome
 
 MAX_EVENTS: Final = 128
-"""How many events a span has. Of more events the first are dropped, and counted."""
+"""How many events a span has at most; beyond that, the earliest are dropped and counted."""
 
 
 def events() -> "BoundedList[Event]":
@@ -23,7 +23,7 @@ def events() -> "BoundedList[Event]":
 
 @dataclass(slots=True)
 class CarryingExchange:
-    """An HTTP exchange: the head of its request, and that of its response when it has come."""
+    """An HTTP exchange: the head of its request, and the head of its response once there is one."""
 
     request: RequestHead
     response: ResponseHead | None = None

@@ -37,15 +37,15 @@ class Outbox:
         self._waiting: list[ReadableSpan] = []
         self._changed: Final = threading.Condition()
         self._may_retry: Final = threading.Event()
-        threading.Thread(target=self._run, daemon=True).start()
+        threading.Thread(target=self._send_waiting, daemon=True).start()
 
     @property
     def is_full(self) -> bool:
-        """Whether more spans should not be put in for now."""
+        """Whether callers should wait before they put in more spans."""
         return len(self._waiting) >= MAX_WAITING
 
     def put(self, spans: "Iterable[ReadableSpan]") -> None:
-        """Have ``spans`` sent."""
+        """Queue ``spans`` for the thread that sends."""
         made = list(spans)
         if made:
             with self._changed:
@@ -54,12 +54,12 @@ class Outbox:
                 self._changed.notify_all()
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until all is sent; the next attempt is made at once. Return whether all is sent."""
+        """Try again at once, and wait until all spans are sent. Return whether they are."""
         self._may_retry.set()
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
-    def _run(self) -> None:
+    def _send_waiting(self) -> None:
         pause_s = 0.0
         while True:
             with self._changed:

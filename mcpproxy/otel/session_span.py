@@ -49,7 +49,7 @@ def session_span(
         said["mcpproxy.incomplete"] = True
         said["mcpproxy.notes"] = list(notes)
     status = Status()
-    # Over HTTP it is mcpproxy itself that ended.
+    # Over HTTP the recorded end is that of mcpproxy.
     close = view.ended if view.header.transport == "stdio" else None
     if close is not None and close.exit_code is not None:
         said["process.exit.code"] = close.exit_code
@@ -71,7 +71,7 @@ def session_span(
 
 
 def _error(close: Close) -> str:
-    """Return what is wrong with the end of a server, as a word; empty if nothing is."""
+    """Return how a server failed, as the value of ``error.type``; empty if it did not."""
     if close.ending == "signalled":
         return f"signal_{close.signal}"
     if close.ending == "not started":

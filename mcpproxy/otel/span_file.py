@@ -15,14 +15,14 @@ _IDS: Final = ("traceId", "spanId", "parentSpanId")
 def protobuf_pieces(batches: Iterable[Sequence[ReadableSpan]]) -> Iterator[bytes]:
     """Yield the pieces of a file with the spans of all batches.
 
-    Messages of protobuf that stand one after the other are read as one, whose lists are joined.
+    Protobuf reads concatenated messages as one message with joined lists.
     """
     for spans in batches:
         yield encode_spans(spans).SerializeToString(deterministic=True)
 
 
 def json_pieces(batches: Iterable[Sequence[ReadableSpan]]) -> Iterator[bytes]:
-    """Yield the pieces of the same file as JSON. Ids are hexadecimal there, unlike in the usual JSON form.
+    """Yield the pieces of the same file as JSON. OTLP has hexadecimal ids there, unlike protobuf's own JSON.
 
     Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
     """

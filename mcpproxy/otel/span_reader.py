@@ -50,10 +50,10 @@ _FINDING: Final = "mcpproxy.finding"
 class SpanReader:
     """Makes the spans of ``view``, in the order in which their calls end.
 
-    With ``content``, spans have the arguments and results of tools. With ``masks``, what looks like a secret
-    is masked in every text. ``not_sampled`` counts the calls whose callers do not want a span of them.
-    ``measure`` gets every span, also those not yielded for this reason. ``log`` gets the event of
-    every finding, and the span to which it belongs.
+    With ``content``, spans have the arguments and results of tools. With ``masks``, secrets are masked in
+    every text. ``not_sampled`` counts the calls that their callers do not sample, whose spans are not
+    yielded. ``measure`` gets every span, even those. ``log`` gets the event of every finding, and the context
+    of its span.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class SpanReader:
         self._start()
 
     def restart(self) -> None:
-        """Read the recording from its beginning, without the spans that were made before.
+        """Read from the beginning again, without yielding the same spans again.
 
-        It was replaced by a longer one, and its calls end in the same order.
+        A longer recording has replaced this one, and its calls end in the same order.
         """
         self._repeated, self._made, self.not_sampled = self._made, Counter(), 0
         self._start()
@@ -101,21 +101,21 @@ class SpanReader:
         self._was_stopped = False
 
     def read(self, lines: int | None = None) -> Iterator[ReadableSpan]:
-        """Yield the spans of the calls that have ended since the last time.
+        """Read at most ``lines`` lines, and yield the spans of the calls that have ended since the last time.
 
-        Calls that the last record ended are left for the next time, as findings about them may follow.
-        At most ``lines`` lines are read. The iterator must be used up.
+        Calls that the last record ended are left for the next time, because findings about them may follow.
+        Read the iterator to its end.
         """
         for line, record in islice(self._view.index.records(self.next_line), lines):
             self.next_line = line + 1
             if isinstance(record, Finding):
-                self._find(record)
+                self._add_finding(record)
                 continue
             yield from self.settle()
-            self._take(line, record)
+            self._read_record(line, record)
 
     def settle(self) -> Iterator[ReadableSpan]:
-        """Yield the spans of what has ended last. Findings about it come too late now."""
+        """Yield the spans of the calls and streams that ended last. Later findings are not in these spans."""
         ended, self._ended = self._ended, {}
         for what in ended.values():
             if isinstance(what, OpenStream):
@@ -134,7 +134,7 @@ class SpanReader:
                 yield span
 
     def _is_new(self, what: str) -> bool:
-        """Whether this was not made before ``restart``. The order is the same then."""
+        """Count one more of ``what``; return whether it is new since ``restart``: the order is the same."""
         self._made[what] += 1
         return self._made[what] > self._repeated[what]
 
@@ -145,9 +145,9 @@ class SpanReader:
         close = view.ended
         for call in list(self._open.values()):
             if close is None or close.ending == "cut":
-                self._end(call, Ending(view.duration_ns, Outcome.NO_ANSWER))
+                self._end_call(call, Ending(view.duration_ns, Outcome.NO_ANSWER))
             else:
-                self._end(call, Ending(view.duration_ns, Outcome.NO_ANSWER, "connection_closed"))
+                self._end_call(call, Ending(view.duration_ns, Outcome.NO_ANSWER, "connection_closed"))
         for stream in self._streams.end_all():
             self._ended[stream.row] = stream
         yield from self.settle()
@@ -168,15 +168,15 @@ class SpanReader:
 
     # Records
 
-    def _take(self, line: int, record: Record) -> None:
+    def _read_record(self, line: int, record: Record) -> None:
         match record:
             case Frame():
-                self._frame(line, record)
+                self._read_frame(line, record)
             case RequestHead(exchange=number):
                 self._exchanges[number] = CarryingExchange(record)
             case ResponseHead(exchange=number) if record.status >= 200 and number in self._exchanges:
                 self._exchanges[number].response = record
-                self._streams.begin(self._exchanges[number], self._view.columns.line_row[line])
+                self._streams.begin_stream(self._exchanges[number], self._view.columns.line_row[line])
             case ExchangeEnd(exchange=number) if number in self._exchanges:
                 self._end_exchange(self._exchanges.pop(number), record)
                 if stream := self._streams.end(record):
@@ -186,32 +186,32 @@ class SpanReader:
             case _:
                 pass
 
-    def _frame(self, line: int, frame: Frame) -> None:
+    def _read_frame(self, line: int, frame: Frame) -> None:
         columns, message = self._view.columns, frame.message
         self._begin_calls(line, frame)
-        stream = self._streams.take(frame)
+        stream = self._streams.add_frame(frame)
         if stream is None:
             self._remember_event(frame)
         if isinstance(message, Batch):
             for call in [call for row, call in self._open.items() if columns.answer_line[row] == line]:
                 element = columns.answer_elements.get(call.row, 0)
-                self._answer(call, frame, message.items[element])
+                self._end_with_answer(call, frame, message.items[element])
         elif call := self._open.get(columns.line_row[line]):
-            self._frame_of_call(call, line, frame, message)
+            self._read_frame_of_call(call, line, frame, message)
         elif stream is not None and isinstance(message, Notification):
             self._add_notification(stream.events, frame, message)
 
-    def _frame_of_call(self, call: OpenCall, line: int, frame: Frame, message: Single) -> None:
+    def _read_frame_of_call(self, call: OpenCall, line: int, frame: Frame, message: Single) -> None:
         if call.ended_ns is not None:  # a piece of its answer
             if not frame.continues:
-                self._end(call, Ending(call.ended_ns, Outcome.OK, seq=frame.seq))
+                self._end_call(call, Ending(call.ended_ns, Outcome.OK, seq=frame.seq))
         elif self._view.columns.answer_line[call.row] == line:
             if frame.continues:
                 call.ended_ns = frame.observed_at_ns
             else:
-                self._answer(call, frame, message)
+                self._end_with_answer(call, frame, message)
         elif isinstance(message, Notification):
-            self._notify(call, frame, message)
+            self._read_notification(call, frame, message)
 
     def _remember_event(self, frame: Frame) -> None:
         """Remember the call of a stream, for a request that resumes the stream after this event."""
@@ -227,9 +227,9 @@ class SpanReader:
         while self._row <= columns.rows and columns.first_line[self._row] <= line:
             row, self._row = self._row, self._row + 1
             if columns.first_line[row] == line and columns.kind_of(row) is Kind.REQUEST:
-                self._begin(row, frame)
+                self._begin_call(row, frame)
 
-    def _begin(self, row: int, frame: Frame) -> None:
+    def _begin_call(self, row: int, frame: Frame) -> None:
         columns, message = self._view.columns, frame.message
         element = columns.elements.get(row, 0)
         request = singles(message)[element]
@@ -260,7 +260,7 @@ class SpanReader:
         session = columns.session[row]
         call.links += self._links.of_request(session, request.method, call.target, call.params)
 
-    def _answer(self, call: OpenCall, frame: Frame, message: Single) -> None:
+    def _end_with_answer(self, call: OpenCall, frame: Frame, message: Single) -> None:
         at_ns, seq, by_proxy = frame.observed_at_ns, frame.seq, frame.by_proxy
         match message:
             case ErrorResponse():
@@ -273,7 +273,7 @@ class SpanReader:
                 ending = Ending(at_ns, outcome_of(message), seq=seq, message=message, by_proxy=by_proxy)
                 if ending.outcome is Outcome.TOOL_ERROR:
                     ending.error = "tool_error"
-                self._learn(call, members)
+                self._remember_result(call, members)
             case Request() | Notification() | Malformed():
                 ending = Ending(at_ns, Outcome.OK, seq=seq)
             case _:
@@ -281,18 +281,18 @@ class SpanReader:
         exchange = self._exchanges.get(frame.exchange)
         if exchange is not None and exchange is not call.exchange and attributes.resumes(exchange):
             self._add_event(call.events, "mcpproxy.resumed", at_ns, {"mcpproxy.exchange": frame.exchange})
-        self._end(call, ending)
+        self._end_call(call, ending)
 
-    def _learn(self, call: OpenCall, result: JSONObject) -> None:
+    def _remember_result(self, call: OpenCall, result: JSONObject) -> None:
         session = self._view.columns.session[call.row]
         if call.request.method == "initialize" and isinstance(result.get("protocolVersion"), str):
             self._revisions[session] = str(result["protocolVersion"])
-        self._links.remember(session, call.request.method, call.target, result, self._context(call))
+        self._links.remember_request(session, call.request.method, call.target, result, self._context(call))
 
-    def _notify(self, call: OpenCall, frame: Frame, notification: Notification) -> None:
+    def _read_notification(self, call: OpenCall, frame: Frame, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
             # The receiver need not answer. In ACP it has to, so a call goes on after ``session/cancel``.
-            self._end(call, Ending(frame.observed_at_ns, Outcome.CANCELLED, "cancelled"))
+            self._end_call(call, Ending(frame.observed_at_ns, Outcome.CANCELLED, "cancelled"))
             return
         self._add_notification(call.events, frame, notification)
 
@@ -312,10 +312,10 @@ class SpanReader:
         response = exchange.response
         for call in [call for call in exchange.calls if call.row in self._open]:
             if call.ended_ns is not None:
-                self._end(call, Ending(call.ended_ns, Outcome.OK))
+                self._end_call(call, Ending(call.ended_ns, Outcome.OK))
             elif response is not None and response.status >= 400:
                 outcome = Outcome.REFUSED if response.by_proxy else Outcome.HTTP_ERROR
-                self._end(
+                self._end_call(
                     call,
                     Ending(
                         response.observed_at_ns,
@@ -327,13 +327,13 @@ class SpanReader:
                     ),
                 )
             elif end.cut and tuple(Outcome)[outcomes[call.row]] is Outcome.CANCELLED:
-                self._end(call, Ending(end.observed_at_ns, Outcome.CANCELLED, "cancelled"))
+                self._end_call(call, Ending(end.observed_at_ns, Outcome.CANCELLED, "cancelled"))
             elif end.cut and not exchange.is_stream:
-                self._end(call, Ending(end.observed_at_ns, Outcome.NO_ANSWER, "connection_closed"))
+                self._end_call(call, Ending(end.observed_at_ns, Outcome.NO_ANSWER, "connection_closed"))
 
     # Findings
 
-    def _find(self, finding: Finding) -> None:
+    def _add_finding(self, finding: Finding) -> None:
         view = self._view
         row = view.columns.row_of(finding.frame) if finding.frame else 0
         what = self._ended.get(row) or self._open.get(row)
@@ -358,7 +358,7 @@ class SpanReader:
             self._log(event, self._source.context_of_row(row))
 
     def _time_of(self, seq: int) -> int:
-        """Return the time of the frame that a finding is about; without a frame that of the last record."""
+        """Return the time of a finding's frame, or of the last record if the finding has no frame."""
         return self._view.record(seq).observed_at_ns if seq else self._view.duration_ns
 
     def _add_event(self, to: "BoundedList[Event]", name: str, at_ns: int, said: Attributes) -> None:
@@ -366,7 +366,7 @@ class SpanReader:
 
     # Calls
 
-    def _end(self, call: OpenCall, ending: Ending) -> None:
+    def _end_call(self, call: OpenCall, ending: Ending) -> None:
         del self._open[call.row]
         call.ending = ending
         self._ended[call.row] = call
@@ -407,7 +407,7 @@ class SpanReader:
         )
         said |= attributes.of_ending(call, ending, texts, content=self._content)
         sizes = columns.request_bytes[call.row], columns.answer_bytes[call.row]
-        said |= attributes.ours(call, ending, texts.short(name), *sizes)
+        said |= attributes.of_recording(call, ending, texts.short(name), *sizes)
         if ending.outcome == Outcome.NO_ANSWER and not ending.error:
             said["mcpproxy.incomplete"] = True
         status = Status(StatusCode.ERROR, texts.short(ending.why) or None) if ending.error else Status()

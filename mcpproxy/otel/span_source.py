@@ -1,4 +1,4 @@
-"""A recording as the source of spans: what all of them have in common."""
+"""What all spans of a recording have in common: ids, resource, start."""
 
 import os
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ class SpanSource:
 
 
 def resource(header: Header, path: str) -> Resource:
-    """Return what all spans of a recording have in common. ``OTEL_*`` variables take precedence."""
+    """Return the resource of the spans of a recording. ``OTEL_*`` variables take precedence."""
     recording: dict[str, str | int] = {
         "service.name": header.label or "mcpproxy",
         "service.instance.id": trace_context.recording_id(header),
@@ -54,7 +54,7 @@ def resource(header: Header, path: str) -> Resource:
 
 
 def _wall_ns(header: Header) -> int:
-    """Return when the recording began, as nanoseconds since 1970; 0 if it does not say so."""
+    """Return when the recording began, in nanoseconds since 1970; 0 if that is unknown."""
     try:
         started = datetime.fromisoformat(header.started_at)
     except ValueError:

@@ -16,7 +16,7 @@ MASK: Final = "[masked]"
 
 
 class Texts:
-    """Makes texts safe. With ``masks``, what looks like a secret becomes ``[masked]``.
+    """Makes texts safe. With ``masks``, secrets become ``[masked]``.
 
     The mask is always the same, so a span that is made again has the same bytes.
     """

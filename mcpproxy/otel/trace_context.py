@@ -17,12 +17,12 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 def recording_id(header: Header) -> str:
-    """Return the id of a recording, which copies of it have as well, masked or trimmed."""
+    """Return the id of a recording; its masked or trimmed copies have the same."""
     return _digest(header.started_at, header.started_ns, header.pid)[:16].hex()
 
 
 def trace_id(recording: str, session: str) -> int:
-    """Return the trace id of the calls in a session that bring no trace of their own."""
+    """Return the trace id of the calls in a session that name no trace."""
     return int.from_bytes(_digest(recording, "session", session)[:16])
 
 
@@ -37,7 +37,7 @@ def span_id(recording: str, seq: int, element: int) -> int:
 
 
 def local(trace_id: int, span_id: int, caller: SpanContext | None = None) -> SpanContext:
-    """Return the context of a span of ours. It keeps the flags and the state of the trace of ``caller``."""
+    """Return the context of a span of ours, with the flags and the trace state of ``caller``."""
     if caller is None:
         return SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
     return SpanContext(trace_id, span_id, False, caller.trace_flags, caller.trace_state)
