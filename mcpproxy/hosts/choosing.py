@@ -41,11 +41,11 @@ class Places:
         return [_host(self.where, name) for name in self.hosts]
 
 
-def look(options: Places) -> Search:
-    """Return what is in the files that the options name.
+def search_chosen(options: Places) -> Search:
+    """Return the servers in the files that the options name.
 
     Raises:
-        McpProxyError: what an option names does not exist, or the file cannot be read.
+        McpProxyError: an option names something that does not exist, or the file cannot be read.
     """
     if options.key and not options.file:
         raise UsageError(options.where, "--key needs --file", f"see mcpproxy {options.where} --help")
@@ -78,10 +78,10 @@ def _host(where: str, name: str) -> Host:
     raise UsageError(where, f"no host is called {name}", step)
 
 
-def named(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEntry:
+def entry_named(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEntry:
     """Return the one entry of the server ``name``.
 
-    Of several entries, it is the one that its file lists under the path of the project.
+    If several have this name, it is the one that its file lists under the path of the project.
 
     Raises:
         McpProxyError: there is no such entry, or there are several.

@@ -41,7 +41,7 @@ def program_words(argv: Sequence[str]) -> int:
 
 
 def wrapping_words(argv: Sequence[str]) -> int:
-    """Return how many words of ``argv`` a wrap has put there, including ``--``; 0 if it is not wrapped.
+    """Return how many words at the head of ``argv`` belong to a wrap, with ``--``; 0 if it is not wrapped.
 
     Another product also has a program called mcpproxy, but its command line has no command after ``--``.
     """

@@ -49,7 +49,7 @@ def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
     ``lock`` is the protocol by which the host locks the file, as in ``hosts.toml``.
 
     Raises:
-        HostFileError: the file has changed since it was read, or cannot be written. It was not changed here.
+        HostFileError: the file has changed since it was read, or cannot be written. It is as it was.
     """
     draft = draft_of(file.real_path)
     try:
@@ -136,7 +136,7 @@ def _locked(file: ConfigFile, lock: str) -> Generator[None]:
         return
     path = file.real_path + ".lock"
     deadline = time.monotonic() + _LOCK_WAIT_S
-    while not _made(path):
+    while not _make_lock(path):
         if time.monotonic() > deadline:
             fact = f"locked by its host ({path})"
             raise HostFileError(file.path, fact, "nothing was written; try again")
@@ -144,11 +144,11 @@ def _locked(file: ConfigFile, lock: str) -> Generator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # another process took it for stale
+        with suppress(OSError):  # another process has removed it as stale
             os.rmdir(path)
 
 
-def _made(lock: str) -> bool:
+def _make_lock(lock: str) -> bool:
     try:
         os.mkdir(lock)
     except FileExistsError:

@@ -95,16 +95,16 @@ def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
         yield from ((path, folder) for path in _existing(row, folder))
 
 
-def looked_for(row: ServerFile) -> str:
-    """Return the path of a row on this machine, to show it to the user.
+def path_to_show(row: ServerFile) -> str:
+    """Return the path of a row on this machine, as text for the user.
 
     The path is empty if the row has only a variable of the environment, and the variable is not set.
     """
     return _filled(row.path, str)
 
 
-def version_control_of(path: str) -> bool:
-    """Whether the file is in a folder under version control."""
+def is_under_version_control(path: str) -> bool:
+    """Whether a file is in a folder under version control."""
     folder = os.path.dirname(os.path.abspath(path))
     while True:
         if any(os.path.lexists(os.path.join(folder, name)) for name in _VERSION_CONTROL):

@@ -22,18 +22,18 @@ _LONGEST_INTEGER: Final = 300
 
 
 def read_jsonc(text: str) -> Node:
-    """Return the value of ``text``; for an empty text a null value, as the hosts read it.
+    """Return the value of ``text``. An empty text is a null value, as it is for the hosts.
 
     Raises:
         UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas,
             or has too many levels.
     """
     scanner = _Scanner(text)
-    at = scanner.space(1 if text.startswith("\ufeff") else 0)
+    at = scanner.skip_space(1 if text.startswith("\ufeff") else 0)
     if at == len(text):
         return Node(at, at)
-    node = scanner.value(at, 0)
-    end = scanner.space(node.end)
+    node = scanner.read_value(at, 0)
+    end = scanner.skip_space(node.end)
     if end != len(text):
         raise UnreadableTextError(end, "text after the end of the value")
     return node
@@ -43,7 +43,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def space(self, at: int) -> int:
+    def skip_space(self, at: int) -> int:
         """Return the position after white space and comments."""
         match = _SPACE.match(self._text, at)
         assert match is not None  # the pattern also matches an empty text
@@ -51,7 +51,7 @@ class _Scanner:
             raise UnreadableTextError(match.end(), "a comment that does not end")
         return match.end()
 
-    def value(self, at: int, level: int) -> Node:
+    def read_value(self, at: int, level: int) -> Node:
         if level > MOST_LEVELS:
             raise UnreadableTextError(at, f"more than {MOST_LEVELS} levels")
         first = self._text[at : at + 1]
@@ -69,33 +69,33 @@ class _Scanner:
 
     def _object(self, start: int, level: int) -> Node:
         members: dict[str, Member] = {}
-        at = self.space(start + 1)
+        at = self.skip_space(start + 1)
         while not self._text.startswith("}", at):
             if not self._text.startswith('"', at):
                 raise self._misplaced(at, "name")
             key_start = at
             at, key = self._string(at)
-            at = self.space(at)
+            at = self.skip_space(at)
             if not self._text.startswith(":", at):
                 raise UnreadableTextError(at, "no colon after a name")
-            node = self.value(self.space(at + 1), level + 1)
+            node = self.read_value(self.skip_space(at + 1), level + 1)
             members[key] = Member(key_start, node)
-            at = self._after(node.end, "}")
+            at = self._next_position(node.end, "}")
         return Node(start, at + 1, members=members)
 
     def _array(self, start: int, level: int) -> Node:
         items: list[Node] = []
-        at = self.space(start + 1)
+        at = self.skip_space(start + 1)
         while not self._text.startswith("]", at):
-            items.append(self.value(at, level + 1))
-            at = self._after(items[-1].end, "]")
+            items.append(self.read_value(at, level + 1))
+            at = self._next_position(items[-1].end, "]")
         return Node(start, at + 1, items=items)
 
-    def _after(self, at: int, closing: str) -> int:
+    def _next_position(self, at: int, closing: str) -> int:
         """Return the position of the next element, or of the ``closing`` bracket."""
-        at = self.space(at)
+        at = self.skip_space(at)
         if self._text.startswith(",", at):
-            return self.space(at + 1)
+            return self.skip_space(at + 1)
         if not self._text.startswith(closing, at):
             raise UnreadableTextError(at, f"a comma or {closing} is missing")
         return at

@@ -44,7 +44,7 @@ class WrapRecord:
     """The address of a remote server that is reached through ``mcpproxy http`` at ``listen``."""
     listen: str = ""
     former: "WrapRecord | None" = None
-    """The record that this one replaces, while the file is written: the file may still be so."""
+    """The record that this one replaces, while the file is being written: the file may still match it."""
 
     @property
     def place(self) -> tuple[str, Path]:
@@ -53,7 +53,7 @@ class WrapRecord:
 
 @dataclass(slots=True)
 class Ledger:
-    """The records of all wraps; changed only while ``held``."""
+    """The records of all wraps. Only the process that has ``locked_ledger`` changes them."""
 
     path: str
     records: dict[tuple[str, Path], WrapRecord] = field(default_factory=dict[tuple[str, Path], WrapRecord])
@@ -83,7 +83,7 @@ class Ledger:
             self._save(kept, "nothing was forgotten")
 
     def _save(self, records: dict[tuple[str, Path], WrapRecord], otherwise: str) -> None:
-        """Write ``records``, and take them over when they are written; ``otherwise`` ends the error."""
+        """Write ``records``, and keep them when they are written. ``otherwise`` is the end of the error."""
         rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
         text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"
         try:
@@ -95,13 +95,13 @@ class Ledger:
 
 
 def folder() -> str:
-    """Return the folder of the ledger, and of the file of ``looks.py``. It is not created here."""
+    """Return the folder of the ledger and of the last look. It may not exist."""
     return os.path.join(paths.state_dir(), "hosts")
 
 
 @contextmanager
-def held() -> Generator[Ledger]:
-    """Lock the ledger, so that one process at a time uses it, and yield it.
+def locked_ledger() -> Generator[Ledger]:
+    """Lock the ledger for this process, and yield it.
 
     Raises:
         HostFileError: it cannot be read, or the folder cannot be made.
@@ -129,10 +129,10 @@ def read_ledger() -> Ledger:
     """
     path = os.path.join(folder(), "ledger.json")
     try:
-        said: Any = json.loads(files.read(path, LARGEST_BYTES))
-        if said["version"] > VERSION:
+        stored: Any = json.loads(files.read(path, LARGEST_BYTES))
+        if stored["version"] > VERSION:
             raise HostFileError(path, "written by a newer mcpproxy", "please update")
-        records = [_record(row) for row in said["wraps"]]
+        records = [_record(row) for row in stored["wraps"]]
     except FileNotFoundError:
         records = []
     except OSError as fault:

@@ -1,9 +1,6 @@
-"""The last look at the files of hosts.
+"""The last look at the files of hosts, which shows the servers that somebody else has added or changed since.
 
-It shows which servers another program or person added or changed since.
-
-Of each entry only a hash is kept. It is the hash of the entry without a wrap, so that a wrap does not change
-it.
+A look keeps only a hash of each entry. It is the hash without a wrap, so that a wrap does not change it.
 """
 
 import json
@@ -42,7 +39,7 @@ class Look:
         return "new" if before is None else "changed"
 
     def gone(self, search: Search) -> list[tuple[str, str]]:
-        """Return file and name of the entries that this look saw and that do not exist any more."""
+        """Return file and name of the entries that this look saw and that no longer exist."""
         present = {(entry.file.real_path, _key(entry)) for entry in search.entries}
         return [
             (path, str(json.loads(key)[-1]))
@@ -66,17 +63,17 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
 def last_look() -> Look:
     """Return the last look; an empty one if there was none, or it cannot be read."""
     try:
-        said = json.loads(files.read(_path(), LARGEST_BYTES))
-        if said["version"] != VERSION:
+        stored = json.loads(files.read(_path(), LARGEST_BYTES))
+        if stored["version"] != VERSION:
             return Look()
-        seen = cast("Mapping[str, Mapping[str, str]]", said["seen"])
-        return Look(str(said["looked_at"]), {path: dict(entries) for path, entries in seen.items()})
+        seen = cast("Mapping[str, Mapping[str, str]]", stored["seen"])
+        return Look(str(stored["looked_at"]), {path: dict(entries) for path, entries in seen.items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Look()
 
 
-def remember(before: Look, search: Search, hashes: Mapping[tuple[str, str], str]) -> None:
-    """Save this look in place of ``before``, whose entries are kept for files that were not read now.
+def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str]) -> None:
+    """Save the present look. For files that were not read, it keeps the entries of ``before``.
 
     Raises:
         HostFileError: it cannot be written.

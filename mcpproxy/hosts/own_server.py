@@ -13,7 +13,7 @@ from typing import Final, cast
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable
 from mcpproxy.hosts.document import Document, quoted
-from mcpproxy.hosts.host_table import Host, ServerFile, looked_for, paths_of
+from mcpproxy.hosts.host_table import Host, ServerFile, path_to_show, paths_of
 from mcpproxy.hosts.plans import FilePlan
 from mcpproxy.hosts.server_entries import ServerEntry, read_file
 from mcpproxy.hosts.text_nodes import Edit, edited, find, plain
@@ -29,7 +29,7 @@ _TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class OwnEntry:
-    """Where the entry is to be, and what it says."""
+    """The entry for ``mcpproxy mcp``, and the file that gets it."""
 
     host: Host
     row: ServerFile
@@ -37,7 +37,7 @@ class OwnEntry:
 
     @property
     def text(self) -> str:
-        """The entry for a user who puts it there by hand."""
+        """The entry as text, for a user who adds it by hand."""
         return f"{json.dumps({NAME: dict(self.value)})} under {'.'.join(self.row.key)}"
 
 
@@ -51,7 +51,7 @@ def own_entry(host: Host) -> OwnEntry:
     """Return the entry for the user's file of ``host``.
 
     Raises:
-        HostFileError: the host has no file of the user's in which it may name servers.
+        HostFileError: no file of the user's names servers of this host.
     """
     rows = [
         row for row in host.files if row.scope == "user" and not (row.leave or row.is_acp or "*" in row.key)
@@ -74,7 +74,7 @@ def plan_addition(entry: OwnEntry) -> FilePlan:
     Raises:
         HostFileError: there is no such file, it cannot be read or written, or has such an entry.
     """
-    path, root = next(paths_of(entry.row, ""), (looked_for(entry.row), ""))
+    path, root = next(paths_of(entry.row, ""), (path_to_show(entry.row), ""))
     if not root:
         raise HostFileError(
             path, "no such file", f"let {entry.host.name} make it, or put there: {entry.text}"
@@ -115,7 +115,7 @@ def _insertion(document: Document, path: Sequence[str], value: Mapping[str, obje
 
 
 def _json_insertion(document: Document, path: Sequence[str], value: object) -> Edit | None:
-    """Return the insertion of ``value`` at the end of the table that holds it, with the tables it lacks."""
+    """Return the edit that adds ``value`` at the end of its table, and creates missing tables."""
     text, holder, depth = document.text, document.root, 0
     while depth < len(path) - 1 and (inner := find(holder, path[depth : depth + 1])) is not None:
         holder, depth = inner, depth + 1
@@ -150,7 +150,7 @@ def _indentation(text: str, at: int) -> str:
 
 
 def _toml_insertion(document: Document, path: Sequence[str], value: Mapping[str, object]) -> Edit | None:
-    """Return the insertion of a table at the end of the file."""
+    """Return the edit that adds a table at the end of the file; ``None`` if it cannot stand there."""
     text, holder = document.text, find(document.root, path[:-1])
     if holder is not None and (holder.members is None or holder.end):  # a list, or a table within a line
         return None
@@ -181,7 +181,7 @@ def _removal(document: Document, entry: ServerEntry) -> Edit | None:
 
 
 def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
-    """Return the removal of a table with lines of its own, and of an empty line before it."""
+    """Return the edit that removes a table with lines of its own, and an empty line before it."""
     text, name = document.text, ".".join(map(str, entry.at))
     head = re.search(rf"^\[{re.escape(name)}\][ \t\r]*$", text, re.MULTILINE)
     if head is None:
@@ -194,10 +194,10 @@ def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
 
 
 def _checked(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, object] | None) -> FilePlan:
-    """Return ``plan`` if its new text says ``value`` at ``path``, and everything else as before.
+    """Return ``plan`` if its new text has ``value`` at ``path``, and all other values as before.
 
     Raises:
-        HostFileError: it says something else.
+        HostFileError: the new text has other values.
     """
     try:
         after = Document(plan.file.path, plan.content, plan.file.document.language)
@@ -209,19 +209,19 @@ def _checked(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, obje
 
 
 def _expected(document: Document, path: Sequence[str | int], value: Mapping[str, object] | None) -> object:
-    """Return what the file has to say afterwards."""
-    said = plain(document.root)
-    holders = [cast("dict[str | int, object]", said)]
+    """Return the value that the file has to have afterwards."""
+    values = plain(document.root)
+    holders = [cast("dict[str | int, object]", values)]
     for step in path[:-1]:
         holders.append(cast("dict[str | int, object]", holders[-1].setdefault(step, {})))
     if value is not None:
         holders[-1][path[-1]] = value
-        return said
+        return values
     for holder, step in zip(reversed(holders), reversed(path), strict=True):
         del holder[step]
-        if holder or document.language == "json":  # a table of TOML is gone with the last one in it
+        if holder or document.language == "json":  # TOML has no table without its last member
             break
-    return said
+    return values
 
 
 def _refusal(path: str) -> HostFileError:

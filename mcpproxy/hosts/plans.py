@@ -1,4 +1,4 @@
-"""Plans: what a command will write to files. They are made, shown to the user, then carried out file by file.
+"""Plans of the changes that a command will write: made, shown to the user, then carried out file by file.
 
 Before a plan is shown, the new text of each file is parsed. It has to contain the planned commands, and all
 other values unchanged; otherwise the plan is refused.
@@ -13,7 +13,7 @@ from typing import cast
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
-from mcpproxy.hosts.host_table import version_control_of
+from mcpproxy.hosts.host_table import is_under_version_control
 from mcpproxy.hosts.ledger import Ledger, State, WrapRecord, now
 from mcpproxy.hosts.remote import address_of, url_through
 from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
@@ -59,33 +59,33 @@ def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
     """
     if command:
         return [*command]
-    if entry.row.scope == "project" and version_control_of(entry.file.path):
+    if entry.row.scope == "project" and is_under_version_control(entry.file.path):
         return ["mcpproxy"]
     return own_program()
 
 
-def wrap_step(entry: ServerEntry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
-    """Return how to wrap an entry that starts a program; ``None`` if it is already wrapped in this way.
+def plan_wrap(entry: ServerEntry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
+    """Return the plan that wraps an entry with a command; ``None`` if it is already wrapped in this way.
 
     ``command`` are the words that start mcpproxy, if the user has given any.
 
     Raises:
-        HostFileError: it is wrapped with another command for mcpproxy, which the user has to unwrap first.
+        HostFileError: it is wrapped with another command for mcpproxy: the user has to unwrap it first.
     """
     assert entry.shape is not None
     program = program_for(entry, command)
     if entry.wrapping:
-        return _refreshed(entry, program, record, bool(command))
+        return _plan_new_program(entry, program, record, bool(command))
     ours = [*program, "--label", entry.label, "--"]
     made = wrap_changes(entry.file.document, entry.node, entry.shape, ours)
     changes = tuple(change for _, change in made)
     return EntryPlan(entry, [edit for edit, _ in made], (*ours, *entry.argv), record=_record(entry, changes))
 
 
-def _refreshed(
+def _plan_new_program(
     entry: ServerEntry, program: list[str], record: WrapRecord | None, is_named: bool
 ) -> EntryPlan | None:
-    """Return how to make a wrapped entry start mcpproxy by ``program``; ``None`` if the entry can stay.
+    """Return the plan that makes a wrapped entry start mcpproxy by ``program``; ``None`` if it can stay.
 
     ``is_named`` says that the user has given ``program``.
     """
@@ -121,8 +121,11 @@ def _refreshed(
     )
 
 
-def http_step(entry: ServerEntry, listen: str) -> EntryPlan:
-    """Return how a remote entry, whose address is known, is pointed at ``mcpproxy http`` at ``listen``."""
+def plan_http_wrap(entry: ServerEntry, listen: str) -> EntryPlan:
+    """Return the plan that points a remote entry, whose address is known, at ``mcpproxy http``.
+
+    ``listen`` is the host and port where that listens.
+    """
     assert entry.url_at is not None
     node = find(entry.node, entry.url_at)
     assert node is not None
@@ -134,8 +137,8 @@ def http_step(entry: ServerEntry, listen: str) -> EntryPlan:
     return EntryPlan(entry, [Edit(node.start, node.end, change.new)], (), url, record)
 
 
-def unwrap_step(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
-    """Return how to restore the command, or the address, of a wrapped entry."""
+def plan_unwrap(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
+    """Return the plan that restores the command, or the address, of a wrapped entry."""
     document = entry.file.document
     changes = record.changes if record else ()
     if entry.url_at is not None:
@@ -150,23 +153,23 @@ def unwrap_step(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
     return EntryPlan(entry, edits, entry.inner_argv, record=record)
 
 
-def file_plan(steps: Sequence[EntryPlan]) -> FilePlan:
-    """Return the checked plan of one file, which has all entries of ``steps``.
+def plan_file(steps: Sequence[EntryPlan]) -> FilePlan:
+    """Return the checked plan of the one file that has all entries of ``steps``.
 
     Raises:
-        HostFileError: the file must not be written to, or would say something else afterwards.
+        HostFileError: the file must not be written to, or would have other values afterwards.
     """
     plan = FilePlan(steps[0].entry.file, list(steps))
     check_writable(plan.file)
-    _finish(plan)
+    _set_new_text(plan)
     return plan
 
 
-def _finish(plan: FilePlan) -> None:
+def _set_new_text(plan: FilePlan) -> None:
     """Set the new text of a plan, and check it.
 
     Raises:
-        HostFileError: the file would say something else afterwards.
+        HostFileError: the file would have other values afterwards.
     """
     document = plan.file.document
     plan.new_text = edited(document.text, [edit for step in plan.steps for edit in step.edits])
@@ -186,7 +189,7 @@ def _finish(plan: FilePlan) -> None:
         if (made.argv, made.url) != (step.argv, step.url):
             raise refusal
         for said in remains:
-            entry.remove_command(_at(said, entry.at))
+            entry.remove_command(_value_at(said, entry.at))
     if remains[0] != remains[1]:
         raise refusal
     before, now_ = sha256(plan.file.data), sha256(plan.content)
@@ -202,7 +205,7 @@ def wrap_file(plan: FilePlan, ledger: Ledger) -> None:
         UnrecordedError: the file was written, but the ledger cannot be written afterwards.
         HostFileError: it cannot be written; it is as it was.
     """
-    _write(plan, ledger, "wrapping")
+    _write_file(plan, ledger, "wrapping")
     with _after_writing(plan):
         ledger.put(plan.records, "wrapped")
 
@@ -214,12 +217,12 @@ def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
         UnrecordedError: the file was written, but the ledger cannot be written afterwards.
         HostFileError: it cannot be written; it is as it was.
     """
-    _write(plan, ledger, "unwrapping")
+    _write_file(plan, ledger, "unwrapping")
     with _after_writing(plan):
         ledger.drop(step.entry.place for step in plan.steps)
 
 
-def _write(plan: FilePlan, ledger: Ledger, state: State) -> None:
+def _write_file(plan: FilePlan, ledger: Ledger, state: State) -> None:
     remove_draft(plan.file.real_path)
     before = ledger.records
     records = [replace(record, former=before.get(record.place)) for record in plan.records]
@@ -227,8 +230,8 @@ def _write(plan: FilePlan, ledger: Ledger, state: State) -> None:
     try:
         replace_content(plan.file, plan.content, next((s.entry.row.lock for s in plan.steps), ""))
     except HostFileError:
-        with suppress(HostFileError):  # the next command recovers what cannot be restored now
-            _restore(ledger, plan, before)
+        with suppress(HostFileError):  # the next command recovers records that cannot be restored now
+            _restore_records(ledger, plan, before)
         raise
 
 
@@ -241,8 +244,8 @@ def _after_writing(plan: FilePlan) -> Generator[None]:
         raise UnrecordedError(fault.path, fault.fact, step) from None
 
 
-def _restore(ledger: Ledger, plan: FilePlan, before: dict[tuple[str, Path], WrapRecord]) -> None:
-    """Set the records of a plan back to what they were before it."""
+def _restore_records(ledger: Ledger, plan: FilePlan, before: dict[tuple[str, Path], WrapRecord]) -> None:
+    """Restore the records of a plan as they were in ``before``."""
     places = [record.place for record in plan.records]
     ledger.drop(place for place in places if place not in before)
     for place in places:
@@ -263,7 +266,7 @@ def _record(entry: ServerEntry, changes: tuple[EntryChange, ...]) -> WrapRecord:
     )
 
 
-def _at(value: object, path: Path) -> object:
+def _value_at(value: object, path: Path) -> object:
     for step in path:
         # ``value`` may also be a list. ``path`` leads to an entry that was found, so no step is missing.
         value = cast("dict[Step, object]", value)[step]

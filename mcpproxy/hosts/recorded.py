@@ -14,7 +14,7 @@ from mcpproxy.hosts.unreadable import HostFileError
 from mcpproxy.hosts.wrapping import are_made
 
 
-def add_recorded(search: Search, ledger: Ledger) -> None:
+def add_recorded_entries(search: Search, ledger: Ledger) -> None:
     """Add the wrapped entries of files that the search did not read, such as those of another project."""
     refused: set[str] = set()
     for record in ledger.records.values():
@@ -45,7 +45,7 @@ def is_wrapped(entry: ServerEntry, record: WrapRecord | None) -> bool:
     return url is not None and quoted(str(url.scalar)) == record.changes[0].new
 
 
-def lost(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
+def lost_wraps(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
     """Yield the records of wraps that are gone: the file was read without the wrap, or does not exist."""
     for record in ledger.records.values():
         if record.file in search.files or not os.path.lexists(record.file):
@@ -54,8 +54,8 @@ def lost(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
                 yield record
 
 
-def recover(ledger: Ledger) -> None:
-    """Remove drafts that a killed process has left, and correct its records by what the files say."""
+def recover_records(ledger: Ledger) -> None:
+    """Remove the drafts that killed processes have left, and correct their records by the files."""
     for record in ledger.interrupted:
         remove_draft(record.file)
         try:

@@ -65,7 +65,7 @@ class ServerEntry:
 
     @property
     def wrapping(self) -> int:
-        """How many words of its command a wrap has put there; 0 if it is not wrapped."""
+        """How many words of its command belong to a wrap; 0 if it is not wrapped."""
         return wrapping_words(self.argv)
 
     @property
@@ -149,7 +149,7 @@ def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
                     search.problems.append(problem)
                     continue
                 search.files[real] = file
-                _add(search, _entries(host, row, file))
+                _add_entries(search, _entries(host, row, file))
     return search
 
 
@@ -167,11 +167,11 @@ def search_file(path: str, key: Sequence[str]) -> Search:
     for host in (*dict.fromkeys(hosts), other_host(key)):
         for row in host.files:
             if host.id == "other" or (real in _real_paths(row, os.path.dirname(real)) and not key):
-                _add(search, _entries(host, row, file))
+                _add_entries(search, _entries(host, row, file))
     return search
 
 
-def _add(search: Search, entries: Iterator[ServerEntry]) -> None:
+def _add_entries(search: Search, entries: Iterator[ServerEntry]) -> None:
     """Add ``entries``, except those already found for another host that reads the same file."""
     for entry in entries:
         search.by_place.setdefault(entry.place, entry)
@@ -222,7 +222,7 @@ def _entries(host: Host, row: ServerFile, file: ConfigFile) -> Iterator[ServerEn
 
 
 def _holders(node: Node, at: Path, key: Sequence[str]) -> Iterator[tuple[Path, Node]]:
-    """Yield the tables in which servers are named, each with its place."""
+    """Yield the tables that name servers, each with its path."""
     if not key:
         yield at, node
         return
@@ -275,14 +275,14 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
 
 
 def _applying(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
-    """Yield those of ``texts`` whose member is set in the entry, to something that does not mean no."""
+    """Yield the texts whose member is set in the entry, and is neither false nor null."""
     for key, text in texts:
         if (value := find(entry, (key,))) is not None and plain(value) not in (False, None):
             yield text
 
 
 def _is_shared(root: Node, at: Path, shapes: Sequence[CommandShape]) -> bool:
-    """Whether the command of the entry, or a value around it, is also used elsewhere in the file."""
+    """Whether the command of the entry, or a value around it, has a YAML anchor or is an alias."""
     around = [find(root, at[:length]) for length in range(len(at) + 1)]
     parts = [find(root, (*at, path[0])) for shape in shapes for path in (shape.command, shape.args) if path]
     inside = [inner for part in parts if part for inner in within(part)]

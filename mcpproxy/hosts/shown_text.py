@@ -1,8 +1,8 @@
-"""The text of a configuration file as it is shown: with masks in place of what may be secret.
+"""Mask the secrets in the text of a configuration file before it is shown.
 
-What people see of a change they also paste into reports, and a line often has a whole entry. So every value
-below ``env`` or ``headers`` is masked, and elsewhere what is masked in a recorded command: the values of
-names that say that they are secrets, parts of URLs, and keys of known providers.
+People paste shown changes into reports, and a line often has a whole entry. So every value below ``env`` or
+``headers`` is masked, and elsewhere the same values as in a recorded command: those whose names mean a
+secret, parts of URLs, and keys of known providers.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ _ALL_SECRET: Final = frozenset({"env", "envs", "environment", "headers"})
 def shown_text(document: Document, key: bytes) -> str:
     """Return the text of ``document`` with masks. Equal values have equal masks under one ``key``."""
     masker = Masker(key)
-    # A value that YAML repeats by an alias is met several times, at one place.
+    # A value that YAML repeats by an alias has several edits of one place.
     found = _edits(document, document.root, masker, key, hidden=False)
     edits = {(edit.start, edit.end): edit for edit in found}
     return secret_texts(masker)(edited(document.text, edits.values()))
 
 
 def _edits(document: Document, node: Node, masker: Masker, key: bytes, *, hidden: bool) -> Iterator[Edit]:
-    """Yield what masks the values in a node; ``hidden`` says that all of them may be secret."""
+    """Yield the edits that mask the values in a node; with ``hidden``, all of them."""
     for name, member in (node.members or {}).items():
         hides = names_option(name) or not _ALL_SECRET.isdisjoint(words_of(name)[-1:])
         yield from _edits(document, member.value, masker, key, hidden=hidden or hides)

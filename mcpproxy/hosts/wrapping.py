@@ -179,7 +179,7 @@ def are_made(document: Document, entry: Node, changes: Sequence[EntryChange]) ->
 
 
 def _undoing(document: Document, entry: Node, change: EntryChange) -> Edit | None:
-    """Return the edit that undoes ``change``; ``None`` if its new text is not at its place any more."""
+    """Return the edit that undoes ``change``; ``None`` if its new text is no longer at its place."""
     place = _place(entry, change)
     if place is None or not document.text.startswith(change.new, place):
         return None
@@ -187,7 +187,7 @@ def _undoing(document: Document, entry: Node, change: EntryChange) -> Edit | Non
 
 
 def _place(entry: Node, change: EntryChange) -> int | None:
-    """Return where in the text ``change.new`` begins; ``None`` if the entry has no such place any more."""
+    """Return the position of ``change.new`` in the text; ``None`` if the entry no longer has such a place."""
     node = find(entry, change.path)
     if node is None:
         return None

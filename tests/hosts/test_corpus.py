@@ -12,7 +12,7 @@ import yaml
 
 from mcpproxy.hosts.host_table import all_hosts
 from mcpproxy.hosts.ledger import WrapRecord
-from mcpproxy.hosts.plans import EntryPlan, file_plan, unwrap_step, wrap_step
+from mcpproxy.hosts.plans import EntryPlan, plan_file, plan_unwrap, plan_wrap
 from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry, search
 from tests.hosts.corpus import CASES, PLACES, Case, cases
@@ -35,19 +35,19 @@ def stdio(home: Path, path: Path) -> list[ServerEntry]:
 
 def wrapped(entries: list[ServerEntry], path: Path) -> Records:
     """Wrap ``entries``, which are all in ``path``; return the records."""
-    steps = [wrap_step(entry, PROGRAM, None) for entry in entries]
-    plan = file_plan([step for step in steps if step])
+    steps = [plan_wrap(entry, PROGRAM, None) for entry in entries]
+    plan = plan_file([step for step in steps if step])
     path.write_bytes(plan.content)
     return {record.place: record for record in plan.records}
 
 
 def unwrapped(home: Path, path: Path, records: Records) -> list[EntryPlan]:
     steps = [
-        unwrap_step(entry, records.get(entry.place))
+        plan_unwrap(entry, records.get(entry.place))
         for entry in found(home, path).entries
         if is_wrapped(entry, records.get(entry.place))
     ]
-    path.write_bytes(file_plan(steps).content)
+    path.write_bytes(plan_file(steps).content)
     return steps
 
 

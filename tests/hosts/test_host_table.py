@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from mcpproxy.hosts import host_table
-from mcpproxy.hosts.host_table import Host, all_hosts, looked_for
+from mcpproxy.hosts.host_table import Host, all_hosts, path_to_show
 
 SYSTEMS: Final = ("linux", "mac", "windows")
 HOMES: Final = {"linux": "/home/ada", "mac": "/Users/ada", "windows": r"C:\Users\ada"}
@@ -69,14 +69,14 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def user_paths(host: Host) -> list[str]:
-    return [looked_for(row) for row in host.files if row.scope in ("user", "local")]
+    return [path_to_show(row) for row in host.files if row.scope in ("user", "local")]
 
 
 def test_every_path_is_plausible(system: str) -> None:
     rules = ntpath if system == "windows" else posixpath
     for host in all_hosts():
         for row in host.files:
-            path = looked_for(row)
+            path = path_to_show(row)
             if re.fullmatch(r"\{[A-Z_]+\}", row.path):
                 assert path == ""  # nothing but the environment names it, which does not here
                 continue

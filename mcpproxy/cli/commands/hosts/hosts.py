@@ -1,7 +1,7 @@
 """``mcpproxy hosts``: list the servers in the files of hosts, and what has changed since the last look.
 
 The package ``mcpproxy.hosts`` finds the servers. The *ledger* records which servers were wrapped. A *look* is
-what an earlier run of this command has seen; the function ``look`` reads the files now.
+what an earlier run of this command has seen; the function ``search_chosen`` reads the files now.
 """
 
 import argparse
@@ -16,12 +16,12 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.hosts import ledger
-from mcpproxy.hosts.choosing import Places, look, short
+from mcpproxy.hosts.choosing import Places, search_chosen, short
 from mcpproxy.hosts.commands import program_words
-from mcpproxy.hosts.host_table import all_hosts, looked_for
+from mcpproxy.hosts.host_table import all_hosts, path_to_show
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
-from mcpproxy.hosts.looks import Look, digests, last_look, remember
-from mcpproxy.hosts.recorded import add_recorded, host_of, is_wrapped, lost, recover
+from mcpproxy.hosts.looks import Look, digests, last_look, save_look
+from mcpproxy.hosts.recorded import add_recorded_entries, host_of, is_wrapped, lost_wraps, recover_records
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.reports.text_table import table
 
@@ -60,20 +60,20 @@ def run(argv: list[str]) -> int:
     if options.add_mcp or options.remove_mcp:
         return _change_own(options)
     where = places(options, "hosts")
-    search = look(where)
+    search = search_chosen(where)
     if options.file and not search.entries:
         raise UsageError(options.file, "no servers in this file", "--key names the key of its servers")
     only_news: bool = options.since or options.check
-    with ledger.held() as book:
+    with ledger.locked_ledger() as book:
         if where.is_everywhere:
-            add_recorded(search, book)
-        recover(book)
+            add_recorded_entries(search, book)
+        recover_records(book)
         before = last_look()
         hashes = digests(search, book)
-        remember(before, search, hashes)
+        save_look(before, search, hashes)
     rows = [_row(entry, book, before, hashes) for entry in search.entries]
     # If only the wrap is gone, the entry has a row of its own, with the state ``gone``.
-    lost_records = [record for record in lost(search, book) if record.place not in search.by_place]
+    lost_records = [record for record in lost_wraps(search, book) if record.place not in search.by_place]
     removed = before.gone(search)
     listed = [row for row in rows if row.news] if only_news else rows
     report_problems(search)
@@ -255,7 +255,7 @@ def _nothing_found() -> Iterator[str]:
     for host in all_hosts():
         for row in host.files:
             if row.scope in ("user", "project"):
-                if not (path := short(looked_for(row))):
+                if not (path := short(path_to_show(row))):
                     continue
                 here = f"./{path}" if row.scope == "project" else path
                 places.setdefault(host.name, []).append(here)

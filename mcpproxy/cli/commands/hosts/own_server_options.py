@@ -5,7 +5,7 @@ from mcpproxy.cli.commands.view import mcp
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.errors import UsageError
 from mcpproxy.hosts import ledger
-from mcpproxy.hosts.choosing import Places, differences, look, short
+from mcpproxy.hosts.choosing import Places, differences, search_chosen, short
 from mcpproxy.hosts.config_writer import remove_draft, replace_content
 from mcpproxy.hosts.own_server import NAME, is_own, own_entry, plan_addition, plan_removal
 from mcpproxy.hosts.plans import FilePlan
@@ -39,7 +39,7 @@ def remove(places: Places, *, is_dry: bool) -> int:
         McpProxyError: there is no such host, or a file cannot be written, which is then unchanged.
     """
     (host,) = places.chosen_hosts()
-    search = look(places)
+    search = search_chosen(places)
     chosen = [entry for entry in search.entries if is_own(entry)]
     for problem in search.problems:
         tell(str(problem))
@@ -57,6 +57,6 @@ def remove(places: Places, *, is_dry: bool) -> int:
 
 
 def _write_plan(plan: FilePlan, lock: str) -> None:
-    with ledger.held():  # drafts are written by one process at a time
+    with ledger.locked_ledger():  # drafts are written by one process at a time
         remove_draft(plan.file.real_path)
         replace_content(plan.file, plan.content, lock)

@@ -9,11 +9,11 @@ from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
-from mcpproxy.hosts.choosing import differences, look, named, short
+from mcpproxy.hosts.choosing import differences, entry_named, search_chosen, short
 from mcpproxy.hosts.config_writer import sha256
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
-from mcpproxy.hosts.plans import FilePlan, file_plan, unwrap_file, unwrap_step
-from mcpproxy.hosts.recorded import add_recorded, is_wrapped, lost, recover, wrap_of
+from mcpproxy.hosts.plans import FilePlan, plan_file, plan_unwrap, unwrap_file
+from mcpproxy.hosts.recorded import add_recorded_entries, is_wrapped, lost_wraps, recover_records, wrap_of
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 
 DESCRIPTION: Final = """\
@@ -31,12 +31,12 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     check_names_or_all("unwrap", options)
     where = places(options, "unwrap")
-    search = look(where)
+    search = search_chosen(where)
     records = ledger.read_ledger()
     if where.is_everywhere:
-        add_recorded(search, records)
+        add_recorded_entries(search, records)
     wrapped = [entry for entry in search.entries if is_wrapped(entry, records.records.get(entry.place))]
-    gone = [record for record in lost(search, records) if record.state == "wrapped"]
+    gone = [record for record in lost_wraps(search, records) if record.state == "wrapped"]
     changes = Changes(goes_on=options.all, code=report_problems(search) if options.all else 0)
     chosen = wrapped if options.all else _named(search, wrapped, gone, options.server)
     plans = _plans(chosen, records, changes)
@@ -46,8 +46,8 @@ def run(argv: list[str]) -> int:
     if not plans and not gone and not records.interrupted:
         tell("nothing is wrapped" if options.all else "nothing to do")
         return changes.code
-    with ledger.held() as book:
-        recover(book)
+    with ledger.locked_ledger() as book:
+        recover_records(book)
         for plan in changes.written(plans, unwrap_file, book):
             _report_unwrapped(plan)
         forgotten = [record for record in gone if options.all or record.name in options.server]
@@ -64,9 +64,9 @@ def _named(
     chosen: list[ServerEntry] = []
     for name in dict.fromkeys(names):
         if any(entry.name == name for entry in wrapped):
-            chosen.append(named(wrapped, name, search))
+            chosen.append(entry_named(wrapped, name, search))
         elif not any(record.name == name for record in gone):
-            entry = named(search.entries, name, search)
+            entry = entry_named(search.entries, name, search)
             tell(f"{entry.name} is not wrapped ({short(entry.file.path)})")
     return chosen
 
@@ -81,7 +81,7 @@ def _plans(chosen: Sequence[ServerEntry], records: Ledger, changes: Changes) -> 
         with changes.planning():
             found = [(entry, records.records.get(entry.place)) for entry in entries]
             plans.append(
-                file_plan([unwrap_step(entry, record and wrap_of(entry, record)) for entry, record in found])
+                plan_file([plan_unwrap(entry, record and wrap_of(entry, record)) for entry, record in found])
             )
     return plans
 

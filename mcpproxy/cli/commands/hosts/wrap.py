@@ -16,11 +16,11 @@ from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
-from mcpproxy.hosts.choosing import differences, look, named, short
+from mcpproxy.hosts.choosing import differences, entry_named, search_chosen, short
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
-from mcpproxy.hosts.plans import EntryPlan, FilePlan, file_plan, http_step, wrap_file, wrap_step
-from mcpproxy.hosts.recorded import is_wrapped, recover, wrap_of
+from mcpproxy.hosts.plans import EntryPlan, FilePlan, plan_file, plan_http_wrap, plan_wrap, wrap_file
+from mcpproxy.hosts.recorded import is_wrapped, recover_records, wrap_of
 from mcpproxy.hosts.remote import address_of, proxy_command
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 
@@ -43,7 +43,7 @@ FIRST_PORT: Final = 8765
 def run(argv: list[str]) -> int:
     """Wrap the servers that the arguments name."""
     options = _options(argv)
-    search = look(places(options, "wrap"))
+    search = search_chosen(places(options, "wrap"))
     command = _program(options.command)
     records = ledger.read_ledger()
     chosen = (
@@ -63,7 +63,7 @@ def run(argv: list[str]) -> int:
     plans: list[FilePlan] = []
     for steps_of_file in steps.values():
         with changes.planning():
-            plans.append(file_plan(steps_of_file))
+            plans.append(plan_file(steps_of_file))
     if not plans:
         if options.all and not changes.code:
             tell("nothing to wrap; mcpproxy hosts lists the servers")
@@ -74,8 +74,8 @@ def run(argv: list[str]) -> int:
     if options.all and not options.yes and not _is_confirmed(plans):
         tell("nothing was written")
         return changes.code
-    with ledger.held() as book:
-        recover(book)
+    with ledger.locked_ledger() as book:
+        recover_records(book)
         done = list(changes.written(plans, wrap_file, book))
     emit(_done_lines(done))
     return changes.code
@@ -144,7 +144,7 @@ def _named_entry(search: Search, name: str, with_remote: bool) -> ServerEntry:
     Raises:
         UsageError: there is no such server, or it cannot be wrapped.
     """
-    entry = named(search.entries, name, search)
+    entry = entry_named(search.entries, name, search)
     if obstacle := _obstacle(entry, with_remote):
         step = (
             "with --http its host can be pointed at mcpproxy http instead"
@@ -192,7 +192,7 @@ class _ListenAddresses:
 def _step(
     entry: ServerEntry, command: Sequence[str], records: Ledger, addresses: _ListenAddresses
 ) -> EntryPlan | None:
-    """Return how to wrap a server; ``None`` if it is wrapped already. ``command`` is as for ``wrap_step``.
+    """Return how to wrap a server; ``None`` if it is wrapped already. ``command`` is as for ``plan_wrap``.
 
     Raises:
         HostFileError: it cannot be wrapped.
@@ -200,8 +200,8 @@ def _step(
     record = records.records.get(entry.place)
     record = record and (wrap_of(entry, record) or record)
     if entry.url_at is None:
-        return wrap_step(entry, command, record)
-    return None if is_wrapped(entry, record) else http_step(entry, addresses.choose_address(record))
+        return plan_wrap(entry, command, record)
+    return None if is_wrapped(entry, record) else plan_http_wrap(entry, addresses.choose_address(record))
 
 
 def _is_confirmed(plans: Sequence[FilePlan]) -> bool:
