@@ -82,7 +82,7 @@ class RedactionScope:
 
     @property
     def kinds(self) -> str:
-        """The kinds of values to mask, as the header of the copy names them; empty if there are none."""
+        """The kinds of values to mask, separated by commas, for the header of the copy."""
         kinds = {"keys": self.keys, "values": self.values, "pointers": self.pointers, "secrets": self.secrets}
         return ",".join(kind for kind, option in kinds.items() if option)
 
@@ -152,20 +152,20 @@ class Redaction:
         """Return the record with its values masked; the same object if there is nothing to mask."""
         match record:
             case Frame():
-                masked = self._frame(record)
+                masked = self._mask_frame(record)
             case Stderr():
-                raw = self._plain(record.raw)
+                raw = self._mask_plain(record.raw)
                 return record if raw == record.raw else replace(record, raw=raw)
             case RequestHead():
-                headers, target = self._headers(record.headers), self.url(record.target)
+                headers, target = self._mask_headers(record.headers), self.url(record.target)
                 is_same = (headers, target) == (record.headers, record.target)
                 masked = record if is_same else replace(record, headers=headers, target=target)
             case ResponseHead():
-                headers, reason = self._headers(record.headers), self.text(record.reason)
+                headers, reason = self._mask_headers(record.headers), self.text(record.reason)
                 is_same = (headers, reason) == (record.headers, record.reason)
                 masked = record if is_same else replace(record, headers=headers, reason=reason)
             case Finding():
-                return self._finding(record)
+                return self._mask_finding(record)
             case Note():
                 why = self.url(record.why)
                 return record if why == record.why else replace(record, why=why)
@@ -215,7 +215,7 @@ class Redaction:
         is_secret = self._has_secret_name(name) or self._has_secret_name(name.replace("-", "_"))
         return is_secret or (self._scope.secrets and names_option(name))
 
-    def _headers(self, headers: Headers) -> Headers:
+    def _mask_headers(self, headers: Headers) -> Headers:
         credentials = self._credentials.headers(headers)
         return tuple(
             (
@@ -234,7 +234,7 @@ class Redaction:
             name.startswith(PARAM_PREFIX) and self._has_secret_name(name.removeprefix(PARAM_PREFIX))
         )
 
-    def _plain(self, raw: bytes) -> bytes:
+    def _mask_plain(self, raw: bytes) -> bytes:
         """Return bytes that are not JSON, with the values in them masked."""
         try:
             text, encoding = raw.decode("utf-8"), "utf-8"
@@ -243,7 +243,7 @@ class Redaction:
         masked = self._json.in_text(text)
         return raw if masked == text else masked.encode(encoding)
 
-    def _finding(self, finding: Finding) -> Finding:
+    def _mask_finding(self, finding: Finding) -> Finding:
         message = self.text(finding.message)
         if self._altered.intersection((finding.frame, *finding.related)):
             # The message may quote a value that is masked in its frame.
@@ -252,28 +252,28 @@ class Redaction:
 
     # Frames
 
-    def _frame(self, frame: Frame) -> Frame:
+    def _mask_frame(self, frame: Frame) -> Frame:
         """Return a frame with its values masked; the same object if there is nothing to mask."""
         event = frame.event
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:
-            raw = self._plain(self._credentials.endpoint(frame.raw))
+            raw = self._mask_plain(self._credentials.endpoint(frame.raw))
         elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON_FLAWS:
             stream = (frame.sender, frame.exchange)
             if frame.continues or stream in self._unfinished:
                 self.text_pieces += 1
             (self._unfinished.add if frame.continues else self._unfinished.discard)(stream)
             is_on_stdio = frame.exchange == 0
-            raw = self._plain(frame.raw if is_on_stdio else self._credentials.body(frame.raw))
+            raw = self._mask_plain(frame.raw if is_on_stdio else self._credentials.body(frame.raw))
         else:
-            raw = self._json_bytes(frame.raw)
+            raw = self._mask_json(frame.raw)
         if event is not None:
-            event = self._event(event, frame.raw, raw)
+            event = self._mask_event(event, frame.raw, raw)
         if raw == frame.raw and event == frame.event:
             return frame
         return _frame_with(frame, raw, event)
 
-    def _event(self, event: SseEvent, recorded: bytes, masked: bytes) -> SseEvent:
+    def _mask_event(self, event: SseEvent, recorded: bytes, masked: bytes) -> SseEvent:
         """Return an SSE event with masked fields; ``recorded`` and ``masked`` are its data.
 
         If the data was on several lines, ``event.after`` is ``None``, and ``event.before`` contains those
@@ -285,25 +285,25 @@ class Redaction:
             other_fields = b"".join(line for line in lines if not line.startswith(b"data"))
             data_fields = b"".join(b"data: %b\n" % line for line in masked.split(b"\n"))
             fields = other_fields + data_fields + b"\n"
-        fields = self._plain(fields)
+        fields = self._mask_plain(fields)
         id = event.id if event.id is None else self.text(event.id)
         return event if (fields, id) == (event.before, event.id) else replace(event, before=fields, id=id)
 
-    def _json_bytes(self, raw: bytes) -> bytes:
+    def _mask_json(self, raw: bytes) -> bytes:
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
-            return self._plain(raw)
+            return self._mask_plain(raw)
         if self._only_secrets and self._has_no_secret(text):
             return raw
         masked = self._json.masked(text, PROTECTED if b'"jsonrpc"' in raw else ())
         return raw if masked is text else masked.encode("utf-8")
 
     def _has_no_secret(self, text: str) -> bool:
-        """Whether it is certain that a JSON text has no secret; in a sixth of the time of ``JsonMasking``.
+        """Whether a JSON text certainly has no secret: a sixth of the time of ``JsonMasking``.
 
-        Most messages are decided here. Others have an escape that may be any character, or a string that
-        may be JSON itself.
+        This decides most messages. Others have an escape that may be any character, or a string that may be
+        JSON itself.
         """
         if "\\u" in text or "{\\" in text or "[\\" in text or '"{' in text or '"[' in text:
             return False
@@ -322,7 +322,7 @@ _NOT_JSON_FLAWS: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 def _frame_with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
-    """Return a copy of ``frame`` with other bytes and another event."""
+    """Return a copy of ``frame`` with the bytes ``raw`` and the event ``event``."""
     return Frame(
         frame.seq,
         frame.sender,

@@ -10,7 +10,7 @@ If a frame is kept, these are kept as well:
   frame uses;
 - the handshake of the session, or its ``server/discover``;
 - the frames that a recorded finding about the frame refers to;
-- if it met a fault, what was given or answered in its place.
+- if it met a fault, the frames that were sent in its place.
 
 Frames keep their numbers and times. The header marks the recording as partial, so that no rule draws a
 conclusion from a missing frame.
@@ -116,9 +116,9 @@ class _DependencyIndex:
         self._faulted: Final[dict[int, int]] = {}  # number of a fault -> the last frame of it
         self._last_malformed: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():
-            self._add(event)
+            self._add_event(event)
 
-    def _add(self, event: Event | Finding) -> None:
+    def _add_event(self, event: Event | Finding) -> None:
         self._conversation.track_session(event)
         match event:
             case RequestHead() if not event.by_proxy:
@@ -142,7 +142,7 @@ class _DependencyIndex:
         if exchange := self.exchanges.get(frame.exchange):
             exchange.frames.append(frame.seq)
         if frame.fault is not None:
-            self._bind(self._faulted.get(frame.fault.number, frame.seq), frame.seq)
+            self._bind_frames(self._faulted.get(frame.fault.number, frame.seq), frame.seq)
             self._faulted[frame.fault.number] = frame.seq
         if self._bind_pieces(frame):
             return
@@ -155,7 +155,7 @@ class _DependencyIndex:
             if turn.answers is None and isinstance(member(_result(single), "protocolVersion"), str):
                 self.openings[session].append(frame.seq)  # a response to initialize that has a wrong id
             if turn.answers is not None:
-                self._bind(turn.answers, frame.seq)
+                self._bind_frames(turn.answers, frame.seq)
                 if turn.method in _OPENING_METHODS and isinstance(single, Response):
                     self.openings[session].append(frame.seq)
                 self._remove_answered(turn.answers, frame, session)
@@ -166,7 +166,7 @@ class _DependencyIndex:
         stream = (frame.exchange, frame.sender, frame.by_proxy)
         previous_piece = self._last_piece.pop(stream, None)
         if previous_piece is not None:
-            self._bind(previous_piece, frame.seq)
+            self._bind_frames(previous_piece, frame.seq)
         if frame.continues:
             self._last_piece[stream] = frame.seq
         return frame.continues or previous_piece is not None
@@ -177,9 +177,9 @@ class _DependencyIndex:
         if isinstance(frame.message, Malformed):
             self._last_malformed[frame.sender] = frame.seq
             if previous_line is not None:
-                self._bind(previous_line, frame.seq)
+                self._bind_frames(previous_line, frame.seq)
 
-    def _bind(self, earlier: int, later: int) -> None:
+    def _bind_frames(self, earlier: int, later: int) -> None:
         """Make two frames depend on each other."""
         if earlier in self.frames and earlier != later:
             self.frames[earlier].needs.append(later)
@@ -204,13 +204,13 @@ class _DependencyIndex:
             if message.method == "notifications/cancelled":
                 for request_seq, requests in own_requests.items():
                     if any(request.id == params.get("requestId") for request in requests):
-                        self._bind(request_seq, seq)
+                        self._bind_frames(request_seq, seq)
             for request_seq, requests in peer_requests.items():
                 if self._concerns(message, params, requests):
-                    self._bind(request_seq, seq)
+                    self._bind_frames(request_seq, seq)
                 elif self._may_concern(message, params, requests, frame):
                     self.frames[request_seq].needs.append(seq)
-                    if len(peer_requests) == 1:  # otherwise it is not known which request caused it
+                    if len(peer_requests) == 1:  # of several requests, any may have caused it
                         node.needs.append(request_seq)
         if isinstance(message, Request):
             own_requests.setdefault(seq, []).append(message)
@@ -240,8 +240,7 @@ class _DependencyIndex:
     ) -> bool:
         """Whether the server may have sent ``message`` because of ``requests``, which are open.
 
-        The result is false over HTTP: there the message is in the exchange of its request, and an exchange is
-        kept as a whole.
+        False over HTTP: there the message is in the exchange of its request, which is kept whole.
         """
         names_its_request = (
             message.method == "notifications/progress"
