@@ -1,8 +1,8 @@
 """Recognise and open recordings of other tools.
 
-A value that a format does not record is not made up. In the trace header, ``imported`` names the tool and
+Values that a format does not record are not made up. In the trace header, ``imported`` names the tool and
 what its format lacks. If so much is missing that the absence of a message proves nothing, the header also has
-``partial``. A single loss becomes a gap record. Such a trace has no close record, because none of the formats
+``partial``. A single loss becomes a gap record. Imported traces have no close record, because no format
 records how the session ended.
 """
 
@@ -23,21 +23,18 @@ FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
 }
 """Name of a format -> the function that opens a file of that format.
 
-The arguments of the function are the path and the number of a session in the file, from 1 on; 0 stands for
-the only session.
+Its arguments are the path, and the number of a session in the file, from 1, or 0 for the only session.
 """
 
 _HEAD_BYTES: Final = 64 << 10
-"""How much of a file is searched for the beginning of a HAR."""
+"""How many bytes of a file are searched for the beginning of a HAR."""
 _LINE_BYTES: Final = 16 << 20
-"""How much of the first line is read."""
+"""How many bytes of the first line are read."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 
 
 def detect_format(path: str) -> str | None:
-    """Return the format of a file (a key of ``FORMATS``), judged by its beginning.
-
-    The result is ``None`` for any other format.
+    """Return the format of a file, a key of ``FORMATS``, by its beginning; ``None`` for any other format.
 
     Raises:
         TraceError: the file cannot be read.
@@ -65,10 +62,9 @@ def detect_format(path: str) -> str | None:
 def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:
     """Open a recording of another tool. ``format`` is a key of ``FORMATS``.
 
-    ``session`` is the number of a session in the file, from 1 on; 0 stands for the only session.
+    ``session`` is the number of a session in the file, from 1, or 0 for the only session.
 
     Raises:
-        TraceError: the file is not in that format, is damaged, or holds several sessions and ``session`` is
-        0.
+        TraceError: the file is not in that format, is damaged, or has several sessions and ``session`` is 0.
     """
     return ForeignTrace(path, FORMATS[format](path, session))

@@ -1,11 +1,11 @@
-"""Read MCP traffic from HTTP Archives (HAR 1.2), as browsers and other proxies write them.
+"""Read MCP traffic from the HTTP Archives (HAR 1.2) of browsers and other proxies.
 
 An exchange of the archive is read if JSON-RPC was posted to its URL, or if it is an event stream or
 authorization metadata of the same origin. All other exchanges are left out.
 
-An archive records only one time for a whole response. So every event of a stream gets the time at which the
-stream ended. If the client answered a request in the stream before that, the request and the events before it
-get an earlier time. Archives often lack the connections, and some also lack credentials or the bodies of
+An archive has one time for a whole response. So every event of a stream gets the time at which the stream
+ended. If the client answered a request of the stream earlier, the request and the events before it get a time
+before that answer. Archives often lack the connections, and some also lack credentials or the bodies of
 streams. If an archive lacks the headers, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
@@ -139,11 +139,11 @@ def _entries(path: str) -> list[_Entry]:
     raw_entries = member(archive, "log", "entries")
     if not isinstance(raw_entries, list):
         refuse(path, None, "not a HAR: there are no entries in it")
-    entries = [entry for raw in raw_entries if (entry := _entry(raw)) is not None]
+    entries = [entry for raw in raw_entries if (entry := _decode_entry(raw)) is not None]
     return sorted(entries, key=lambda entry: entry.start_ns)
 
 
-def _entry(raw: JSON) -> _Entry | None:
+def _decode_entry(raw: JSON) -> _Entry | None:
     request, response, url = member(raw, "request"), member(raw, "response"), member(raw, "request", "url")
     start_ns = unix_ns(member(raw, "startedDateTime"))
     if not isinstance(request, dict) or not isinstance(url, str) or start_ns is None:
@@ -181,9 +181,9 @@ def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterato
     timed: list[tuple[int, int, Recorded]] = []
     order = count()  # keeps the order of events with equal times
     for number, entry in enumerate(entries, start=1):
-        # An exchange that names no connection is given one that no other exchange has.
+        # An exchange that names no connection gets one of its own.
         connection = connections.setdefault(entry.connection or f"#{number}", len(connections) + 1)
-        for at_ns, event in _exchange(entry, number, connection, entries, addresses, mask):
+        for at_ns, event in _exchange_events(entry, number, connection, entries, addresses, mask):
             if has_heads:
                 timed.append((at_ns, next(order), event))
             elif isinstance(event, Frame) and event.raw and not isinstance(event.message, Malformed):
@@ -208,7 +208,7 @@ def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterato
                 yield event
 
 
-def _exchange(
+def _exchange_events(
     entry: _Entry, number: int, connection: int, entries: list[_Entry], addresses: set[str], mask: Masker
 ) -> Iterator[tuple[int, Recorded]]:
     """Yield the events of one exchange, each with its time in nanoseconds since 1970."""
@@ -236,8 +236,8 @@ def _exchange(
     if not isinstance(status, int) or not 100 <= status < 1000:
         yield entry.end_ns, ExchangeEnd(number, connection, True)
         return
-    frames, is_lost = _answer(entry, is_endpoint, mask)
-    times = _times(entry, frames, entries)
+    frames, is_lost = _answer_frames(entry, is_endpoint, mask)
+    times = _frame_times(entry, frames, entries)
     head = ResponseHead(
         0,
         number,
@@ -256,7 +256,7 @@ def _exchange(
     yield entry.end_ns, ExchangeEnd(number, connection)
 
 
-def _answer(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], bool]:
+def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], bool]:
     """Return the frames of an answer, and whether its body is missing."""
     content = member(entry.response, "content")
     text = member(content, "text")
@@ -279,8 +279,8 @@ def _answer(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame]
     return frames, False
 
 
-def _times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
-    """Return the latest time at which each frame of a response can have been sent.
+def _frame_times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
+    """Return the latest time at which each frame of a response can have been sent, in ns since 1970.
 
     That is the end of the response. But a request that the client answered earlier, and all frames before
     that request, were sent before that answer.
@@ -323,6 +323,6 @@ def _version(head: JSONObject) -> str:
 
 
 def _size(response: JSONObject) -> int:
-    """Return the size of the body of ``response`` in bytes; 0 or -1 if the archive does not know the size."""
+    """Return the size of the body of ``response`` in bytes; 0 or -1 if the archive has none."""
     sizes = (member(response, "content", "size"), response.get("bodySize"))
     return max((size for size in sizes if isinstance(size, int)), default=0)

@@ -1,4 +1,4 @@
-"""Helpers for the readers of other formats: they read lines, convert times, and refuse files."""
+"""What the readers of other formats share: reading lines, converting times, refusing files."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ class ImportedSource:
 
 
 class ForeignTrace(Trace):
-    """A recording of another tool that is read like a trace of ours."""
+    """A recording of another tool, read like a trace of ours."""
 
     def __init__(self, path: str, source: ImportedSource) -> None:
         super().__init__(path, source.header)
@@ -114,7 +114,7 @@ def refuse(path: str, number: int | None, fact: str) -> NoReturn:
 
 
 def selected_session(path: str, session: int, count: int) -> int:
-    """Return the number of the session to read, from 1 on, in a file of ``count`` sessions.
+    """Return the number of the session to read, from 1, in a file of ``count`` sessions.
 
     ``session`` is the number that the user gave, or 0 for the only session.
 

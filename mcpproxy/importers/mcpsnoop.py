@@ -1,8 +1,8 @@
 """Read recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
 
 ``raw`` is the message without the spaces between its tokens. A line that is not JSON is stored as ``text``
-instead. If ``seq`` skips a number, mcpsnoop dropped a line. A recording of HTTP has no request and response
-heads and does not say which stream a message was in: the messages of all connections are in one sequence, and
+instead. If ``seq`` skips a number, mcpsnoop dropped a line. A recording of HTTP has no heads of requests and
+responses, and does not name the stream of a message: the messages of all connections are in one sequence, and
 batches are split. The end of the session is not recorded.
 """
 
