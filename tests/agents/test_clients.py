@@ -166,7 +166,7 @@ def test_our_own_validation_finds_nothing_over_http(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_the_official_suite_holds_as_far_as_it_fits(peers: Peers, revision: str) -> None:
+def test_the_scenarios_of_the_official_suite_that_fit_pass(peers: Peers, revision: str) -> None:
     suite = Suite(peers.conformance(), sys.executable)
     with server(command(RECORDINGS)) as origin:
         result = suite.of_server(f"{origin}/mcp", revision, FITTING[revision])

@@ -241,7 +241,7 @@ def test_an_empty_folder_says_how_to_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cursor", ["x", "AAAA", "WyJhIiwgMSwgIiJd", "WzEsMiwzXQ", "é", "W10", "====", "bnVsbA"]
 )
-def test_a_cursor_that_is_none_is_refused(agent: Agent, cursor: str) -> None:
+def test_a_text_that_is_no_cursor_is_refused(agent: Agent, cursor: str) -> None:
     for name in ("list_recordings", "list_runs", "find_calls", "describe_recording", "get_statistics"):
         assert "cursor: " in agent.error(name, cursor=cursor)
 

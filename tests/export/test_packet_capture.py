@@ -99,7 +99,7 @@ def test_findings_of_no_frame_are_at_the_end(tmp_path: Path) -> None:
     assert second[0].startswith("error SEQ-002")
 
 
-def test_what_is_no_traffic_is_text_on_an_interface_of_its_own(tmp_path: Path) -> None:
+def test_events_that_are_not_traffic_are_texts_on_an_interface_of_their_own(tmp_path: Path) -> None:
     session = begun()
     session.record("stderr", 60, {"text": "a warning"})
     session.record("signal", 70, {"signal": "SIGTERM"})
@@ -156,7 +156,7 @@ def test_bodies_are_put_into_their_framing_again(tmp_path: Path) -> None:
     assert "X-Recorded-Content-Encoding: gzip" in changed[0]
 
 
-def test_a_body_that_is_not_in_the_recording_takes_no_other_along(tmp_path: Path) -> None:
+def test_a_body_missing_from_the_recording_hides_no_other(tmp_path: Path) -> None:
     session = Conversation(http=True)
     place = {"exchange": 1, "connection": 1}
     session.posts(1, ms=1, method="GET", connection=1)

@@ -87,7 +87,7 @@ def test_the_tables_are_in_folders_for_days_and_servers(columns: Path) -> None:
     assert metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_a_request_has_what_its_answer_was(columns: Path) -> None:
+def test_a_request_has_the_outcome_of_its_answer(columns: Path) -> None:
     frames = {(row["recording"], row["frame"]): row for row in rows(read_pyarrow(columns, "frames"))}
     slow = frames["week-1/weather-a.jsonl", 14]
     assert (slow["method"], slow["tool"], slow["outcome"]) == ("tools/call", "forecast", "ok")

@@ -127,7 +127,7 @@ def shipped(shipper: Shipper) -> list[manifest.Manifest]:
     return [manifest.decode(shipper.store.read(key)) for key in keys]
 
 
-def test_what_is_left_says_where_the_rest_is(session: Session, shipper: Shipper) -> None:
+def test_the_remaining_files_say_where_the_rest_is(session: Session, shipper: Shipper) -> None:
     session.call(30)
     ship_closed(shipper, session)
     note = shipped_files.read_shipped(session.trace)

@@ -183,7 +183,7 @@ def test_what_was_shipped_answers_the_first_questions(mcpproxy: Mcpproxy, shippe
     assert folder.out == printed.out
 
 
-def test_no_recording_is_read_for_it(mcpproxy: Mcpproxy, shipped: str) -> None:
+def test_the_report_from_manifests_reads_no_recording(mcpproxy: Mcpproxy, shipped: str) -> None:
     before = mcpproxy("fleet", "report", shipped).out
     shutil.rmtree(Path(shipped.removeprefix("file://")) / "recordings")
     assert mcpproxy("fleet", "report", shipped).out == before

@@ -62,7 +62,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such 
         ),
     ],
 )
-def test_what_kills_its_judge_is_tried_twice_and_skipped(
+def test_a_recording_that_kills_its_judge_is_tried_twice_and_skipped(
     mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path, deed: str, patience_s: int, said: str
 ) -> None:
     corpus.write(fleet, {"week-1/evil.jsonl": EVIL})

@@ -105,7 +105,7 @@ def test_an_export_fetches_recordings_together(
         ("bytearray(1 << 40)", "its judge needed more than 1,024 MiB of memory, 2 times; it was skipped"),
     ],
 )
-def test_what_kills_its_judge_harms_no_recording_that_was_fetched_with_it(
+def test_a_recording_that_kills_its_judge_harms_none_fetched_with_it(
     mcpproxy: Mcpproxy, shipped: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str, said: str
 ) -> None:
     scratch, log = tmp_path / "scratch", tmp_path / "log"

@@ -57,7 +57,7 @@ def test_a_recording_is_shipped_with_a_manifest(mcpproxy: Mcpproxy, folder: Path
     assert mcpproxy("verify", url).code == 0
 
 
-def test_what_was_shipped_is_not_shipped_again(folder: Path, url: str) -> None:
+def test_a_shipped_file_is_not_shipped_again(folder: Path, url: str) -> None:
     recordings.write(folder / "t.jsonl", recordings.CLEAN)
     assert len(Shipper(str(folder), url).ship().files) == 1
     assert len(Shipper(str(folder), url).ship().files) == 0
@@ -76,7 +76,9 @@ def test_an_object_without_a_manifest_gets_one(folder: Path, url: str) -> None:
     assert (again.key, again.number, again.packed_sha256) == (first.key, 1, first.packed_sha256)
 
 
-def test_a_file_with_another_content_is_never_replaced(mcpproxy: Mcpproxy, folder: Path, url: str) -> None:
+def test_an_object_with_different_content_is_never_replaced(
+    mcpproxy: Mcpproxy, folder: Path, url: str
+) -> None:
     recordings.write(folder / "t.jsonl", recordings.CLEAN)
     (first,) = Shipper(str(folder), url).ship().files
     place = Path(url.removeprefix("file://").replace("%20", " "))
@@ -172,7 +174,7 @@ def test_readers_take_a_url_and_a_compressed_file(
         assert len(ran.out.splitlines()) == len(local.out.splitlines())
 
 
-def test_what_looks_like_a_secret_is_masked_the_same_each_time(folder: Path, url: str) -> None:
+def test_a_secret_is_masked_the_same_each_time(folder: Path, url: str) -> None:
     message = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"api_key": SECRET}})
     recordings.write(
         folder / "t.jsonl",
@@ -303,9 +305,7 @@ def test_a_first_file_stays_while_another_cannot_be_shipped(folder: Path, url: s
     assert list(folder.iterdir()) == []
 
 
-def test_a_file_shipped_by_two_names_of_a_machine_is_no_fault_and_another_content_is(
-    folder: Path, url: str
-) -> None:
+def test_a_file_shipped_twice_is_a_fault_only_if_the_contents_differ(folder: Path, url: str) -> None:
     recordings.write(folder / "t.jsonl", recordings.CLEAN)
     first, second = (Shipper(str(folder), url, chain=name).ship() for name in ("old", "new"))
     assert (first.adopted, second.adopted) == (set(), {second.files[0].key})

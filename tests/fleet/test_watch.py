@@ -30,7 +30,7 @@ def shipped(folder: Path) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
-def test_after_the_signal_what_has_ended_is_still_shipped(tmp_path: Path) -> None:
+def test_after_the_signal_recordings_that_have_ended_are_still_shipped(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     folder.mkdir()
     command = [sys.executable, "-m", "mcpproxy", "ship", str(folder), url_of(tmp_path), "--watch"]

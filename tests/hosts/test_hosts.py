@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_news_of_others(mcpproxy: Mcppr
     assert ".gemini/settings.json" in told.err
 
 
-def test_a_wrapped_remote_server_that_is_led_elsewhere_is_news(mcpproxy: Mcpproxy, home: Path) -> None:
+def test_a_wrapped_remote_server_that_is_pointed_elsewhere_is_news(mcpproxy: Mcpproxy, home: Path) -> None:
     cursor = write(home / ".cursor/mcp.json", REMOTE)
     mcpproxy("hosts")
     mcpproxy("wrap", "sentry", "--http")

@@ -73,7 +73,7 @@ def _is_string(text: str) -> bool:
 
 
 @given(st.text('{}[]",:/*\\ \n\t01-.eEtrufalsn', max_size=30))
-def test_what_json_reads_it_reads_and_any_text_is_read_or_refused(text: str) -> None:
+def test_every_json_text_is_read_and_any_other_is_read_or_refused(text: str) -> None:
     try:
         expected = json.loads(text, parse_constant=_refuse)
     except ValueError:

@@ -21,7 +21,7 @@ def _program(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[report
     monkeypatch.setattr(own_server, "own_program", lambda: [OURS])
 
 
-def test_it_is_one_more_server(mcpproxy: Mcpproxy, home: Path) -> None:
+def test_the_entry_is_one_more_server(mcpproxy: Mcpproxy, home: Path) -> None:
     file = write(home / ".cursor/mcp.json", FILES)
     said = mcpproxy("hosts", "--add-mcp", "cursor")
     assert said.code == 0

@@ -295,7 +295,7 @@ def test_files_of_another_project_are_unwrapped_too(
     assert {path: path.read_bytes() for path in several} == several
 
 
-def test_of_several_projects_in_one_file_the_current_one_is_meant(mcpproxy: Mcpproxy, home: Path) -> None:
+def test_a_file_of_several_projects_means_the_current_one(mcpproxy: Mcpproxy, home: Path) -> None:
     entry = {"mcpServers": {"db": {"command": "x"}}}
     projects = {str(home / "project"): entry, "/srv/shop": entry}
     path = write(home / ".claude.json", json.dumps({"projects": projects}))
@@ -381,7 +381,7 @@ def test_the_path_of_a_remote_server_is_the_endpoint_of_the_proxy(mcpproxy: Mcpp
     assert '"http://127.0.0.1:9000/v1/sse?key=${KEY}&b=1"' in path.read_text()
 
 
-def test_a_wrap_anew_keeps_the_address_of_the_proxy(mcpproxy: Mcpproxy, home: Path) -> None:
+def test_a_second_wrap_keeps_the_address_of_the_proxy(mcpproxy: Mcpproxy, home: Path) -> None:
     path = write(home / ".cursor/mcp.json", REMOTE)
     mcpproxy("wrap", "sentry", "--http")
     path.write_text(REMOTE)

@@ -70,7 +70,7 @@ def says(stderr: IO[str], words: str) -> str:
     return next(line for line in stderr if words in line)
 
 
-def test_spans_come_during_the_session_and_are_those_of_the_export(tmp_path: Path) -> None:
+def test_live_spans_are_the_same_as_those_of_the_export(tmp_path: Path) -> None:
     trace = tmp_path / "s.jsonl"
     with receiving() as receiver, session(trace, "--otlp", receiver.url) as process:
         asks(process, 1, "ping")

@@ -48,7 +48,7 @@ def test_a_call_continues_the_trace_of_its_caller(tmp_path: Path) -> None:
     assert (asked.trace_id, asked.parent, asked.has_remote_parent) == (TRACE, call.id, False)
 
 
-def test_what_is_not_sampled_has_no_span_and_nonsense_is_no_trace(
+def test_a_call_that_is_not_sampled_has_no_span_and_nonsense_is_no_trace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spans = spans_of(SESSIONS["traced"], tmp_path)
