@@ -56,7 +56,7 @@ class ListedRecording:
 
 @dataclass(frozen=True, slots=True)
 class OpenedRecording:
-    """An open recording. ``redaction`` is what masks the values of ``view``."""
+    """An open recording. ``redaction`` masks the values of ``view``."""
 
     listed: ListedRecording
     view: View

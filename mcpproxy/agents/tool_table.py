@@ -1,4 +1,4 @@
-"""The tools by their names: for each the schemas of its arguments and its answer, and how it is called.
+"""The tools by their names, each with the schemas of its arguments and its answer, and a way to call it.
 
 A tool is a method. Its name, its docstring and the annotations of its parameters and its answer become the
 definition that an agent sees.

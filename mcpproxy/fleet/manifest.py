@@ -36,7 +36,7 @@ class Manifest:
 
     ``key`` names the object, ``name`` the file on the machine that recorded it. The files of one recording
     share ``recording``; this is number ``part`` of them, and ``continues`` names the one before. ``frames``
-    and ``findings`` are the counts in the last record, which begin with the recording; ``rules`` counts the
+    and ``findings`` are the counts in its last record, from the start of the recording; ``rules`` counts the
     findings in this file alone. ``sha256`` and ``bytes`` are of the content, ``packed_sha256`` and
     ``packed_bytes`` of the object. Times are ISO 8601 in UTC; ``first_ns`` and ``last_ns`` are times of
     records since ``started_at``.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LARGEST_FILE_BYTES: Final = 8 << 30
 """How large one file of a recording may be, decompressed."""
 CACHE_BYTES: Final = 16 << 30
-"""How much may be fetched into one folder; never more than half of what is free on its disk."""
+"""How much may be fetched into one folder; never more than half of the free disk."""
 
 _STEP_BYTES: Final = 1024
 """How much is decompressed at once. However hostile, it becomes at most 32 MiB."""

@@ -248,7 +248,7 @@ class Store:
 
     @contextmanager
     def _translated(self, key: str = "") -> Generator[None]:
-        """Raise ``StoreError`` for what the library raises."""
+        """Turn exceptions of the library into ``StoreError``."""
         where = self.where(key)
         try:
             yield
@@ -317,7 +317,7 @@ def _refuse_missing_bucket(where: str, text: str) -> None:
 
 
 def _cause(text: str) -> str:
-    """Return the cause of a failure, in words of ours and codes of the store."""
+    """Return the cause of a failure, in our words and the codes of the store."""
     for part, words in _CAUSES:
         if part.casefold() in text.casefold():
             return words

@@ -57,8 +57,8 @@ def wrapping_words(argv: Sequence[str]) -> int:
 def own_program() -> list[str]:
     """Return the words that start this mcpproxy. Its path is absolute, so they work in any folder.
 
-    They are those of its script, unless that costs each session time: what pip before 25 and setuptools
-    write imports ``re``, which takes a third of the start.
+    They name its script, unless that slows each start: the scripts of setuptools and of pip before 25 import
+    ``re``, which takes a third of the start.
     """
     called = sys.argv[0] if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
     called = os.path.abspath(called) if called else ""

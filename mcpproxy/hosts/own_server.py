@@ -51,7 +51,7 @@ def own_entry(host: Host) -> OwnEntry:
     """Return the entry for the user's file of ``host``.
 
     Raises:
-        HostFileError: no file of the user's names servers of this host.
+        HostFileError: this host has no user's file that may name servers.
     """
     rows = [
         row for row in host.files if row.scope == "user" and not (row.leave or row.is_acp or "*" in row.key)

@@ -25,5 +25,5 @@ class HostFileError(McpProxyError):
 class UnrecordedError(HostFileError):
     """A configuration file was written, and afterwards the ledger could not be written.
 
-    The ledger still says that the change is under way, so ``recover`` corrects it.
+    The ledger still says that the change is under way, so ``recover_records`` corrects it.
     """

@@ -1,7 +1,7 @@
 """The name and the attributes of a call's span.
 
-The names are those of the semantic conventions for MCP, in the version of ``SCHEMA_URL``; what they have no
-name for begins with ``mcpproxy.``. A call between the peers of ACP has the attributes of JSON-RPC only.
+The names are those of the semantic conventions for MCP, in the version of ``SCHEMA_URL``; our own names begin
+with ``mcpproxy.``. A call between the peers of ACP has the attributes of JSON-RPC only.
 
 Source: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 """

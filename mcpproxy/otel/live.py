@@ -44,7 +44,7 @@ class LiveExport:
         self._changed_s = 0.0
 
     def run(self) -> None:
-        """Send until the recording has ended, and for a short time after it."""
+        """Send spans until the recording has ended, and for at most ``GIVE_UP_S`` after it."""
         threading.Thread(target=self._wait_for_end, daemon=True).start()
         try:
             self._send_spans()
@@ -62,7 +62,7 @@ class LiveExport:
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
             say("no spans are sent: OTEL_SDK_DISABLED is set")
             return
-        # Imported here: the end of the recording is noticed meanwhile.
+        # Imported here, while a thread already waits for the end of the recording.
         from mcpproxy.otel.collector import Collector
         from mcpproxy.otel.outbox import Outbox
         from mcpproxy.otel.span_reader import SpanReader

@@ -134,7 +134,7 @@ class SpanReader:
                 yield span
 
     def _is_new(self, what: str) -> bool:
-        """Count one more of ``what``; return whether it is new since ``restart``: the order is the same."""
+        """Count one of ``what``; return whether it was not made before ``restart``. The order is the same."""
         self._made[what] += 1
         return self._made[what] > self._repeated[what]
 

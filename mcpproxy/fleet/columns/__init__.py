@@ -1,1 +1,1 @@
-"""Recordings as tables, and the questions that are asked of them."""
+"""Recordings as tables, and the questions that the tables answer."""

@@ -132,7 +132,7 @@ class _Waiting:
         self._tables: Final[dict[str, list[Table]]] = {}
 
     def add(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Add rows of another table than frames."""
+        """Add rows of any table except ``frames``."""
         waiting = self._rows.setdefault(table, [])
         waiting += rows
         if len(waiting) >= _ROWS_AT_ONCE:  # as a table they take less memory

@@ -24,7 +24,7 @@ def opened_in_turn(
     """Yield each recording, in order, and a context manager that opens it: see ``StoreCorpus.opened``.
 
     If they are in a store, ``REQUESTS`` recordings are fetched ahead. Close the generator if you do not read
-    it to its end: that cancels the fetches that wait.
+    it to its end: that cancels pending fetches.
     """
     if not isinstance(corpus, StoreCorpus):
         for recording in recordings:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcpproxy.fleet.judge.corpus import FleetRecording
 
 ENGINES: Final = ("local", "ray", "dask")
-"""What can judge the recordings of a shard; see ``engine``."""
+"""The engines that can judge a shard; see ``engine.py``."""
 
 _SHARD: Final = pattern(r"(\d{1,6})/(\d{1,6})")
 

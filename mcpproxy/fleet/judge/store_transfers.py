@@ -31,7 +31,7 @@ _STACK_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class JudgeTurn:
-    """A recording that is to be judged; ``ahead`` are its objects, if they were fetched ahead."""
+    """A recording to judge; ``ahead`` are its objects, if they are fetched ahead."""
 
     number: int
     recording: FleetRecording
