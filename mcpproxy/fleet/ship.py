@@ -43,7 +43,7 @@ _CHAIN_CHARACTERS: Final = 40
 
 
 _How: TypeAlias = Literal["known", "adopted", "shipped"]
-"""What the store had before: the object and its manifest, the object lock_file, or neither."""
+"""What the store had before: the object and its manifest, the object alone, or neither."""
 
 
 class NotShippedError(McpProxyError):
