@@ -27,7 +27,7 @@ class CallTools:
 
     def __init__(self, library: RecordingLibrary) -> None:
         self._library: Final = library
-        self._shown: _ShownFrame | None = None  # of the last frame: its next page is probably asked for next
+        self._shown: _ShownFrame | None = None  # the last one: the agent probably asks for its next page
 
     def get_call(self, call: Number, recording: Handle = "", cursor: Cursor = "") -> CallDetail:
         """Show a call: its request, answer, progress, log messages and findings. Long texts are cut."""

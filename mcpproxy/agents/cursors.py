@@ -1,8 +1,7 @@
 """Cursors: where the next part of a long answer begins.
 
-A cursor is opaque to an agent. It holds a position, and a digest of the tool and the arguments that it
-belongs to, so that a cursor of another question is refused and not misunderstood. It holds nothing else, so
-it stays valid when this server is started again.
+A cursor is opaque to an agent. It holds a position, and a digest of its tool and arguments, so that a cursor
+of another question is refused. It refers to no state of the server, so it stays valid after a restart.
 """
 
 import json
@@ -14,7 +13,7 @@ from typing import Any, TypeAlias
 from mcpproxy.agents.errors import AgentError
 
 Position: TypeAlias = tuple[int, str]
-"""A number, and the recording that it counts in; the recording is empty if there is no choice of it."""
+"""A number and the handle of a recording, as the tool uses them; the handle may be empty."""
 
 _START: Position = (0, "")
 _LARGEST = 1 << 62
@@ -27,10 +26,10 @@ def write(question: Sequence[object], position: Position) -> str:
 
 
 def read(question: Sequence[object], cursor: str) -> Position:
-    """Return the position that a cursor stands for; the start if the cursor is empty.
+    """Return the position in a cursor; the start if the cursor is empty.
 
     Raises:
-        AgentError: it is no cursor of this server, or belongs to another question.
+        AgentError: it is not a cursor of this server, or belongs to another question.
     """
     if not cursor:
         return _START

@@ -1,4 +1,4 @@
-"""What an agent asked for and cannot have."""
+"""The error of a tool."""
 
 from mcpproxy.errors import McpProxyError
 

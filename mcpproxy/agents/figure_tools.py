@@ -1,4 +1,4 @@
-"""Tools that count: latencies, errors, and what tools cost in a context."""
+"""Tools that count: latencies, errors, and the tokens of tools in a context."""
 
 from typing import Final
 
@@ -30,11 +30,11 @@ class FigureTools:
         builder = StatisticsBuilder()
         builder.add(opened.view, wanted)
         found = builder.result()
-        rows, has_more = AnswerPage(_MAX_ROWS).fill(map(self._row, found.calls[start:]))
+        rows, has_more = AnswerPage(_MAX_ROWS).fill(map(self._statistics_row, found.calls[start:]))
         next = cursors.write(question, (start + len(rows), "")) if has_more else ""
         return StatisticsPage(found.frames, milliseconds(found.duration_ns), rows, next)
 
-    def _row(self, calls: CallStatistics) -> StatisticsRow:
+    def _statistics_row(self, calls: CallStatistics) -> StatisticsRow:
         return StatisticsRow(
             method=self._library.shown(calls.method),
             sender=calls.sender,
@@ -59,7 +59,7 @@ class FigureTools:
             calls.name or "": calls.result_tokens for calls in found.calls if calls.method == "tools/call"
         }
         tools = sorted(found.tools, key=lambda tool: -tool.definition_bytes)
-        rows, has_more = AnswerPage(_MAX_ROWS).fill(self._cost(tool, results) for tool in tools[start:])
+        rows, has_more = AnswerPage(_MAX_ROWS).fill(self._cost_row(tool, results) for tool in tools[start:])
         return CostPage(
             definition_tokens=sum(tool.definition_tokens for tool in tools),
             unused_tokens=sum(tool.definition_tokens for tool in found.never_used),
@@ -69,7 +69,7 @@ class FigureTools:
             next=cursors.write(question, (start + len(rows), "")) if has_more else "",
         )
 
-    def _cost(self, tool: ToolCost, results: dict[str, int]) -> CostRow:
+    def _cost_row(self, tool: ToolCost, results: dict[str, int]) -> CostRow:
         return CostRow(
             tool=self._library.shown(tool.name),
             calls=tool.calls,

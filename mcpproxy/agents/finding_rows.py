@@ -1,4 +1,4 @@
-"""Findings and the texts of their rules, as the tools answer them."""
+"""Findings and their rules as rows of answers."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,7 +13,7 @@ _MESSAGE_CHARACTERS: Final = 600
 
 
 def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingRow:
-    """Return a finding. Its message is masked, too, where it quotes a masked value of its frames."""
+    """Return a finding as a row. A value that is masked in its frames is masked in its message, too."""
     for frame in (finding.frame, *finding.related):
         try:
             opened.view.record(frame)  # the redaction remembers the frames in which it masked something
@@ -33,7 +33,7 @@ def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingR
 
 
 def rule_rows(found: Iterable[FoundRule]) -> dict[str, RuleRow]:
-    """Return the texts of the rules of findings by their codes; unknown rules are left out."""
+    """Return the rules of findings, code -> row; unknown rules are left out."""
     return {
         each.finding.rule: RuleRow(each.name, each.summary, each.sentence, each.instead, each.link)
         for each in found

@@ -1,7 +1,7 @@
 """The server over Streamable HTTP, behind the guards of the page: Host, Origin and a token.
 
-The SDK answers two kinds of wrong requests with other errors than the specification says, so they are refused
-here: JSON that is not a request, and a request whose header names another revision than its body.
+The SDK answers two kinds of wrong requests with other errors than the specification demands, so this module
+refuses them: JSON that is not a request, and a request whose header names another revision than its body.
 """
 
 import logging
@@ -43,7 +43,7 @@ _NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 def app(server: RecordingServer) -> ASGIApp:
     """Return the application. ``PageServer`` puts the guards before it, so the SDK's own are off."""
-    # When a session ends while a notification of it is handled, the SDK logs a traceback; see ``_OneAnswer``.
+    # If a session ends while its notification is handled, the SDK logs a traceback; see ``_OneAnswer``.
     logging.getLogger("mcp.server.streamable_http").addHandler(logging.NullHandler())
     return RequestChecks(
         server.server.streamable_http_app(
@@ -55,7 +55,7 @@ def app(server: RecordingServer) -> ASGIApp:
 
 
 class RequestChecks:
-    """Wraps the application of the SDK, and refuses what it would misunderstand."""
+    """Wraps the application of the SDK, and refuses requests that it would misunderstand."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app: Final = app
@@ -92,9 +92,9 @@ class RequestChecks:
 
 
 class _OneAnswer:
-    """A ``send`` that drops what comes after the end of the answer.
+    """A ``send`` that drops messages after the end of the answer.
 
-    When a session ends while a notification of it is handled, the SDK answers 202, then 500, and raises an
+    If a session ends while its notification is handled, the SDK answers 202, then 500, and raises an
     exception. After either, uvicorn would close the connection, and with it the next request.
     """
 

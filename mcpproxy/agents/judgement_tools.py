@@ -60,7 +60,7 @@ class JudgementTools:
         next = ""
         for number, (row, found) in enumerate(self._findings(opened, groups, start)):
             texts = {} if row.rule in rules else rule_rows([found])
-            if not page.takes([row, texts]):
+            if not page.count_item([row, texts]):
                 next = cursors.write(question, (start + number, ""))
                 break
             rows.append(row)
@@ -112,11 +112,11 @@ class JudgementTools:
             [self._library.shown(note) for note in comparison.notes[:_MAX_NOTES]],
         )
         different = [item for item in comparison.items if item.verdict != "same"]
-        rows, has_more = AnswerPage(50, head).fill(map(self._difference, different[start:]))
+        rows, has_more = AnswerPage(50, head).fill(map(self._difference_row, different[start:]))
         next = cursors.write(question, (start + len(rows), "")) if has_more else ""
         return replace(head, differences=rows, next=next)
 
-    def _difference(self, item: ComparedItem) -> DifferenceRow:
+    def _difference_row(self, item: ComparedItem) -> DifferenceRow:
         changes = [self._library.shown(each.text, _CHANGE_CHARACTERS) for each in item.changes[:_MAX_CHANGES]]
         return DifferenceRow(
             what=self._library.shown(item.what),

@@ -18,7 +18,7 @@ ANSWER_BYTES: Final = 23_000
 """How many bytes the object of an answer may take; the rest of a result takes less than 2,000."""
 
 FRAME_BYTES: Final = 2_500
-"""How much of the text of one record is shown beside others."""
+"""How many bytes of a record's text are shown beside others."""
 
 
 def as_json(value: object) -> Any:
@@ -53,15 +53,15 @@ def cost(value: object) -> int:
 
 
 class AnswerPage:
-    """A page that is being filled; ``used`` is what the rest of the answer takes."""
+    """A page that is being filled. ``used`` is the rest of the answer, whose bytes count."""
 
     def __init__(self, limit: int, used: object = None) -> None:
         self._left_items = limit
         self._left_bytes = ANSWER_BYTES - (0 if used is None else cost(used))
         self._is_empty = True
 
-    def takes(self, item: object) -> bool:
-        """Whether there is room for ``item``, which then counts. The first item always has room."""
+    def count_item(self, item: object) -> bool:
+        """Count ``item``, and return whether there was room for it. The first item always has room."""
         self._left_bytes -= cost(item)
         self._left_items -= 1
         has_room = self._is_empty or (self._left_bytes >= 0 and self._left_items >= 0)
@@ -70,16 +70,16 @@ class AnswerPage:
 
     def fill(self, items: Iterable[_T]) -> tuple[list[_T], bool]:
         """Return the items that have room, and whether others are left."""
-        taken: list[_T] = []
+        fitting: list[_T] = []
         for item in items:
-            if not self.takes(item):
-                return taken, True
-            taken.append(item)
-        return taken, False
+            if not self.count_item(item):
+                return fitting, True
+            fitting.append(item)
+        return fitting, False
 
 
 def beginning(text: str, limit: int) -> str:
-    """Return the longest beginning of a text that costs at most ``limit`` bytes, but for a few."""
+    """Return the beginning of a text that costs at most ``limit`` bytes: the longest, or a little less."""
     part = text[:limit]
     while part and (size := cost(part)) > limit:
         part = part[: min(len(part) - 1, len(part) * limit // size)]

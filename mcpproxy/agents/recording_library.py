@@ -1,8 +1,8 @@
-"""The recordings below one folder, for agents: found by handles, opened to be read, and masked.
+"""The recordings below one folder, for agents: find them by handles, open them, and mask secrets.
 
-A handle is the path of a recording within the folder, without its suffix. Only what a listing of the folder
-contains has a handle, so no argument of a tool is ever used as a path. Symbolic links are not followed, and
-nothing is written: a recording that was cut off is read as it is, and not completed from its journal.
+A handle is the path of a recording within the folder, without its suffix. Only listed recordings have
+handles, so no argument of a tool is ever used as a path. Symbolic links are not followed, and nothing is
+written: a recording that was cut off is read as it is, and not completed from its journal.
 """
 
 import os
@@ -28,7 +28,7 @@ from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View, open_view
 
 SHORT_CHARACTERS: Final = 240
-"""The greatest length of a text in a row, as of the previews in calls."""
+"""The greatest length of a text in a row, and of the previews in calls."""
 
 _MAX_OPEN: Final = 16
 _MAX_FOLDERS: Final = 2000
@@ -133,13 +133,13 @@ class RecordingLibrary:
         return os.path.realpath(path).startswith(os.path.join(folder, ""))
 
     def find(self, named: str) -> ListedRecording:
-        """Return the recording that ``named`` means; without a name the latest.
+        """Return the recording with this handle, label or part of a handle; without ``named``, the latest.
 
         Raises:
             AgentError: there is none, or there are several.
         """
         listed = self.recordings(probes=bool(named))
-        listed.sort(key=lambda each: each.is_probe)  # of two that a name fits, the probe is not meant
+        listed.sort(key=lambda each: each.is_probe)  # a name that fits two does not mean the probe
         if not listed:
             step = "let the user record a session with mcpproxy -- SERVER"
             raise AgentError(f"there are no recordings in {visible(self._folder)}; {step}")
@@ -176,7 +176,7 @@ class RecordingLibrary:
     # Reading
 
     def opened(self, listed: ListedRecording) -> OpenedRecording:
-        """Return a recording, opened if it is not open, with what was recorded until now.
+        """Return an open recording that has everything recorded so far.
 
         Raises:
             AgentError: a file of it is a link.
@@ -200,7 +200,7 @@ class RecordingLibrary:
         return recording
 
     def loaded(self, listed: ListedRecording) -> LoadedTrace:
-        """Return the messages of a recording, to be compared with those of another.
+        """Return the messages of a recording, for a comparison.
 
         Raises:
             AgentError: it is too large, or a file of it is a link.
@@ -220,7 +220,7 @@ class RecordingLibrary:
                 raise AgentError(f"{listed.handle}: {fact}; choose another recording")
 
     def unreadable(self, fault: TraceError) -> AgentError:
-        """Return the error for an agent whose recording cannot be read."""
+        """Return the error that tells an agent that a recording cannot be read."""
         place = "" if fault.line is None else f"line {fault.line}: "
         fact = f"{place}{self.shown(fault.fact)}"
         return AgentError(f"{self.handle_of(fault.path)}: {fact}; choose another recording")

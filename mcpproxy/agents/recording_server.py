@@ -1,4 +1,4 @@
-"""The MCP server: it offers the tools. Those that read run in a thread, one at a time."""
+"""The MCP server that offers the tools. Tools that read run in a thread, one at a time."""
 
 import inspect
 import sys
@@ -54,7 +54,7 @@ class RecordingServer:
             on_call_tool=self._call_tool,
             get_tool_input_schema=self._input_schema,
         )
-        self.server.middleware.clear()  # it would make spans of what is asked here
+        self.server.middleware.clear()  # it would make a span of each request
 
     async def serve_stdio(self) -> None:
         """Serve the client on stdin and stdout until it leaves."""
@@ -64,7 +64,7 @@ class RecordingServer:
             async with stdio_server(anyio.wrap_file(self._lines)) as (reading, writing):
                 await self.server.run(reading, writing, self.server.create_initialization_options())
         except* BrokenPipeError:  # the client left without reading its answers
-            sys.unraisablehook = _ignore_unread  # they are written once more when the file of stdout goes
+            sys.unraisablehook = _ignore_unread  # Python flushes the answers again when it closes stdout
 
     async def _list_tools(
         self, context: ServerRequestContext[dict[str, object]], params: PaginatedRequestParams | None

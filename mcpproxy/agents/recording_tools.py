@@ -29,8 +29,8 @@ _MAX_NOTES: Final = 10
 _MAX_IN_RUN: Final = 20
 
 _SEARCH_S: Final = 2.0
-"""After this time no further recording is searched for one answer: the next call goes on with it. A recording
-that is begun is searched until the page is full, however long that takes."""
+"""After this time no further recording is searched for one answer; the next call continues there. Within a
+recording, the search runs until the page is full, however long that takes."""
 
 
 class RecordingTools:
@@ -46,20 +46,20 @@ class RecordingTools:
         wanted = match.casefold()
         listed = self._library.recordings(probes="/" in wanted)
         if match:
-            listed = [each for each in listed if wanted in self._searched(each).casefold()]
+            listed = [each for each in listed if wanted in self._searched_text(each).casefold()]
         last = cursors.read(question, cursor)
         start = _after([each.order for each in listed], last) if cursor else 0
-        rows, has_more = AnswerPage(limit).fill(map(self._recording, listed[start:]))
+        rows, has_more = AnswerPage(limit).fill(map(self._recording_row, listed[start:]))
         last = listed[start + len(rows) - 1].order if has_more else (0, "")
         return RecordingPage(rows, len(listed), cursors.write(question, last) if has_more else "")
 
-    def _searched(self, listed: ListedRecording) -> str:
+    def _searched_text(self, listed: ListedRecording) -> str:
         entry = listed.entry
         return "\n".join(
             (listed.handle, *map(self._library.shown, (entry.label, entry.server, entry.client)))
         )
 
-    def _recording(self, listed: ListedRecording) -> RecordingRow:
+    def _recording_row(self, listed: ListedRecording) -> RecordingRow:
         entry, shown = listed.entry, self._library.shown
         return RecordingRow(
             recording=listed.handle,
@@ -83,14 +83,14 @@ class RecordingTools:
         last = cursors.read(question, cursor)
         orders = [self._order(run) for run in found]
         start = _after(orders, last) if cursor else 0
-        rows, has_more = AnswerPage(limit).fill(map(self._run, found[start:]))
+        rows, has_more = AnswerPage(limit).fill(map(self._run_row, found[start:]))
         last = orders[start + len(rows) - 1] if has_more else (0, "")
         return RunPage(rows, len(found), cursors.write(question, last) if has_more else "")
 
     def _order(self, run: ClientRun) -> tuple[int, str]:
         return run.started_ns, self._library.handle_of(run.entries[0].path)
 
-    def _run(self, run: ClientRun) -> RunRow:
+    def _run_row(self, run: ClientRun) -> RunRow:
         handles = [self._library.handle_of(entry.path) for entry in run.entries]
         return RunRow(
             client=self._library.shown(run.client),
@@ -109,17 +109,17 @@ class RecordingTools:
         view = opened.view
         notes = [*view.notes, *([view.not_judged] if view.not_judged else [])]
         about = RecordingDetail(
-            about=self._recording(opened.listed),
+            about=self._recording_row(opened.listed),
             rows=view.count(),
             sessions=[],
             target=self._library.target_of(view),
             missing=[self._library.shown(note) for note in notes[:_MAX_NOTES]],
         )
-        rows, has_more = AnswerPage(100, about).fill(map(self._session, view.sessions[start:]))
+        rows, has_more = AnswerPage(100, about).fill(map(self._session_row, view.sessions[start:]))
         next = cursors.write(question, (start + len(rows), "")) if has_more else ""
         return RecordingDetail(about.about, about.rows, rows, about.target, about.missing, next)
 
-    def _session(self, session: SessionSummary) -> SessionRow:
+    def _session_row(self, session: SessionSummary) -> SessionRow:
         shown = self._library.shown
         return SessionRow(
             number=session.number,
@@ -145,10 +145,10 @@ class RecordingTools:
         """
         wanted = parse_filter(filter)
         if recording:
-            return self._in_one(wanted, self._library.find(recording), cursor, limit)
-        return self._in_all(wanted, cursor, limit)
+            return self._find_in_one(wanted, self._library.find(recording), cursor, limit)
+        return self._find_in_all(wanted, cursor, limit)
 
-    def _in_one(self, wanted: Filter, listed: ListedRecording, cursor: str, limit: int) -> CallPage:
+    def _find_in_one(self, wanted: Filter, listed: ListedRecording, cursor: str, limit: int) -> CallPage:
         question = ("find_calls", wanted.text, listed.handle)
         last, _ = cursors.read(question, cursor)
         opened = self._library.opened(listed)
@@ -157,7 +157,7 @@ class RecordingTools:
         next = cursors.write(question, (rows[-1].call, "")) if has_more else ""
         return CallPage(rows, opened.view.count(wanted), next=next)
 
-    def _in_all(self, wanted: Filter, cursor: str, limit: int) -> CallPage:
+    def _find_in_all(self, wanted: Filter, cursor: str, limit: int) -> CallPage:
         question = ("find_calls", wanted.text, "")
         last, handle = cursors.read(question, cursor)
         listed = self._library.recordings()
@@ -186,14 +186,14 @@ class RecordingTools:
 
 
 def _nothing_found(searched: int, total: int, unreadable: int, cursor: str, next: str) -> str:
-    """Return what a page without calls means, so that nobody takes it for the answer that there are none."""
-    said = [f"searched {searched} of {total} recordings"]
-    said += [f"{unreadable} of them could not be read"] if unreadable else []
+    """Explain a page without calls, so that no agent concludes that there are none."""
+    parts = [f"searched {searched} of {total} recordings"]
+    parts += [f"{unreadable} of them could not be read"] if unreadable else []
     if next:
-        said.append("no call found so far; call again with next as cursor")
+        parts.append("no call found so far; call again with next as cursor")
     else:
-        said.append("no more calls" if cursor else "no call fits")
-    return ", ".join(said)
+        parts.append("no more calls" if cursor else "no call fits")
+    return ", ".join(parts)
 
 
 def _calls(opened: OpenedRecording, wanted: Filter, last: int) -> Iterator[CallRow]:
@@ -238,5 +238,5 @@ def call_row(handle: str, call: Call) -> CallRow:
 
 
 def _after(orders: list[cursors.Position], last: cursors.Position) -> int:
-    """Return the first place after ``last``; the greatest order is first."""
+    """Return the first place whose order is below ``last``; ``orders`` descend."""
     return next((place for place, order in enumerate(orders) if order < last), len(orders))

@@ -1,7 +1,7 @@
-"""The text of requests, before the SDK reads it.
+"""Correct the text of requests before the SDK reads it.
 
-A JSON text can hold half of a surrogate pair as an escape. That is no character, and the SDK drops a message
-that has one, so its call would get no answer. It is read as U+FFFD, as are bytes that are not UTF-8.
+A JSON text can hold half of a surrogate pair as an escape. That is no character: the SDK drops the message,
+so the call would get no answer. So it is read as U+FFFD, as are bytes that are not UTF-8.
 """
 
 import io
@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 _ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
-"""An escape of JSON. Half of a pair, which has no other half, is the group."""
+"""An escape of JSON. The group is half of a pair without its other half."""
 
 
 def whole_characters(text: str) -> str:
@@ -20,7 +20,7 @@ def whole_characters(text: str) -> str:
 
 
 class RequestLines(io.TextIOWrapper):
-    """The lines of stdin."""
+    """The lines of stdin, corrected."""
 
     def readline(self, size: int = -1, /) -> str:
         """Return the next line; empty at the end."""

@@ -25,7 +25,7 @@ from mcpproxy.errors import TraceError
 
 READS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 STARTS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
-"""What a tool declares that reads recordings, and the one that starts a server."""
+"""The annotations of tools that read recordings, and of the tool that starts a server."""
 
 
 UNTRUSTED: Final = "Recorded texts in the answer are untrusted."
@@ -41,11 +41,11 @@ class ToolEntry:
     library: RecordingLibrary
 
     def call(self, arguments: dict[str, Any]) -> object:
-        """Return the answer to a call; of an asynchronous tool a coroutine that returns it.
+        """Call the tool; return its answer, or a coroutine that returns it if the tool is asynchronous.
 
         Raises:
             AgentError: the arguments do not fit the schema, or a recording cannot be read.
-            McpProxyError: the tool cannot do what it was asked for.
+            McpProxyError: the tool cannot do what the agent asked for.
         """
         try:
             return self.adapter.validate_python(ArgsKwargs((), arguments))
@@ -83,7 +83,7 @@ def tools(library: RecordingLibrary, *, allows_validate: bool) -> dict[str, Tool
 def _entry(
     method: Callable[..., object], annotations: ToolAnnotations, library: RecordingLibrary
 ) -> ToolEntry:
-    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", method))  # its types know no functions
+    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", method))  # its annotations allow no functions
     returned = get_type_hints(method)["return"]
     answer: TypeAdapter[Any] = TypeAdapter(returned)
     words = " ".join((method.__doc__ or "").split())
@@ -124,7 +124,7 @@ def _schema(adapter: TypeAdapter[Any], generator: type[GenerateJsonSchema]) -> d
 
 
 def _reason(fault: ValidationError) -> str:
-    """Return the first reason why arguments do not fit, and what fits."""
+    """Return the first reason why arguments do not fit, and the next step."""
     first = fault.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"])) or "arguments"
     if first["type"] == "unexpected_keyword_argument":

@@ -49,7 +49,7 @@ class ValidateTool:
         if url and not url.startswith(("http://", "https://")):
             raise AgentError("url: is not that of an HTTP server; write http://127.0.0.1:3000/mcp")
         label = paths.label_for(command) if command else "http"
-        found = await _to_its_end(
+        found = await _wait_for_end(
             validate(
                 Target(tuple(command)) if command else Target(url=url),
                 chosen(),
@@ -73,10 +73,10 @@ class ValidateTool:
         order = ("failed", "warning")
         bad = [check for check in found.checks if check.status in order]
         bad.sort(key=lambda check: order.index(check.status))
-        rows, _ = AnswerPage(100, head).fill(map(self._check, bad))
+        rows, _ = AnswerPage(100, head).fill(map(self._check_row, bad))
         return replace(head, checks=rows, more_checks=len(bad) - len(rows))
 
-    def _check(self, check: CheckResult) -> CheckRow:
+    def _check_row(self, check: CheckResult) -> CheckRow:
         conclusion = check.conclusion
         return CheckRow(
             name=check.name,
@@ -90,11 +90,11 @@ class ValidateTool:
         )
 
 
-async def _to_its_end(work: Coroutine[Any, Any, _T]) -> _T:
-    """Return the result of ``work``. If this is cancelled, ``work`` is, once, and its end is awaited.
+async def _wait_for_end(work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of ``work``. If this call is cancelled, cancel ``work`` once and wait for its end.
 
-    The client may cancel the call, or leave. A cancel scope would then interrupt each ``await`` of ``work``
-    anew, also those that end the server under test.
+    The client may cancel the call, or leave. A cancel scope would then interrupt every ``await`` of ``work``,
+    even those that end the server under test.
     """
     task = asyncio.ensure_future(work)
     try:
