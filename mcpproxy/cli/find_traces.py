@@ -92,9 +92,9 @@ def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
 
     url = named if is_url(named) else urls.of_path(named)
     urls.check("", url)
-    from mcpproxy.fleet.fetch import cached
+    from mcpproxy.fleet.fetch import fetch_to_cache
 
-    return cached(url, tells=tell, packed_only=packed_only)
+    return fetch_to_cache(url, tells=tell, packed_only=packed_only)
 
 
 def one(named: str | None, *, tells: bool = True) -> str:

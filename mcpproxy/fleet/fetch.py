@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from mcpproxy.base import files, paths
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.object_contents import CACHE_BYTES, DiskBudget, content, download
+from mcpproxy.fleet.object_contents import CACHE_BYTES, DiskBudget, download, stream_content
 
 if TYPE_CHECKING:
     from mcpproxy.fleet.store import Store, StoredObject
@@ -108,7 +108,7 @@ def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
         raise UsageError(store.where(key), fact, "make room there, or set XDG_CACHE_HOME") from None
 
 
-def cached(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> list[str]:
+def fetch_to_cache(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> list[str]:
     """Fetch the recordings that ``url`` names, a folder or an object, and return the paths of their files.
 
     They stay in this user's cache folder, so an object is fetched once. ``packed_only`` leaves out recordings
@@ -214,7 +214,7 @@ class _Cache:
             pass
         with _explained(self._store, key, folder):
             paths.make_private(folder)
-            files.replace(path, content(self._store, key, self._budget), 0o600)
+            files.replace(path, stream_content(self._store, key, self._budget), 0o600)
         os.utime(path, ns=(time.time_ns(), written_us * 1000))
         return path
 

@@ -43,7 +43,9 @@ class DiskBudget(ByteBudget):
         return False
 
 
-def content(store: "Store", key: str, budget: ByteBudget, known: bytes | None = None) -> Iterator[bytes]:
+def stream_content(
+    store: "Store", key: str, budget: ByteBudget, known: bytes | None = None
+) -> Iterator[bytes]:
     """Yield the content of an object in pieces, decompressed. ``known`` is the object if it was read already.
 
     Raises:
@@ -53,13 +55,13 @@ def content(store: "Store", key: str, budget: ByteBudget, known: bytes | None = 
     where = store.where(key)
     own = ByteBudget(LARGEST_FILE_BYTES)
     pieces = store.stream(key, LARGEST_FILE_BYTES) if known is None else (known,)
-    for piece in decompressed(pieces, where, own) if key.endswith(".zst") else pieces:
+    for piece in decompress_pieces(pieces, where, own) if key.endswith(".zst") else pieces:
         if not budget.take(len(piece)):
             raise UsageError(where, "there is no room for what is fetched", "name fewer recordings")
         yield piece
 
 
-def decompressed(pieces: Iterable[bytes], where: str, budget: ByteBudget) -> Iterator[bytes]:
+def decompress_pieces(pieces: Iterable[bytes], where: str, budget: ByteBudget) -> Iterator[bytes]:
     """Decompress ``pieces`` of a zstd object; errors name ``where``.
 
     Raises:
@@ -92,9 +94,9 @@ def download(store: "Store", key: str, path: str, budget: ByteBudget, known: byt
     """Fetch an object into the new file ``path``, decompressed.
 
     Raises:
-        StoreError, UsageError: as ``content``.
+        StoreError, UsageError: as ``stream_content``.
         OSError: the file exists already, or cannot be written.
     """
     paths.make_private(os.path.dirname(path))
     with open(create(path), "wb") as file:
-        file.writelines(content(store, key, budget, known))
+        file.writelines(stream_content(store, key, budget, known))

@@ -27,7 +27,7 @@ from mcpproxy.fleet.deletion import Deletion, remove_lone_notes
 from mcpproxy.fleet.file_lock import lock_file
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.manifest_chain import ManifestChain
-from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompressed
+from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompress_pieces
 from mcpproxy.fleet.packing import Facts, key_of, label_of, pack, recording_id
 from mcpproxy.fleet.store import Store, StoreError
 from mcpproxy.view.folder import recording
@@ -208,7 +208,7 @@ class Shipper:
                 yield piece
 
         try:
-            for piece in decompressed(pieces(), key, ByteBudget(facts.bytes)):
+            for piece in decompress_pieces(pieces(), key, ByteBudget(facts.bytes)):
                 plain.update(piece)
         except StoreError:
             raise

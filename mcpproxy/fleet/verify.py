@@ -15,7 +15,7 @@ from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import manifest, urls
 from mcpproxy.fleet.manifest import Manifest, ManifestError
-from mcpproxy.fleet.object_contents import decompressed
+from mcpproxy.fleet.object_contents import decompress_pieces
 from mcpproxy.fleet.store import Store, StoredObject, StoreError, TooLargeError, is_missing, is_temporary
 
 Kind = Literal["changed", "missing", "reordered", "doubled", "unlisted"]
@@ -180,7 +180,7 @@ def _check_file(store: Store, one: Manifest) -> list[Fault]:
             yield piece
 
     try:
-        for piece in decompressed(pieces(), one.key, ByteBudget(one.bytes)):
+        for piece in decompress_pieces(pieces(), one.key, ByteBudget(one.bytes)):
             plain.update(piece)
     except StoreError as fault:
         if is_missing(fault):

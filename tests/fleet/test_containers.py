@@ -16,7 +16,7 @@ from mcpproxy.base.files import Folder
 from mcpproxy.base.ready import is_readable
 from mcpproxy.cli.commands.prune import old_recordings
 from mcpproxy.fleet import manifest
-from mcpproxy.fleet.object_contents import decompressed
+from mcpproxy.fleet.object_contents import decompress_pieces
 from mcpproxy.fleet.store import Store
 from mcpproxy.relay import journal
 from tests.benchmarks import processes
@@ -92,7 +92,7 @@ def test_a_session_of_another_container_goes_on_without_its_recorder(
     (stored,) = Store(url).list("manifests")
     one = manifest.decode(Store(url).read(stored.key))
     assert one.frames == {"client": 30, "server": 30}
-    content = b"".join(decompressed(Store(url).stream(one.key, 1 << 30), one.key, ByteBudget(1 << 30)))
+    content = b"".join(decompress_pieces(Store(url).stream(one.key, 1 << 30), one.key, ByteBudget(1 << 30)))
     assert sorted(map(int, re.findall(rb'number\\?":(\d+)\}', content))) == [
         number for number in range(30) for _ in ("client", "server")
     ]

@@ -209,7 +209,7 @@ def test_the_last_file_of_a_recording_counts_for_all() -> None:
         findings={"error": 3}, rules={"RPC-005": 2}, first_ns=2_000_000_000,
     )  # fmt: skip
     store = MemoryManifests([last, one])
-    overview, findings, old = manifest_report.report(store).answers
+    overview, findings, old = manifest_report.answer_from_manifests(store).answers
     assert overview.texts() == [
         ("weather", "1", "1", "0", "15", "3", "0", "2026-11-22 23:59", "2026-11-22 23:59")
     ]

@@ -275,11 +275,12 @@ def test_a_file_that_is_still_being_made_waits(mcpproxy: Mcpproxy, folder: Path,
 def test_a_bomb_is_unpacked_in_small_steps(folder: Path, url: str) -> None:
     import zstandard
 
-    from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompressed
+    from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompress_pieces
 
     bomb = zstandard.ZstdCompressor(level=19).compress(bytes(200 << 20))
     assert (
-        max(len(piece) for piece in decompressed([bomb], "bomb", ByteBudget(LARGEST_FILE_BYTES))) <= 64 << 20
+        max(len(piece) for piece in decompress_pieces([bomb], "bomb", ByteBudget(LARGEST_FILE_BYTES)))
+        <= 64 << 20
     )
 
 

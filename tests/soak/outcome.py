@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.fleet import manifest
 from mcpproxy.fleet.fetch import stored_recordings
-from mcpproxy.fleet.object_contents import content
+from mcpproxy.fleet.object_contents import stream_content
 from mcpproxy.fleet.store import Store
 from tests.soak.traffic import Client
 
@@ -80,7 +80,7 @@ def compare(sidecars: Mapping[Client, Path], url: str, outcome: Outcome) -> None
     for stored in stored_recordings(store.list("recordings")):
         for key in stored.keys:
             outcome.files += 1
-            for line in b"".join(content(store, key, ByteBudget(1 << 40))).splitlines():
+            for line in b"".join(stream_content(store, key, ByteBudget(1 << 40))).splitlines():
                 if found := _ID.search(line.replace(b"\\", b"")):
                     (asked if b'"from":"client"' in line else answered)[found[1].decode()] += 1
     for each, folder in sidecars.items():

@@ -55,7 +55,7 @@ def has_manifests(store: Store) -> bool:
     return any(manifest.place_of(each.key) for each in store.list(manifest.FOLDER, batch=10))
 
 
-def report(store: Store) -> ManifestReport:
+def answer_from_manifests(store: Store) -> ManifestReport:
     """Answer the questions from the manifests in a store.
 
     Raises:

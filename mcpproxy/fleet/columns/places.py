@@ -202,7 +202,7 @@ Place: TypeAlias = FolderPlace | StorePlace
 
 
 @contextmanager
-def fetched(url: str) -> Generator[str]:
+def fetch_tables(url: str) -> Generator[str]:
     """Fetch the tables in a store; yield their folder, which is deleted afterwards.
 
     Files that no list names are left out.

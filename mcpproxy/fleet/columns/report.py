@@ -13,21 +13,21 @@ from mcpproxy.fleet.columns.schema import TABLES
 QUERIES: Final = Path(__file__).parent / "report_queries"
 
 
-def report(folder: str) -> tuple[QueryAnswer, ...]:
+def answer_queries(folder: str) -> tuple[QueryAnswer, ...]:
     """Return the answers to all queries from the tables in ``folder``.
 
     Raises:
         UsageError: the folder holds no tables, or they cannot be read.
     """
     try:
-        with connect(folder) as connection:
-            return tuple(answer(connection, name) for name in TITLES)
+        with open_tables(folder) as connection:
+            return tuple(answer_query(connection, name) for name in TITLES)
     except duckdb.Error as error:
         fact = f"the tables cannot be read: {str(error).splitlines()[0]}"
         raise UsageError(folder, fact, "write them again with mcpproxy export parquet") from None
 
 
-def connect(folder: str) -> duckdb.DuckDBPyConnection:
+def open_tables(folder: str) -> duckdb.DuckDBPyConnection:
     """Return a database with the tables in ``folder``.
 
     Raises:
@@ -63,7 +63,7 @@ def _has_tables(folder: Path) -> bool:
     return bool(found)
 
 
-def answer(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
+def answer_query(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
     """Return the answer to one query."""
     found: Table = connection.sql((QUERIES / f"{name}.sql").read_text(encoding="utf-8")).to_arrow_table()
     # Arrow knows time zones; fetchall() would need another package for them.

@@ -79,13 +79,13 @@ def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
 
     store = Store(url)
     if not manifest_report.has_manifests(store):
-        from mcpproxy.fleet.columns.places import StorePlace, fetched
+        from mcpproxy.fleet.columns.places import StorePlace, fetch_tables
 
         if not StorePlace(url).has_tables():
             raise UsageError(place, "holds neither tables nor what was shipped", "name one of the two")
-        with fetched(url) as folder:
+        with fetch_tables(url) as folder:
             return _from_tables(folder), [], 0
-    found = manifest_report.report(store)
+    found = manifest_report.answer_from_manifests(store)
     more = f"from {count(found.manifests, 'manifest')}; tables answer more: mcpproxy export parquet {place}"
     return found.answers, [*found.faults, more], 2 if found.faults else 0
 
@@ -94,7 +94,7 @@ def _from_tables(folder: str) -> "Sequence[QueryAnswer]":
     installed.check("fleet report", "duckdb", "pyarrow")
     from mcpproxy.fleet.columns import report
 
-    return report.report(folder)
+    return report.answer_queries(folder)
 
 
 def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Style) -> Iterator[str]:
