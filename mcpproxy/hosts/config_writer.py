@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from mcpproxy.base import files
+from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.server_entries import LARGEST_BYTES, ConfigFile
-from mcpproxy.hosts.unreadable import HostFileError
 
 _LOCK_STALE_S: Final = 10
 _LOCK_WAIT_S: Final = 12

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
+from mcpproxy.hosts.errors import HostFileError, UnreadableTextError
 from mcpproxy.hosts.jsonc import read_jsonc
 from mcpproxy.hosts.text_nodes import Node
 from mcpproxy.hosts.toml_nodes import read_toml
-from mcpproxy.hosts.unreadable import HostFileError, UnreadableTextError
 from mcpproxy.hosts.yaml_nodes import read_yaml
 
 Language = Literal["json", "toml", "yaml"]

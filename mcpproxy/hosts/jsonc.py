@@ -8,8 +8,8 @@ import json
 import re
 from typing import Final
 
+from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Scalar
-from mcpproxy.hosts.unreadable import UnreadableTextError
 
 MOST_LEVELS: Final = 200
 

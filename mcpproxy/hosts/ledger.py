@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from mcpproxy.base import files, paths
+from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.text_nodes import Path
-from mcpproxy.hosts.unreadable import HostFileError
 from mcpproxy.hosts.wrapping import At, EntryChange
 from mcpproxy.recorder.lock import Lock
 

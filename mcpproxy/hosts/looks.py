@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from mcpproxy.base import files
+from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder, now
 from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.hosts.unreadable import HostFileError
 
 VERSION: Final = 1
 

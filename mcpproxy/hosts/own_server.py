@@ -13,11 +13,11 @@ from typing import Final, cast
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable
 from mcpproxy.hosts.document import Document, quoted
+from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.host_table import Host, ServerFile, path_to_show, paths_of
 from mcpproxy.hosts.plans import FilePlan
 from mcpproxy.hosts.server_entries import ServerEntry, read_file
 from mcpproxy.hosts.text_nodes import Edit, edited, find, plain
-from mcpproxy.hosts.unreadable import HostFileError
 
 NAME: Final = "mcpproxy"
 """The name of the entry. Hosts show it before the names of the tools."""

@@ -13,12 +13,12 @@ from typing import cast
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
+from mcpproxy.hosts.errors import HostFileError, UnrecordedError
 from mcpproxy.hosts.host_table import is_under_version_control
 from mcpproxy.hosts.ledger import Ledger, State, WrapRecord, now
 from mcpproxy.hosts.remote import address_of, url_through
 from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
 from mcpproxy.hosts.text_nodes import Edit, Path, Step, edited, find, plain
-from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 from mcpproxy.hosts.wrapping import EntryChange, unwrap_edits, wrap_changes
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from mcpproxy.hosts.config_writer import remove_draft
 from mcpproxy.hosts.document import quoted
+from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.host_table import Host, all_hosts, other_host
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.server_entries import Search, ServerEntry, entry_in, read_file
 from mcpproxy.hosts.text_nodes import find
-from mcpproxy.hosts.unreadable import HostFileError
 from mcpproxy.hosts.wrapping import are_made
 
 

@@ -10,10 +10,10 @@ from typing import Final, cast
 from mcpproxy.base import files, paths
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.document import Document, language_of
+from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.host_table import Host, ServerFile, all_hosts, other_host, paths_of
 from mcpproxy.hosts.remote import address_of
 from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, within
-from mcpproxy.hosts.unreadable import HostFileError
 from mcpproxy.hosts.wrapping import CommandShape
 
 LARGEST_BYTES: Final = 64 << 20

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
+from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Path, Scalar, Step
-from mcpproxy.hosts.unreadable import UnreadableTextError
 
 _KEY: Final = re.compile(r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')(?=[ \t]*=[ \t]*\Z)""")
 

@@ -2,8 +2,8 @@
 
 from typing import Any, Final, cast
 
+from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Scalar
-from mcpproxy.hosts.unreadable import UnreadableTextError
 
 _CORE: Final = "tag:yaml.org,2002:"
 

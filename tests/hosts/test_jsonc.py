@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.jsonc import MOST_LEVELS, read_jsonc
 from mcpproxy.hosts.text_nodes import Node, plain, within
-from mcpproxy.hosts.unreadable import UnreadableTextError
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

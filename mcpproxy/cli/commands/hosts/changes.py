@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
+from mcpproxy.hosts.errors import HostFileError, UnrecordedError
 from mcpproxy.hosts.ledger import Ledger
 from mcpproxy.hosts.plans import FilePlan
-from mcpproxy.hosts.unreadable import HostFileError, UnrecordedError
 
 
 def check_names_or_all(where: str, options: argparse.Namespace) -> None:
