@@ -1,4 +1,4 @@
-"""Decisions of the fuzzer: each is a keyed hash of the seed and of what is decided.
+"""Decisions of the fuzzer: each is a keyed hash of the seed, the scope and the purpose.
 
 There is no generator of random numbers, whose next number would depend on what happened before. So the same
 seed makes the same requests, in the same order, however slow the server is.

@@ -4,7 +4,7 @@ from mcpproxy.errors import McpProxyError
 
 
 class NotFuzzedError(McpProxyError):
-    """A recording or a server with which the fuzzer cannot begin."""
+    """The recording has no request to change, or the server does not answer it unchanged."""
 
 
 class NotBackError(McpProxyError):

@@ -60,7 +60,7 @@ class Template:
 
     @property
     def is_request(self) -> bool:
-        """Whether it is a request, which is answered, and not a notification."""
+        """Whether the message is a request, not a notification."""
         return "id" in self.value
 
     def with_id(self, id: int) -> bytes:

@@ -172,7 +172,7 @@ class _HttpLink:
             await exchange.started.wait()
 
     async def end_input(self) -> None:
-        """Say that nothing more will come."""
+        """Tell the player that the server sends nothing more."""
         self.events.put_nowait(ServerGone("the streams were closed"))
 
     async def close(self) -> None:

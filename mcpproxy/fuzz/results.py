@@ -19,7 +19,7 @@ class FuzzOptions:
 
 @dataclass(frozen=True, slots=True)
 class ServerFault:
-    """One fault of the server. ``trace`` is the recording of it, with ``frames`` messages.
+    """One fault of the server. ``trace`` is the path of its recording, which has ``frames`` messages.
 
     ``changes`` says what was changed, ``is_lawful`` whether a client may send it. ``is_replayed`` says
     whether ``replay client`` repeats it. ``is_confirmed`` is false if a server behind a URL has to be

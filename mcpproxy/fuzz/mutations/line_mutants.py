@@ -46,7 +46,7 @@ _EDITS: Final[Mapping[str, tuple[bool, Callable[[bytes], bytes]]]] = {
     "text-after-message": (False, lambda raw: raw + b" x"),
     "two-on-a-line": (False, lambda raw: raw + raw),
 }
-"""What is done to a message: whether the line is still lawful, and the line."""
+"""Edits of a line, by the name of the change: whether the result is lawful, and the edit."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:

@@ -1,4 +1,4 @@
-"""A change that the fuzzer can make, and what its steps are made from."""
+"""A change that the fuzzer can make, and the source of ids, markers and plain steps for it."""
 
 import json
 from collections.abc import Callable
