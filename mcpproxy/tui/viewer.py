@@ -346,7 +346,7 @@ class Viewer(App[None]):
             self._search = None
 
     def on_filter_field_checked(self, event: FilterField.Checked) -> None:
-        """Say what is wrong with the filter that is typed."""
+        """Show what is wrong with the filter, while the user types it."""
         if event.fault:
             self._show_message(event.fault, "bad")
         else:

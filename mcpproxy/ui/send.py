@@ -35,7 +35,7 @@ class NotSentError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """What is needed to send a call again: its server, its method, and what the user has to confirm.
+    """A call that can be sent again: its server, its method, and facts for the confirmation by the user.
 
     ``is_own`` says that only this user can have written the recording, ``reads_only`` that the call changes
     nothing. ``mirrors`` are the arguments that the call repeats in headers over HTTP.
@@ -68,7 +68,7 @@ def is_own(path: str) -> bool:
 
 
 def recorded_call(view: View, number: int) -> RecordedCall:
-    """Return what is needed to send a call again.
+    """Return the call ``number`` of a recording, to send it again.
 
     Raises:
         NotSentError: the call is not a request of the client.
