@@ -96,7 +96,7 @@ def findings_by_row(view: View) -> dict[int, list[Finding]]:
 def header_lines(
     path: str, header: Header, sessions: Iterable[SessionSummary], style: Style
 ) -> Iterator[str]:
-    """Yield what was recorded, when, and who took part."""
+    """Yield the path, the label, the start, the command, and the participants of a recording."""
     command = visible(" ".join(header.command) or header.upstream or header.mode)
     started = header.started_at[:19].replace("T", " ")
     yield style.paint(visible(path), "bold")

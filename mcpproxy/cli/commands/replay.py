@@ -102,7 +102,7 @@ def serve(argv: list[str]) -> int:
 
 
 def _combined_source(recordings: Sequence[LoadedTrace]) -> ReplaySource:
-    """Return what can be replayed of ``recordings``, and say on stderr what cannot."""
+    """Return the replayable messages of ``recordings``, and print notes about the others to stderr."""
     sources = [replay_source(recording) for recording in recordings]
     for recording, source in zip(recordings, sources, strict=True):
         # ``unnamed`` has the messages without a session id: on stdio all of them.
