@@ -4,7 +4,7 @@ from mcpproxy.errors import McpProxyError
 
 
 class NotFuzzedError(McpProxyError):
-    """The recording has no request to change, or the server does not answer it unchanged."""
+    """The recording has no request to change, or the server does not answer the unchanged recording."""
 
 
 class NotBackError(McpProxyError):
