@@ -15,13 +15,7 @@ from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.ruleset.selection import resolve, unknown
 
 if TYPE_CHECKING:
-    import socket
-
-    from mcpproxy.enforce.http import EnforcingProxy
-    from mcpproxy.enforce.stdio import EnforcingRelay
-    from mcpproxy.relay.http.proxy import Settings
-    from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.signals import Signals
+    from mcpproxy.intercept.gate_options import MakePolicy
     from mcpproxy.ruleset.guards import CustomRuleError
 
 
@@ -63,15 +57,15 @@ def rules_to_enforce(
     return frozenset(chosen_codes)
 
 
-def enforcing_relay_factory(
+def enforcer_factory(
     where: str, values: Iterable[str], rule_options: RuleOptions | None = None
-) -> "Callable[[Journal | None, Signals, float, bool], EnforcingRelay]":
-    """Return a factory of a relay that enforces the rules in ``values`` in a stdio session.
+) -> "MakePolicy":
+    """Return a factory of what refuses requests that break the rules in ``values``.
 
     Raises:
-        UsageError: as for ``rules_to_enforce``, or the platform is Windows.
+        UsageError: as for ``rules_to_enforce``, or stdio cannot be held on this system.
     """
-    if sys.platform == "win32":
+    if sys.platform == "win32" and where != "http":
         raise UsageError(
             where,
             "--enforce is not available on Windows for a server on stdio",
@@ -79,55 +73,12 @@ def enforcing_relay_factory(
         )
     rules = rules_to_enforce(where, values, rule_options)
 
-    def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "EnforcingRelay":
-        from mcpproxy.enforce.stdio import EnforcingRelay
+    def make(say: "Callable[[str], None]") -> Enforcer:
+        def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
+            if lost := ", ".join(sorted(rules.intersection(codes))):
+                say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
 
-        def make_enforcer() -> Enforcer:
-            return _enforcer(rules, rule_options, relay.say)
-
-        relay = EnforcingRelay(journal, signals, grace_s, quiet, make_enforcer)
-        return relay
-
-    return make
-
-
-def enforcing_proxy_factory(
-    where: str, values: Iterable[str], endpoint: str, rule_options: RuleOptions | None = None
-) -> "Callable[[Settings, socket.socket, Journal | None], EnforcingProxy]":
-    """Return a factory of a proxy that enforces the rules in ``values`` before an HTTP server.
-
-    Raises:
-        UsageError: as for ``rules_to_enforce``.
-    """
-    rules = rules_to_enforce(where, values, rule_options)
-
-    def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
-        # The lambda is called only after ``proxy`` is assigned.
-        enforcer = _enforcer(rules, rule_options, lambda line: proxy.stderr_log.say(line))
-        proxy = _proxy_class()(settings, listener, journal, enforcer, endpoint)
-        return proxy
+        rules_in_use, _ = (rule_options or RuleOptions()).resolve(leave_out)
+        return Enforcer(rules_in_use.catalogue, rules, rules_in_use.dispatch)
 
     return make
-
-
-def _proxy_class() -> "type[EnforcingProxy]":
-    if sys.platform == "win32":
-        from mcpproxy.enforce.portable_http import PortableEnforcingProxy
-
-        return PortableEnforcingProxy
-    from mcpproxy.enforce.http import EnforcingProxy
-
-    return EnforcingProxy
-
-
-def _enforcer(
-    rules: frozenset[str], rule_options: RuleOptions | None, say: "Callable[[str], None]"
-) -> Enforcer:
-    """Return the enforcer of ``rules``; ``say`` reports a custom rule whose code failed."""
-
-    def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
-        if lost := ", ".join(sorted(rules.intersection(codes))):
-            say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
-
-    rules_in_use, _ = (rule_options or RuleOptions()).resolve(leave_out)
-    return Enforcer(rules_in_use.catalogue, rules, rules_in_use.dispatch)

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpproxy.cli.option_table import Given
-    from mcpproxy.intercept.addons.addon_calls import MakeAddons
     from mcpproxy.intercept.fault_rules import FaultRules
+    from mcpproxy.intercept.gate_options import GateOptions, MakePolicy
     from mcpproxy.recorder.stderr_notes import Mode
+    from mcpproxy.relay.stdio.gate_interface import MakeLineGate
     from mcpproxy.ruleset.rule_options import RuleOptions
 
 OPTIONS = (
@@ -123,7 +124,7 @@ class RecordingOptions:
             self.fault_seed = int(seed)
         self.rule_options: RuleOptions | None = None
         self.fault_rules: FaultRules | None = None
-        self.make_addons: MakeAddons | None = None
+        self.gate: GateOptions | None = None
 
     def for_part(self, name: str) -> RecordingOptions:
         """Return the options for one of several recordings: ``name`` is added to the file of ``--trace``."""
@@ -149,26 +150,47 @@ class RecordingOptions:
                 self.where, *lists, app_errors=self.app_errors, secrets=self.secrets
             )
 
-    def resolve_faults(self) -> None:
-        """Set ``fault_rules`` if there are fault rules, and judge the session as one with faults.
+    def resolve_gate(self) -> None:
+        """Set ``gate`` if an option holds messages, and ``fault_rules`` if one may alter them.
 
         Raises:
-            McpProxyError: the rules cannot be used.
+            McpProxyError: an option cannot be used.
         """
-        if any(self.given[name] for name in ("--faults", "--fault", "--break", "--addon")):
-            from mcpproxy.intercept import fault_options
-
-            files, specs, enforced = (self.given[name] for name in ("--faults", "--fault", "--enforce"))
-            timeout, then = self.given.text("--break-timeout", "60s"), self.given.text("--break-then", "pass")
-            breaks = fault_options.breakpoint_rules(self.given["--break"], timeout, then)
-            addons = self.given["--addon"]
-            self.fault_rules = fault_options.fault_rules(
-                self.where, files, specs, addons, self.fault_seed, breaks, is_enforcing=bool(enforced)
-            )
-            self.make_addons = fault_options.addons_factory(self.where, addons)
-            self.rule_options = fault_options.with_faults(self.rule_options)
-        elif self.fault_seed is not None:
+        enforced = self.given["--enforce"]
+        alters = any(self.given[name] for name in ("--faults", "--fault", "--break", "--addon"))
+        if self.fault_seed is not None and not alters:
             refuse(self.where, "--fault-seed without fault rules", "add --faults FILE or --fault")
+        if not enforced and not alters:
+            return
+        if enforced and alters and self.where == "http":
+            refuse(self.where, "--enforce and --fault cannot be combined", "leave one of them out")
+        from mcpproxy.intercept import gate_options
+
+        policies: tuple[MakePolicy, ...] = ()
+        if enforced:
+            from mcpproxy.cli.enforce_options import enforcer_factory
+
+            policies = (enforcer_factory(self.where, enforced, self.rule_options),)
+        make_addons = None
+        if alters:
+            files, specs, addons = (self.given[name] for name in ("--faults", "--fault", "--addon"))
+            timeout, then = self.given.text("--break-timeout", "60s"), self.given.text("--break-then", "pass")
+            breaks = gate_options.breakpoint_rules(self.given["--break"], timeout, then)
+            self.fault_rules = gate_options.fault_rules(
+                self.where, files, specs, addons, self.fault_seed, breaks
+            )
+            make_addons = gate_options.addons_factory(self.where, addons)
+            self.rule_options = gate_options.with_faults(self.rule_options)
+        make_judge = gate_options.judge_factory(self.fault_rules, self.rule_options)
+        self.gate = gate_options.GateOptions(self.fault_rules, make_addons, make_judge, policies)
+
+    def stdio_gate(self, trace: str) -> MakeLineGate | None:
+        """Return what makes the gate of a stdio session that is recorded into ``trace``, if it has one."""
+        if self.gate is None:
+            return None
+        from mcpproxy.intercept.gates import stdio_gate
+
+        return stdio_gate(self.gate, trace)
 
     def check_companions(self) -> None:
         """Refuse ``--ui``, ``--otlp``, ``--otlp-content`` and ``--ship`` where they cannot work.

@@ -10,10 +10,10 @@ an answer."""
 import json
 from dataclasses import replace
 
-from mcpproxy.base.slotted import slotted
 from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import Check, takes
+from mcpproxy.intercept.policies import Passing, Policy, Refused
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.error_message import INVALID_PARAMS, INVALID_REQUEST
 from mcpproxy.protocol.jsonrpc import JSON, Batch, JSONObject, Message, Request
@@ -21,21 +21,6 @@ from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Event, Finding, Frame
-
-
-@slotted(frozen=True)
-class RefusalResponse:
-    """Our answer to a refused request.
-
-    ``body`` is the JSON-RPC error; for a batch, it is an array of errors. ``rules`` are the broken rules,
-    ``why`` is the message of the first finding. ``is_stateless`` says whether the request is of a revision
-    without sessions.
-    """
-
-    body: bytes
-    rules: tuple[str, ...]
-    why: str
-    is_stateless: bool
 
 
 def _judges_only_requests(row: Check) -> bool:
@@ -67,12 +52,11 @@ def enforcing_dispatch(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> 
     )
 
 
-class Enforcer:
-    """Judges the messages of a session by ``rules`` before they are forwarded; ``dispatch`` has the checks.
+class Enforcer(Policy):
+    """Refuses requests that break one of ``rules`` before they are given; ``dispatch`` has the checks.
 
-    The caller passes all events of the session, in order: a frame that can still be refused to ``refusal`` on
-    stdio or to ``judge`` over HTTP, any other event to ``observe``. These methods raise only because of a bug
-    in mcpproxy, never because of what a peer sends.
+    It has to see all that is given in a session, in order. It raises only because of a bug in mcpproxy, never
+    because of what a peer sends.
     """
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
@@ -80,36 +64,31 @@ class Enforcer:
         # ``lists_all``: every finding is returned, not only the first of a cause, as each may be decisive.
         self._observer = Observer(catalogue, enforcing_dispatch(rules, dispatch), lists_all=True)
 
-    def observe(self, event: Event) -> None:
-        """Add an event that cannot be refused to the session."""
-        self._observer.observe(event)
+    def leave(self, passing: Passing) -> Refused | None:
+        return self.refusal(passing.frame)
 
-    def refusal(self, frame: Frame) -> RefusalResponse | None:
+    def observe(self, event: Event, *, leaves: bool = True) -> None:
+        """Add an event that cannot be refused to the session."""
+        if leaves:
+            self._observer.observe(event)
+
+    def refusal(self, frame: Frame) -> Refused | None:
         """Return the answer to a frame that must not be forwarded; ``None`` if it may be forwarded.
 
-        A frame that may be forwarded becomes part of the session; a refused one does not.
+        On stdio only a frame that may be forwarded becomes part of the session. Over HTTP a refused request
+        does so, too: our answer follows as an event of its own, marked ``by_proxy``, and answers it.
         """
-        if _requests(frame.message):
-            frame.refused = True  # so the observer judges the frame without adding it to the session
-            findings = self._observer.observe(frame)
-            decisive = [finding for finding in findings if self._is_decisive(finding, frame)]
-            if decisive:
-                return _refusal_response(frame.message, decisive)
-            frame.refused = False
-        self._observer.observe(frame)
-        return None
-
-    def judge(self, event: Event) -> RefusalResponse | None:
-        """Do for HTTP what ``refusal`` does for stdio.
-
-        Over HTTP a refused request becomes part of the session too. Our answer follows as an event of its
-        own, marked ``by_proxy``, and answers that request in the session.
-        """
-        findings = self._observer.observe(event)
-        if not isinstance(event, Frame) or not _requests(event.message):
+        is_request = bool(_requests(frame.message))
+        frame.refused = is_request and not frame.exchange  # then it is judged without becoming a part
+        findings = self._observer.observe(frame)
+        if not is_request:
             return None
-        decisive = [finding for finding in findings if self._is_decisive(finding, event)]
-        return _refusal_response(event.message, decisive) if decisive else None
+        if decisive := [finding for finding in findings if self._is_decisive(finding, frame)]:
+            return _refused(frame.message, decisive)
+        if frame.refused:
+            frame.refused = False
+            self._observer.observe(frame)
+        return None
 
     def _is_decisive(self, finding: Finding, frame: Frame) -> bool:
         """Whether the sender broke an enforced rule with this frame; findings of level info do not count."""
@@ -155,9 +134,9 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": finding.message, "data": data}}
 
 
-def _refusal_response(message: Message, findings: list[Finding]) -> RefusalResponse:
+def _refused(message: Message, findings: list[Finding]) -> Refused:
     # orjson refuses long integers and lone surrogates, which an id may have; the standard library does not.
-    body = json.dumps(_answer(message, findings), separators=(",", ":")).encode()
-    rules = tuple(dict.fromkeys(finding.rule for finding in findings))
+    answer = json.dumps(_answer(message, findings), separators=(",", ":")).encode()
+    rules = dict.fromkeys(finding.rule for finding in findings)
     is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))
-    return RefusalResponse(body, rules, findings[0].message, is_stateless)
+    return Refused(", ".join(rules), findings[0].message, answer, 400 if is_stateless else 200)

@@ -86,7 +86,7 @@ class FaultPlanner:
         elif frame.sender == CLIENT:
             if self._over_http.verdict is not None:  # the head was met already
                 return
-            self._over_http.judge(frame)
+            self._over_http.refusal(frame)
             decision = self._over_http.verdict.decision if self._over_http.verdict else None
         else:
             decision = self._over_http.decide_answer(session, frame.raw, self._found(frame))

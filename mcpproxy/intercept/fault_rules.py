@@ -91,6 +91,11 @@ class FaultRules:
         return any(rule.asks_for_findings for rule in self.rules)
 
     @property
+    def have_breakpoints(self) -> bool:
+        """Whether one of them holds messages until somebody says what becomes of them."""
+        return any(rule.action.verb == "pause" for rule in self.rules)
+
+    @property
     def summary(self) -> str:
         """What the header of the recording says about them."""
         names = ", ".join((*(rule.name for rule in self.rules), *(f"addon {name}" for name in self.addons)))

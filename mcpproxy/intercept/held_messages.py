@@ -5,7 +5,9 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.intercept.fault_actions import FaultAction
+from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import error_effect
+from mcpproxy.intercept.policies import Passing
 from mcpproxy.protocol.jsonrpc import Message
 from mcpproxy.session.frame import FaultMark, Finding, Sender
 
@@ -65,34 +67,40 @@ def released(held: HeldMessage, release: Release) -> Released:
     return Released(effect.given[0][1] if effect.given else None, effect.answer)
 
 
-class HeldMessages:
-    """The messages that an HTTP proxy holds. ``start_timer`` calls a function after so many seconds."""
+def hold_of(
+    mark: FaultMark, passing: Passing, decision: FaultDecision, now_ns: int, raw: bytes | None = None
+) -> HeldMessage:
+    """Return a message as its breakpoint holds it; ``raw`` are its bytes with what frames them."""
+    action, raw = decision.rule.action, passing.raw if raw is None else raw
+    until_ns, then = now_ns + action.gap_ns, action.text
+    return HeldMessage(mark, passing.sender, raw, passing.message, now_ns, until_ns, then, decision.findings)
 
-    def __init__(self, start_timer: Callable[[float, Callable[[], None]], object]) -> None:
-        self._start_timer = start_timer
-        self._held: dict[int, tuple[HeldMessage, Callable[[Released], None]]] = {}
+
+class HeldMessages:
+    """The messages that a session holds. Times are of one monotonic clock, in ns."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[HeldMessage, Callable[[Released, int], None]]] = {}
 
     @property
     def messages(self) -> list[HeldMessage]:
         """What is held, in the order in which it came."""
         return [held for held, _ in self._held.values()]
 
-    def hold(self, held: HeldMessage, go_on: Callable[[Released], None]) -> None:
-        """Hold a message; ``go_on`` is called once when it is released."""
-        number = held.mark.number
-        self._held[number] = held, go_on
+    @property
+    def next_due_ns(self) -> int | None:
+        """When ``release_due`` has to be called next; ``None`` if nothing is held."""
+        return min((held.until_ns for held, _ in self._held.values()), default=None)
 
-        def time_is_over() -> None:
-            if number in self._held:
-                self.release(Release(number, held.then))
-
-        self._start_timer((held.until_ns - held.since_ns) / 1e9, time_is_over)
+    def hold(self, held: HeldMessage, go_on: Callable[[Released, int], None]) -> None:
+        """Hold a message; ``go_on`` is called once when it is released, with the time."""
+        self._held[held.mark.number] = held, go_on
 
     def forget(self, number: int) -> None:
         """Hold a message no longer, because its connection has ended."""
         self._held.pop(number, None)
 
-    def release(self, release: Release) -> None:
+    def release(self, release: Release, now_ns: int) -> None:
         """Release a message.
 
         Raises:
@@ -101,4 +109,10 @@ class HeldMessages:
         held, go_on = self._held[release.number]
         outcome = released(held, release)  # if it fails, the message is still held
         del self._held[release.number]
-        go_on(outcome)
+        go_on(outcome, now_ns)
+
+    def release_due(self, now_ns: int) -> None:
+        """Release each message whose time is over, as its breakpoint says."""
+        for held in self.messages:
+            if held.until_ns <= now_ns:
+                self.release(Release(held.mark.number, held.then), now_ns)

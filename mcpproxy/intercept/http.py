@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from mcpproxy.enforce.policy import RefusalResponse
     from mcpproxy.intercept.addons.addon_calls import MakeAddons
     from mcpproxy.intercept.control import Command, Control
     from mcpproxy.intercept.fault_rules import FaultRules
     from mcpproxy.intercept.live.live_exchanges import LiveExchanges
     from mcpproxy.intercept.live.live_judge import MakeLiveJudge
+    from mcpproxy.intercept.policies import Refused
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.journal import Journal
 
@@ -51,7 +51,7 @@ class FaultProxy(SharedByTunnels):
         super().__init__(settings, listener, journal, self.faults, endpoint)
         self.faults.say = self.stderr_log.say
         self.tunnel = FaultTunnel
-        self.held = HeldMessages(self.timers.start)
+        self.held = HeldMessages()
         self.addons = make_addons(self.stderr_log.say, trace) if make_addons is not None else None
         if self.addons is not None:
             self.addons.attach(self._watch, self.loop.forget)
@@ -80,17 +80,19 @@ class FaultProxy(SharedByTunnels):
 
     def _on_command(self, command: Command) -> Command:
         """Do what a command of ``mcpproxy breakpoints`` says, and return the answer."""
-        return answered(command, self.held.messages, time.monotonic_ns(), self.held.release)
+        now_ns = time.monotonic_ns()
+        return answered(command, self.held.messages, now_ns, lambda asked: self.held.release(asked, now_ns))
 
     def _turn(self, limit_s: float | None) -> None:
-        if self.addons is None:
-            super()._turn(limit_s)
-            return
-        if (due_ns := self.addons.next_due_ns) is not None:
-            left_s = max(0, due_ns - time.monotonic_ns()) / 1e9
-            limit_s = left_s if limit_s is None else min(limit_s, left_s)
+        due = (self.held.next_due_ns, None if self.addons is None else self.addons.next_due_ns)
+        for due_ns in due:
+            if due_ns is not None:
+                left_s = max(0, due_ns - time.monotonic_ns()) / 1e9
+                limit_s = left_s if limit_s is None else min(limit_s, left_s)
         super()._turn(limit_s)
-        self.addons.due(time.monotonic_ns())
+        self.held.release_due(time.monotonic_ns())
+        if self.addons is not None:
+            self.addons.due(time.monotonic_ns())
 
     def finish(self) -> None:
         super().finish()
@@ -100,7 +102,7 @@ class FaultProxy(SharedByTunnels):
         if self._control is not None:
             self._control.close()
 
-    def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
+    def judge(self, data: bytes, at_ns: int, number: int) -> Refused | None:
         self.judge_recorded()  # what it says belongs to earlier bytes
         self.faults.begin()
         super().judge(data, at_ns, number)
@@ -119,7 +121,7 @@ class FaultProxy(SharedByTunnels):
         self.judge_recorded()
         self._read_ahead.discard(number)
 
-    def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
+    def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> Refused | None:
         if kind == journals.SERVER and number in self._read_ahead:
             return None  # ``judge_answer`` had it
         if kind == journals.SERVER_EOF:

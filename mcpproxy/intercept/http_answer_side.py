@@ -7,10 +7,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mcpproxy.enforce.http import EnforcingProxy, EnforcingTunnel
 from mcpproxy.intercept.held_messages import HeldMessage
 from mcpproxy.intercept.http_answer_faults import AnswerFaults
 from mcpproxy.intercept.http_answers import AnswerReader
+from mcpproxy.intercept.http_enforcing import EnforcingProxy, EnforcingTunnel
 from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.relay import journal as journals
 from mcpproxy.session.frame import SERVER
@@ -87,7 +87,8 @@ class AnsweringTunnel(EnforcingTunnel):
     def _hold(self, held: HeldMessage, go_on: Callable[[Released], None]) -> None:
         self._held_numbers.add(held.mark.number)
 
-        def released(outcome: Released) -> None:
+        def released(outcome: Released, now_ns: int) -> None:
+            del now_ns
             self._held_numbers.discard(held.mark.number)
             go_on(outcome)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.enforce.policy import Enforcer, RefusalResponse
 from mcpproxy.intercept.addons.addon_outcomes import addon_kind
 from mcpproxy.intercept.addons.closed_gate import A_FAULT, TOO_LONG, ClosedGate, Withheld, is_message
 from mcpproxy.intercept.addons.closed_gate_http import GatedPaths
@@ -16,6 +15,7 @@ from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.intercept.fault_effects import effect_of
 from mcpproxy.intercept.fault_rules import FaultRules
 from mcpproxy.intercept.message_facts import MessageFacts, OpenRequests
+from mcpproxy.intercept.policies import Refused
 from mcpproxy.protocol.jsonrpc import Message, Request, parse
 from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Event, FaultMark, Finding, Frame, RequestHead
@@ -65,7 +65,7 @@ class _Session:
     requests: OpenRequests
 
 
-class FaultEnforcer(Enforcer):
+class FaultEnforcer:
     """Asks fault rules, instead of a judge, about each request."""
 
     def __init__(self, rules: FaultRules) -> None:
@@ -103,16 +103,16 @@ class FaultEnforcer(Enforcer):
         return self._decider.matched
 
     @property
-    def response(self) -> RefusalResponse | None:
+    def response(self) -> Refused | None:
         """What the tunnel is told if something meets the last request."""
         if self.withheld is not None:
-            return RefusalResponse(b"", ("addon",), self.withheld.withheld.why, False)
+            return Refused("addon", self.withheld.withheld.why, b"")
         if self.asked is not None:
-            return RefusalResponse(b"", ("addon",), self.asked.kind, False)
+            return Refused("addon", self.asked.kind, b"")
         if self.verdict is None:
             return None
         rule = self.verdict.decision.rule
-        return RefusalResponse(self.verdict.body, (f"rule {rule.name}",), rule.action.verb, False)
+        return Refused(f"rule {rule.name}", rule.action.verb, self.verdict.body)
 
     def on_bug(self, fault: Exception) -> None:
         """Say that a bug in mcpproxy lets the answers on a connection pass."""
@@ -138,8 +138,9 @@ class FaultEnforcer(Enforcer):
         self._number += 1
         return FaultMark(rule, action, self._number)
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: Event, *, leaves: bool = True) -> None:
         """Take an event that is no message of a client; the head of a request names its session."""
+        del leaves
         self.found(event)
         if not isinstance(event, RequestHead) or event.by_proxy:
             return
@@ -166,10 +167,10 @@ class FaultEnforcer(Enforcer):
         is_altered = verb not in (*_ANSWERED, *_ENDED, "delay")
         return FaultVerdict(decision, is_altered=is_altered, is_stream_cut=is_stream_cut)
 
-    def judge(self, event: Event) -> RefusalResponse | None:
-        """Return a refusal if something meets the request in ``event``; ``verdict`` says what."""
-        findings = self.found(event)
-        if not isinstance(event, Frame) or self.verdict is not None or self.withheld is not None:
+    def refusal(self, frame: Frame) -> Refused | None:
+        """Return a refusal if something meets the request in ``frame``; ``verdict`` says what."""
+        event, findings = frame, self.found(frame)
+        if self.verdict is not None or self.withheld is not None:
             return None
         if event.continues:  # too much is held
             if self.gate.addons and self._is_gated:

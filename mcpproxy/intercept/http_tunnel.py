@@ -13,7 +13,6 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mcpproxy.enforce.http import is_json
 from mcpproxy.intercept.addons.addon_outcomes import outcome_of
 from mcpproxy.intercept.addons.closed_gate_http import check_request, too_long
 from mcpproxy.intercept.fault_effects import delay_of, effect_of
@@ -21,6 +20,7 @@ from mcpproxy.intercept.held_messages import HeldMessage
 from mcpproxy.intercept.http_answer_side import AnsweringTunnel, marked
 from mcpproxy.intercept.http_answer_steps import ExpectedAnswer
 from mcpproxy.intercept.http_enforcer import AskedRequest, WithheldRequest
+from mcpproxy.intercept.http_enforcing import is_json
 from mcpproxy.intercept.http_heads import new_head, reason, status_headers, with_length
 from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.relay import journal as journals
@@ -30,11 +30,11 @@ from mcpproxy.relay.http.tunnel import Tunnel
 from mcpproxy.session.frame import CLIENT
 
 if TYPE_CHECKING:
-    from mcpproxy.enforce.policy import RefusalResponse
     from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
     from mcpproxy.intercept.fault_decisions import FaultDecision
     from mcpproxy.intercept.held_messages import Released
     from mcpproxy.intercept.http_enforcer import FaultVerdict
+    from mcpproxy.intercept.policies import Refused
     from mcpproxy.relay.http.dial import Sock
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.route import Route
@@ -119,7 +119,7 @@ class FaultTunnel(AnsweringTunnel):
         self._answers.expected.append(ExpectedAnswer(session, method, decision, is_gated, id, target))
 
     def _refuse_request(
-        self, passing: list[bytes], request: bytes, after: bytes, verdict: RefusalResponse, now: int
+        self, passing: list[bytes], request: bytes, after: bytes, verdict: Refused, now: int
     ) -> None:
         """Forward ``passing``, the bytes before ``request``, and do to ``request`` what its rule says.
 

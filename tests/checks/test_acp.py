@@ -103,7 +103,7 @@ def test_only_servers_on_undeclared_transports_are_reported_and_refused(version:
                 assert verdict is None, case
                 continue
             assert verdict is not None, case
-            answer = json.loads(verdict.body)
+            answer = json.loads(verdict.answer)
             assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", 1, -32602), case
             first = refused[0]
             others = [n for n in ("http", "sse") if allowed(version, transports, n)]

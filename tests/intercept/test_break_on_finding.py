@@ -11,10 +11,12 @@ import pytest
 from mcpproxy.api import check
 from mcpproxy.intercept.asking.control_client import ask
 from mcpproxy.intercept.control import Command
-from mcpproxy.intercept.fault_lane import LaneStep
-from mcpproxy.intercept.fault_lanes import FaultLanes
+from mcpproxy.intercept.fault_policy import FaultPolicy
 from mcpproxy.intercept.fault_rules import FaultRuleError, read_faults
+from mcpproxy.intercept.lane import LaneStep
+from mcpproxy.intercept.lanes import Lanes
 from mcpproxy.intercept.live.live_judge import LiveJudge, LiveLines
+from mcpproxy.intercept.policies import Policies
 from mcpproxy.observer import Observer
 from mcpproxy.observer.two_views import TwoViews
 from mcpproxy.ruleset import catalogue
@@ -61,8 +63,8 @@ class Hearing(LiveLines):
         super().__init__(judge)
         self.heard: list[Finding] = []
 
-    def sent(self, *line: Any, **named: Any) -> tuple[Finding, ...]:
-        found = super().sent(*line, **named)
+    def sent(self, frame: Frame) -> tuple[Finding, ...]:
+        found = super().sent(frame)
         self.heard += found
         return found
 
@@ -72,8 +74,9 @@ class Judged:
 
     def __init__(self, *specs: str) -> None:
         self.said: list[str] = []
-        self.lanes = FaultLanes(read_faults([], specs, "stdio", 7), self.said.append)
-        self.judge = self.lanes.judge = Hearing(LiveJudge(RuleOptions(), self.said.append))
+        self.judge = Hearing(LiveJudge(RuleOptions(), self.said.append))
+        rules = FaultPolicy(read_faults([], specs, "stdio", 7), self.said.append)
+        self.lanes = Lanes(Policies([self.judge, rules], self.said.append), self.said.append)
         self.recorded: list[Frame] = []
         self.take(CLIENT, call(0, "initialize", **INITIALIZE))
         self.take(SERVER, {"jsonrpc": "2.0", "id": 0, "result": OPENED})
@@ -82,7 +85,7 @@ class Judged:
     def take(self, sender: Sender, *messages: object, at_ns: int = 0) -> list[str]:
         """Send messages; return what was done with each line."""
         data = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
-        return [self._done(step) for step in self.lanes.take(sender, data, at_ns)]
+        return [self._done(step) for step in self.lanes.take_bytes(sender, data, at_ns)]
 
     def due(self, at_ns: int) -> list[str]:
         return [self._done(step) for step in self.lanes.due(at_ns)]
@@ -91,7 +94,7 @@ class Judged:
         self.judge.done(step, 0)
         for raw in step.data.splitlines():  # what the recorder writes
             number = len(self.recorded) + 1
-            is_given = step.kind == "give"
+            is_given = step.kind in ("give", "answer")
             self.recorded.append(Frame(number, step.sender, raw, by_proxy=is_given, fault=step.fault))
         return step.kind
 

@@ -26,7 +26,7 @@ from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame
 from mcpproxy.trace.reader import read_trace
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
-from tests.intercept.test_fault_lanes import ONE, SAID_ONE, TWO, Lanes
+from tests.intercept.test_fault_lanes import ONE, SAID_ONE, TWO, Played
 from tests.intercept.test_fault_relay import INITIALIZE, INITIALIZED, OPENED, PEER, THE_PEER_S, Message, call
 from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 
@@ -43,7 +43,7 @@ def search(id: int) -> Message:
 
 
 def test_a_held_line_lets_the_others_pass_and_goes_on_when_it_may() -> None:
-    lanes = Lanes("from:client tool:search => pause")
+    lanes = Played("from:client tool:search => pause")
     assert lanes.client(ONE + TWO) == [("keep", ONE), ("pass", TWO)]
     assert [(held.sender, held.raw) for held in lanes.lanes.paused] == [("client", ONE)]
     assert [step.data for step in lanes.lanes.release(Release(1, "pass"), 0)] == [ONE]
@@ -64,13 +64,13 @@ def test_a_held_line_lets_the_others_pass_and_goes_on_when_it_may() -> None:
     ],
 )
 def test_how_a_request_is_released(how: str, steps: list[tuple[str, bytes]]) -> None:
-    lanes = Lanes("from:client => pause")
+    lanes = Played("from:client => pause")
     lanes.client(ONE)
     assert [(s.sender, s.data) for s in lanes.lanes.release(Release(1, how, b"hello\nagain"), 0)] == steps
 
 
 def test_an_error_takes_the_place_of_a_held_answer() -> None:
-    lanes = Lanes("from:server => pause")
+    lanes = Played("from:server => pause")
     lanes.server(SAID_ONE)
     (step,) = lanes.lanes.release(Release(1, "error"), 0)
     assert (step.sender, json.loads(step.data)["error"]["code"]) == ("server", -32603)
@@ -78,7 +78,7 @@ def test_an_error_takes_the_place_of_a_held_answer() -> None:
 
 @pytest.mark.parametrize(("then", "given"), [("pass", [("to server", ONE)]), ("drop", [])])
 def test_what_becomes_of_it_when_nobody_answers(then: str, given: list[tuple[str, bytes]]) -> None:
-    lanes = Lanes(f"from:client => pause, within 2s, then {then}")
+    lanes = Played(f"from:client => pause, within 2s, then {then}")
     lanes.client(ONE)
     assert lanes.lanes.next_due_ns == 2_000_000_000
     assert lanes.at(1999) == []

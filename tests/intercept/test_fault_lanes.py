@@ -5,10 +5,14 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.intercept.fault_lane import LIMIT_BYTES, LaneStep
-from mcpproxy.intercept.fault_lanes import FaultLanes
+from mcpproxy.intercept.addons.addon_policy import AddonPolicy
+from mcpproxy.intercept.addons.closed_gate import ClosedGate
+from mcpproxy.intercept.fault_policy import FaultPolicy
 from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.session.frame import CLIENT, SERVER, Finding, Sender
+from mcpproxy.intercept.lane import LIMIT_BYTES, LaneStep
+from mcpproxy.intercept.lanes import Lanes
+from mcpproxy.intercept.policies import Passing, Policies, Policy
+from mcpproxy.session.frame import CLIENT, SERVER, Sender
 
 MS: Final = 1_000_000
 ONE: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}\n'
@@ -18,20 +22,24 @@ SAID_TWO: Final = b'{"jsonrpc":"2.0","id":2,"result":{}}\n'
 Shown = tuple[str, bytes]
 
 
-class Lanes:
+class Played:
     """Lanes with a clock; each call returns what the relay has to do, as pairs of a word and bytes."""
 
-    def __init__(self, *specs: str) -> None:
+    def __init__(self, *specs: str, before: Policy | None = None, closed: str = "") -> None:
         self.said: list[str] = []
-        self.lanes = FaultLanes(read_faults([], specs, "stdio", 7), self.said.append)
+        gate = ClosedGate(closed, self.said.append)
+        policies = [FaultPolicy(read_faults([], specs, "stdio", 7), self.said.append)]
+        addons = AddonPolicy(lambda _, __: False, gate)
+        first = [before] if before is not None else []
+        self.lanes = Lanes(Policies([*first, *policies, addons], self.said.append, gate), self.said.append)
         self.now_ms = 0
         self.steps: list[LaneStep] = []
 
     def client(self, data: bytes) -> list[Shown]:
-        return self._shown(list(self.lanes.take(CLIENT, data, self.now_ms * MS)))
+        return self._shown(list(self.lanes.take_bytes(CLIENT, data, self.now_ms * MS)))
 
     def server(self, data: bytes) -> list[Shown]:
-        return self._shown(list(self.lanes.take(SERVER, data, self.now_ms * MS)))
+        return self._shown(list(self.lanes.take_bytes(SERVER, data, self.now_ms * MS)))
 
     def at(self, now_ms: int) -> list[Shown]:
         self.now_ms = now_ms
@@ -43,7 +51,7 @@ class Lanes:
     def _shown(self, steps: list[LaneStep]) -> list[Shown]:
         self.steps += steps
         receiver = {CLIENT: "server", SERVER: "client"}
-        words = {"give": "to {}", "pass": "pass", "withhold": "keep", "end": "end"}
+        words = {"give": "to {}", "answer": "to {}", "pass": "pass", "withhold": "keep", "end": "end"}
         return [
             (words[step.kind].format(receiver[step.sender]), step.data or step.ending.encode())
             for step in steps
@@ -51,7 +59,7 @@ class Lanes:
 
 
 def test_what_no_rule_matches_passes_at_once_as_it_came() -> None:
-    lanes = Lanes("tool:other => drop")
+    lanes = Played("tool:other => drop")
     assert lanes.client(ONE + TWO[:9]) == [("pass", ONE)]
     assert lanes.client(TWO[9:]) == [("pass", TWO)]
     assert lanes.server(b"not JSON\r\n\n") == [("pass", b"not JSON\r\n"), ("pass", b"\n")]
@@ -61,7 +69,7 @@ def test_what_no_rule_matches_passes_at_once_as_it_came() -> None:
 
 
 def test_a_delay_keeps_the_order_of_its_direction_only() -> None:
-    lanes = Lanes("from:client tool:search => delay 100ms, name slow")
+    lanes = Played("from:client tool:search => delay 100ms, name slow")
     assert lanes.client(ONE + TWO) == [("keep", ONE), ("keep", TWO)]
     assert lanes.server(SAID_TWO) == [("pass", SAID_TWO)]
     assert lanes.lanes.next_due_ns == 100 * MS
@@ -73,19 +81,19 @@ def test_a_delay_keeps_the_order_of_its_direction_only() -> None:
 
 
 def test_a_delay_of_one_message_lets_the_others_overtake() -> None:
-    lanes = Lanes("tool:search => delay 100ms, hold one")
+    lanes = Played("tool:search => delay 100ms, hold one")
     assert lanes.client(ONE + TWO) == [("keep", ONE), ("pass", TWO)]
     assert lanes.at(100) == [("to server", ONE)]
 
 
 def test_a_request_that_is_answered_here_never_reaches_the_server() -> None:
-    lanes = Lanes('tool:search => error {"code": -32000, "message": "down"}')
+    lanes = Played('tool:search => error {"code": -32000, "message": "down"}')
     error = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"down"}}\n'
     assert lanes.client(ONE + TWO) == [("keep", ONE), ("to client", error), ("pass", TWO)]
 
 
 def test_an_error_takes_the_place_of_an_answer() -> None:
-    lanes = Lanes("from:server tool:search => error -32000")
+    lanes = Played("from:server tool:search => error -32000")
     lanes.client(ONE)
     error = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Internal error"}}\n'
     assert lanes.server(SAID_ONE) == [("keep", SAID_ONE), ("to client", error)]
@@ -105,7 +113,7 @@ def test_an_error_takes_the_place_of_an_answer() -> None:
     ],
 )
 def test_what_the_receiver_is_given_at_once(do: str, given: list[bytes]) -> None:
-    lanes = Lanes(f"method:tools/list => {do}")
+    lanes = Played(f"method:tools/list => {do}")
     (first, *rest) = lanes.client(TWO + ONE)
     assert first == ("keep", TWO)
     assert rest.pop() == ("pass", ONE)
@@ -118,16 +126,16 @@ def test_what_the_receiver_is_given_at_once(do: str, given: list[bytes]) -> None
 
 
 def test_copies_and_pieces_come_with_gaps() -> None:
-    lanes = Lanes("method:tools/list => duplicate 2, gap 50ms")
+    lanes = Played("method:tools/list => duplicate 2, gap 50ms")
     assert lanes.client(TWO) == [("keep", TWO), ("to server", TWO)]
     assert [lanes.at(ms) for ms in (50, 100)] == [[("to server", TWO)]] * 2
-    lanes = Lanes("method:tools/list => split 2, gap 50ms")
+    lanes = Played("method:tools/list => split 2, gap 50ms")
     assert lanes.client(TWO + ONE) == [("keep", TWO), ("to server", TWO[:23]), ("keep", ONE)]
     assert lanes.at(50) == [("to server", TWO[23:]), ("to server", ONE)]
 
 
 def test_messages_change_places_when_all_are_there_or_the_time_is_over() -> None:
-    lanes = Lanes("from:client => reorder 3, within 200ms")
+    lanes = Played("from:client => reorder 3, within 200ms")
     messages = [TWO.replace(b"2,", b"%d," % number) for number in range(3, 6)]
     assert lanes.client(messages[0] + messages[1]) == [("keep", messages[0]), ("keep", messages[1])]
     keep, *given = lanes.client(messages[2])
@@ -139,7 +147,7 @@ def test_messages_change_places_when_all_are_there_or_the_time_is_over() -> None
 
 
 def test_two_messages_are_joined_in_one_write() -> None:
-    lanes = Lanes("tool:search => join, within 200ms")
+    lanes = Played("tool:search => join, within 200ms")
     assert lanes.client(ONE) == [("keep", ONE)]
     assert lanes.client(TWO) == [("keep", TWO), ("to server", ONE + TWO)]
     lanes.client(ONE)
@@ -149,7 +157,7 @@ def test_two_messages_are_joined_in_one_write() -> None:
 
 
 def test_bandwidth_is_a_slow_pipe() -> None:
-    lanes = Lanes("from:client => bandwidth 1000")
+    lanes = Played("from:client => bandwidth 1000")
     assert lanes.client(TWO + TWO) == [("keep", TWO), ("keep", TWO)]
     assert lanes.at(len(TWO)) == [("to server", TWO)]
     assert lanes.at(2 * len(TWO) - 1) == []
@@ -157,7 +165,7 @@ def test_bandwidth_is_a_slow_pipe() -> None:
 
 
 def test_a_stalled_direction_is_not_read_any_more() -> None:
-    lanes = Lanes("from:client => stall")
+    lanes = Played("from:client => stall")
     assert lanes.client(ONE) == [("keep", ONE)]
     assert lanes.lanes.is_full(CLIENT)
     assert not lanes.lanes.is_full(SERVER)
@@ -166,7 +174,7 @@ def test_a_stalled_direction_is_not_read_any_more() -> None:
 
 
 def test_a_lane_that_holds_too_much_is_not_read_until_it_is_empty() -> None:
-    lanes = Lanes("from:client => delay 1s")
+    lanes = Played("from:client => delay 1s")
     line = b"x" * (LIMIT_BYTES // 2) + b"\n"
     lanes.client(line)
     assert not lanes.lanes.is_full(CLIENT)
@@ -177,23 +185,23 @@ def test_a_lane_that_holds_too_much_is_not_read_until_it_is_empty() -> None:
 
 
 def test_a_disconnect_comes_after_what_was_sent_before() -> None:
-    lanes = Lanes("method:tools/list => disconnect half-close", "tool:search => delay 100ms")
+    lanes = Played("method:tools/list => disconnect half-close", "tool:search => delay 100ms")
     assert lanes.client(ONE + TWO) == [("keep", ONE), ("keep", TWO)]
     assert lanes.at(100) == [("to server", ONE), ("end", b"half-close")]
 
 
 def test_a_line_too_long_to_hold_passes_and_nothing_enters_it() -> None:
-    lanes = Lanes("from:server => drop", "tool:search => error")
+    lanes = Played("from:server => drop", "tool:search => error")
     assert [word for word, _ in lanes.server(b"x" * (LIMIT_BYTES + 1))] == ["pass"]
     assert lanes.client(ONE) == [("keep", ONE)]
     *_, last = lanes.server(b"yy\n" + SAID_TWO)
-    assert [step.kind for step in lanes.steps] == ["pass", "withhold", "pass", "give", "withhold"]
+    assert [step.kind for step in lanes.steps] == ["pass", "withhold", "pass", "answer", "withhold"]
     assert last == ("keep", SAID_TWO)
     assert len(lanes.said) == 1
 
 
 def test_an_edit_that_fits_no_place_is_told_once() -> None:
-    lanes = Lanes('from:client => set {"/params/x/y": 1}, name deep')
+    lanes = Played('from:client => set {"/params/x/y": 1}, name deep')
     assert lanes.client(TWO + TWO) == [("pass", TWO), ("pass", TWO)]
     assert lanes.said == ["fault rule deep: its edit fits not every message it matches"]
 
@@ -202,22 +210,18 @@ def test_a_bug_of_ours_lets_everything_pass(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*_: object) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr("mcpproxy.intercept.fault_lanes.effect_of", fail)
-    lanes = Lanes("=> drop")
+    monkeypatch.setattr("mcpproxy.intercept.fault_policy.effect_of", fail)
+    lanes = Played("=> drop")
     assert lanes.client(ONE + TWO) == [("pass", ONE), ("pass", TWO)]
     assert lanes.said == ["a fault of mcpproxy, no rule acts any more: LookupError: a bug"]
 
 
 def test_a_bug_in_the_rules_opens_no_closed_gate() -> None:
-    class Judge:
-        def sent(self, *told: object, **more: object) -> tuple[Finding, ...]:
+    class Failing(Policy):
+        def enter(self, passing: Passing) -> None:
             raise RuntimeError("a bug")
 
-    lanes = Lanes("tool:none => drop")
-    lanes.lanes = FaultLanes(
-        read_faults([], ["tool:none => drop"], "stdio", 7), lanes.said.append, closed="Guard"
-    )
-    lanes.lanes.judge = Judge()
+    lanes = Played("tool:none => drop", before=Failing(), closed="Guard")
     for id in (1, 2):  # the line that meets the bug, and one after it
         kept, (to, answer) = lanes.client(ONE.replace(b"1,", b"%d," % id))
         assert (kept[0], to, json.loads(answer)["id"]) == ("keep", "to client", id)

@@ -158,7 +158,6 @@ def test_a_killed_server_is_our_doing(tmp_path: Path) -> None:
         (["--faults", "none.toml"], "none.toml: cannot be read (No such file or directory)"),
         (["--fault-seed", "7"], "run: --fault-seed without fault rules; add --faults FILE or --fault"),
         (["--fault", "=> drop", "--fault-seed", "x"], "run: --fault-seed x is not a number"),
-        (["--fault", "=> drop", "--enforce", "PROTO-009"], "run: --enforce and --fault cannot be combined"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_the_server_starts(

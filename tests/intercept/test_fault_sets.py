@@ -7,9 +7,11 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.intercept import fault_sets
-from mcpproxy.intercept.fault_lane import LaneStep
-from mcpproxy.intercept.fault_lanes import FaultLanes
+from mcpproxy.intercept.fault_policy import FaultPolicy
 from mcpproxy.intercept.fault_rules import about, read_faults, transports_of
+from mcpproxy.intercept.lane import LaneStep
+from mcpproxy.intercept.lanes import Lanes
+from mcpproxy.intercept.policies import Policies
 from mcpproxy.observer import Observer
 from mcpproxy.observer.two_views import CUT, TwoViews
 from mcpproxy.ruleset import catalogue
@@ -36,7 +38,11 @@ class Session:
 
     def __init__(self, faults: str, seed: int, *, is_planted: bool) -> None:
         rules = read_faults([faults], [], "stdio", seed)
-        self.lanes = FaultLanes(rules, lambda text: pytest.fail(text) if "a fault of" in text else None)
+
+        def say(text: str) -> None:
+            assert "a fault of" not in text
+
+        self.lanes = Lanes(Policies([FaultPolicy(rules)], say), say)
         self.events: list[Event] = []
         self.acted: set[str] = set()
         self.is_over = False
@@ -85,7 +91,7 @@ class Session:
 
     def _send(self, sender: Sender, message: Message) -> None:
         line = json.dumps(message).encode() + b"\n"
-        self._do(list(self.lanes.take(sender, line, self.now_ns)))
+        self._do(list(self.lanes.take_bytes(sender, line, self.now_ns)))
 
     def _do(self, steps: list[LaneStep]) -> None:
         """What the relay does, and what the recorder writes about it."""
@@ -101,7 +107,7 @@ class Session:
             for index, raw in enumerate([*lines, rest] if rest else lines):
                 self._seq += 1
                 frame = Frame(self._seq, step.sender, raw, self.now_ns, index < len(lines), fault=step.fault)
-                frame.by_proxy = step.kind == "give"
+                frame.by_proxy = step.kind in ("give", "answer")
                 frame.continues = frame.by_proxy and not frame.terminated
                 self.events.append(frame)
             if step.kind != "withhold":

@@ -13,9 +13,11 @@ from typing import Final
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.intercept.fault_lane import LaneStep
-from mcpproxy.intercept.fault_lanes import FaultLanes
+from mcpproxy.intercept.fault_policy import FaultPolicy
 from mcpproxy.intercept.fault_rules import read_faults
+from mcpproxy.intercept.lane import LaneStep
+from mcpproxy.intercept.lanes import Lanes
+from mcpproxy.intercept.policies import Policies
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from tests.intercept.test_fault_relay import INITIALIZE, OPENED, PEER, call
 from tests.relay.hosts import DEADLINE_S, HOME
@@ -41,7 +43,8 @@ def test_whatever_comes_everything_is_given_when_it_is_due(seed: int) -> None:
     """A clock that only moves to the next line, or to when the lanes want to be asked again."""
     draw = random.Random(seed)  # a test that can be repeated
     rules = draw.sample(RULES, 4)
-    lanes = FaultLanes(read_faults([], rules, "stdio", seed), lambda text: None)
+    policies = Policies([FaultPolicy(read_faults([], rules, "stdio", seed))], lambda text: None)
+    lanes = Lanes(policies, lambda text: None)
     arrivals: list[tuple[int, Sender, bytes]] = []
     for sender in (CLIENT, SERVER):
         for number in range(60):
@@ -53,7 +56,7 @@ def test_whatever_comes_everything_is_given_when_it_is_due(seed: int) -> None:
 
     def take(steps: list[LaneStep]) -> None:
         for step in steps:
-            if step.kind in ("pass", "give"):
+            if step.kind in ("pass", "give", "answer"):
                 received[step.sender] += step.data
 
     ends: list[Sender] = [CLIENT, SERVER]
@@ -62,7 +65,7 @@ def test_whatever_comes_everything_is_given_when_it_is_due(seed: int) -> None:
         due_ns = lanes.next_due_ns
         if arrivals and (due_ns is None or arrivals[0][0] <= due_ns):
             now_ns, sender, line = arrivals.pop(0)
-            take(list(lanes.take(sender, line, now_ns)))
+            take(list(lanes.take_bytes(sender, line, now_ns)))
         elif due_ns is not None:
             assert due_ns >= now_ns, "what is due by now has been given"
             now_ns = due_ns

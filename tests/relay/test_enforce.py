@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.cli.enforce_options import rules_to_enforce
-from mcpproxy.enforce import stdio as gate
 from mcpproxy.enforce.policy import Enforcer, enforceable_rules
-from mcpproxy.enforce.stdio import Gate
 from mcpproxy.errors import McpProxyError
+from mcpproxy.framing.lines import LineFramer
+from mcpproxy.intercept.lanes import Lanes
+from mcpproxy.intercept.policies import Policies
 from mcpproxy.observer import Observer
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.rule_options import RuleOptions
-from mcpproxy.session.frame import CLIENT, Event, Finding, Frame
+from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace
 
 from .hosts import DEADLINE_S, HOME, until_recorded
@@ -318,6 +319,18 @@ def test_only_what_requests_alone_decide_can_be_enforced() -> None:
 
 # The gate by itself
 
+
+class Barrier:
+    """Lanes with an enforcer, and what they have said."""
+
+    def __init__(self, enforcer: Enforcer) -> None:
+        self.said: list[str] = []
+        self.lanes = Lanes(Policies([enforcer], self.said.append), self.said.append)
+
+    def take(self, data: bytes, at_ns: int = 0) -> list[tuple[str, bytes]]:
+        return [(step.kind, step.data) for step in self.lanes.take_bytes(CLIENT, data, at_ns)]
+
+
 LINE: Final = st.one_of(
     st.just(json.dumps(request(1, "tools/list")).encode()),
     st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")),
@@ -329,31 +342,27 @@ def test_what_may_pass_passes_byte_by_byte_as_it_came(
     lines: list[bytes], ends: bool, cuts: list[int]
 ) -> None:
     data = b"\n".join(lines) + (b"\n" if ends else b"")
-    said: list[str] = []
-    barrier = Gate(Enforcer(catalogue.load(), frozenset({"ACP-001"})), said.append)
-    passed: list[tuple[bytes, bytes | None]] = []
+    barrier = Barrier(Enforcer(catalogue.load(), frozenset({"ACP-001"})))
+    passed: list[tuple[str, bytes]] = []
     at = 0
     while at < len(data):
         step = cuts[at % len(cuts)]
-        passed += barrier.take(CLIENT, data[at : at + step], at)
+        passed += barrier.take(data[at : at + step], at)
         at += step
-    passed += barrier.end(CLIENT)
-    assert b"".join(line for line, _ in passed) == data
-    assert {answer for _, answer in passed} <= {None}
-    assert said == []
+    passed += [(step.kind, step.data) for step in barrier.lanes.end(CLIENT, at)]
+    assert b"".join(line for _, line in passed) == data
+    assert {kind for kind, _ in passed} <= {"pass"}
+    assert barrier.said == []
 
 
 def test_a_line_too_long_to_hold_passes_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "LIMIT_BYTES", 8)
-    said: list[str] = []
-    barrier = Gate(Enforcer(catalogue.load(), frozenset({"PROTO-005"})), said.append)
+    monkeypatch.setattr("mcpproxy.intercept.lane.LineFramer", lambda _: LineFramer(8))
+    barrier = Barrier(Enforcer(catalogue.load(), frozenset({"PROTO-005"})))
     long = json.dumps(request(1, "tools/list")).encode()
-    pieces = barrier.take(CLIENT, long, 1)
-    assert not barrier.is_between_lines(CLIENT)
-    pieces += barrier.take(CLIENT, b"\n" + long + b"\n", 2)
-    assert barrier.is_between_lines(CLIENT)
-    assert b"".join(line for line, _ in pieces) == long + b"\n" + long + b"\n"
-    assert len(said) == 1
+    pieces = barrier.take(long, 1)
+    pieces += barrier.take(b"\n" + long + b"\n", 2)
+    assert b"".join(line for _, line in pieces) == long + b"\n" + long + b"\n"
+    assert barrier.said == ["a line over 16 MiB passes without being judged"]
 
 
 class Faulty(Enforcer):
@@ -362,11 +371,23 @@ class Faulty(Enforcer):
 
 
 def test_a_fault_of_ours_lets_everything_pass_and_is_told_once() -> None:
-    said: list[str] = []
-    barrier = Gate(Faulty(catalogue.load(), frozenset({"PROTO-005"})), said.append)
+    barrier = Barrier(Faulty(catalogue.load(), frozenset({"PROTO-005"})))
     line = json.dumps(request(1, "tools/list")).encode() + b"\n"
-    assert barrier.take(CLIENT, line * 2, 1) == [(line, None), (line, None)]
-    assert said == ["a fault of mcpproxy, nothing is refused any more: RuntimeError: a wheel came off"]
+    assert barrier.take(line * 2) == [("pass", line), ("pass", line)]
+    assert barrier.said == [
+        "a fault of mcpproxy, nothing is refused any more: RuntimeError: a wheel came off"
+    ]
+
+
+def test_an_answer_waits_for_the_end_of_a_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpproxy.intercept.lane.LIMIT_BYTES", 80)
+    barrier = Barrier(Enforcer(catalogue.load(), frozenset({"PROTO-005"})))
+    assert [step.kind for step in barrier.lanes.take_bytes(SERVER, b"x" * 100, 0)] == ["pass"]
+    line = json.dumps(request(1, "tools/list")).encode() + b"\n"
+    assert barrier.take(line) == [("refuse", line)]
+    *passed, answer = barrier.lanes.take_bytes(SERVER, b"x\n", 1)
+    assert [step.kind for step in passed] == ["pass"]
+    assert (answer.kind, answer.sender, json.loads(answer.data)["id"]) == ("answer", SERVER, 1)
 
 
 def test_findings_of_level_info_do_not_refuse() -> None:
@@ -376,7 +397,7 @@ def test_findings_of_level_info_do_not_refuse() -> None:
     assert enforcer.refusal(Frame(1, CLIENT, odd.raw)) is None
     verdict = enforcer.refusal(Frame(2, CLIENT, b'{"jsonrpc":"2.0","id":[1],"method":"ping"}'))
     assert verdict is not None
-    assert json.loads(verdict.body)["id"] is None
+    assert json.loads(verdict.answer)["id"] is None
 
 
 @pytest.mark.parametrize("id", [2**70, -1, "", "\ud800", "seven"])
@@ -384,7 +405,7 @@ def test_the_answer_repeats_the_id(id: object) -> None:
     enforcer = Enforcer(catalogue.load(), frozenset({"PROTO-005"}))
     verdict = enforcer.refusal(Frame(1, CLIENT, json.dumps(request(id, "tools/list")).encode()))
     assert verdict is not None
-    assert json.loads(verdict.body)["id"] == id
+    assert json.loads(verdict.answer)["id"] == id
 
 
 def test_without_enforce_nothing_of_it_is_imported(tmp_path: Path) -> None:

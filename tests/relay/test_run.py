@@ -115,7 +115,7 @@ def test_options() -> None:
         "rule_options": None,
         "fault_seed": None,
         "fault_rules": None,
-        "make_addons": None,
+        "gate": None,
         "command": ["cat", "--", "-h"],
     }
 

@@ -119,21 +119,11 @@ def run(argv: list[str]) -> int:
     """
     options = parse(argv)
     recording = options.recording
-    make_proxy = None
-    if enforced := recording.given["--enforce"]:
-        from mcpproxy.cli.enforce_options import enforcing_proxy_factory
-
-        make_proxy = enforcing_proxy_factory("http", enforced, options.endpoint, recording.rule_options)
     settings, listener, proxy_address = prepare(options)
-    settings.make_proxy = make_proxy
     trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
     settings.greetings.append(greeting)
-    if recording.fault_rules is not None:
-        from mcpproxy.intercept.fault_options import fault_proxy_factory
-
-        settings.make_proxy = fault_proxy_factory(
-            recording.fault_rules, options.endpoint, trace, recording.make_addons, recording.rule_options
-        )
+    if recording.gate is not None:
+        settings.make_proxy = recording.gate.make_proxy(options.endpoint, trace)
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
@@ -213,7 +203,7 @@ def parse(argv: list[str]) -> HttpOptions:
     options = HttpOptions(given, "".join(urls))
     recording = options.recording
     recording.resolve_rules()
-    recording.resolve_faults()
+    recording.resolve_gate()
     recording.check_companions()
     if options.key and not options.cert:
         _refuse("--key needs --cert", "give the certificate as well")

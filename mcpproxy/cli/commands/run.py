@@ -68,13 +68,8 @@ def run(argv: list[str]) -> int:
     """
     options = parse(argv)
     options.resolve_rules()
-    options.resolve_faults()
+    options.resolve_gate()
     options.check_companions()
-    make_relay = None
-    if options.given["--enforce"]:
-        from mcpproxy.cli.enforce_options import enforcing_relay_factory
-
-        make_relay = enforcing_relay_factory("run", options.given["--enforce"], options.rule_options)
     label = paths.safe(options.label) or paths.label_for(options.command)
     members = {
         "transport": quoted("stdio"),
@@ -82,14 +77,7 @@ def run(argv: list[str]) -> int:
         **options.members(),
     }
     trace, journal, greeting = options.begin(label, members)
-    if options.fault_rules is not None:
-        from mcpproxy.intercept.fault_options import fault_relay_factory
-
-        make_relay = fault_relay_factory(
-            options.fault_rules, trace, options.make_addons, options.rule_options
-        )
-
-    if sys.platform == "win32":  # without ``make_relay``: --enforce and --fault were refused above
+    if sys.platform == "win32":  # without a gate: --enforce and --fault were refused above
         from mcpproxy.relay.spawned_recorder import recorder_command
         from mcpproxy.relay.stdio import threads
 
@@ -122,7 +110,7 @@ def run(argv: list[str]) -> int:
         quiet=options.is_quiet,
         greeting=greeting,
         is_awaited=options.is_awaited,
-        make_relay=make_relay,
+        make_gate=options.stdio_gate(trace),
     )
 
 

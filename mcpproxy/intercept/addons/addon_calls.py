@@ -24,6 +24,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import UsageError
 from mcpproxy.intercept.addons.addon_frames import AddonFrame, FrameReader, frame
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
+from mcpproxy.intercept.policies import Passing
 from mcpproxy.session.frame import Sender
 
 _START_S: Final = 30.0
@@ -197,6 +198,15 @@ class AddonCalls:
     def closed(self) -> str:
         """The names of the addons that fail closed; empty if there is none."""
         return self._first.closed
+
+    def wants_now(self, kind: str, passing: Passing) -> bool:
+        """Whether a message waits for what addons say. What they only have to know of, they are told."""
+        if not self.wants(kind):
+            return False
+        if self.only_remembers(kind):
+            self.remember(passing.session, passing.sender, passing.raw)
+            return False
+        return True
 
     def ask(
         self, kind: str, session: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]

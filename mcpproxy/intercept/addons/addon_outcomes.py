@@ -25,8 +25,8 @@ class AddonOutcome:
     raw: bytes = b""
 
 
-Ask: TypeAlias = Callable[[str, Sender, bytes, Callable[[AddonOutcome], None]], bool]
-"""Asks addons about a message of a kind, and returns whether one of them wants it."""
+AskAddons: TypeAlias = Callable[[str, Sender, bytes, Callable[[AddonOutcome], None]], None]
+"""Asks addons about a message by a hook; the function is called once with what they say."""
 
 
 def addon_kind(message: Message) -> str | None:

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from mcpproxy.intercept.fault_lane import LaneStep
+from mcpproxy.intercept.lane import LaneStep
+from mcpproxy.intercept.policies import Passing, Policy
 from mcpproxy.observer.two_views import CUT, KILLED, TwoViews
-from mcpproxy.protocol.jsonrpc import Message
 from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.session.frame import (
     CLIENT,
@@ -118,8 +118,8 @@ class LiveJudge:
 MakeLiveJudge: TypeAlias = Callable[[Say], LiveJudge]
 
 
-class LiveLines:
-    """Judges the lines of a stdio session: as they come, and as ``FaultLanes`` lets them go.
+class LiveLines(Policy):
+    """Judges the lines of a stdio session: as they come, and as ``Lanes`` lets them go.
 
     The lanes tell what becomes of each line in the order in which the lines came: it passes, or is withheld.
     """
@@ -129,35 +129,31 @@ class LiveLines:
         self._came: Final[dict[Sender, deque[Frame]]] = {CLIENT: deque(), SERVER: deque()}
         """The lines of which the lanes have not said what becomes of them."""
 
-    def sent(
-        self,
-        sender: Sender,
-        raw: bytes,
-        at_ns: int,
-        message: Message | None = None,
-        *,
-        is_terminated: bool = True,
-        continues: bool = False,
-    ) -> Findings:
-        """Judge a line of ``sender``, or a piece of one, and return what was found."""
+    def enter(self, passing: Passing) -> None:
+        passing.findings = self.sent(passing.frame)
+
+    def observe(self, event: Event, *, leaves: bool) -> None:
+        if isinstance(event, Frame) and not leaves:
+            self.sent(event)
+
+    def sent(self, frame: Frame) -> Findings:
+        """Judge a line, or a piece of one, and return what was found."""
         if not self._judge.is_judging:
             return ()
-        frame = Frame(self._judge.number(), sender, raw, at_ns, is_terminated, continues)
-        if message is not None:
-            frame.with_message(message)
-        self._came[sender].append(frame)
+        frame.seq = self._judge.number()
+        self._came[frame.sender].append(frame)
         return self._judge.sent(frame)
 
     def done(self, step: LaneStep, now_ns: int) -> None:
         """Take note of what the relay does next."""
         if not self._judge.is_judging:
             return
-        if step.kind in ("pass", "withhold"):
+        if step.kind in ("pass", "withhold", "refuse"):
             if not self._came[step.sender]:
                 self._judge.stop(LookupError("a line that was not judged"))
             elif (frame := self._came[step.sender].popleft()) and step.kind == "pass":
                 self._judge.given(frame)
-        elif step.kind == "give":
+        elif step.kind in ("give", "answer"):
             *lines, last = step.data.split(b"\n")
             for index, raw in enumerate([*lines, last] if last else lines):
                 is_whole = index < len(lines)

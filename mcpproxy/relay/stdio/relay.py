@@ -29,7 +29,10 @@ then, and gives the children ``LINGER_S`` to finish.
 
 When a host does not read, the relay waits until the server's bytes are delivered, as the server would have
 waited in its last write. It does not wait for its own lines. On stderr these lines take room that the server
-would have had, so at the end the relay enlarges the buffer of stderr, where the system allows it."""
+would have had, so at the end the relay enlarges the buffer of stderr, where the system allows it.
+
+*Gate.* With a ``LineGate`` the bytes of both peers go to the gate instead, which calls ``deliver`` for what
+may pass."""
 
 from __future__ import annotations
 
@@ -45,12 +48,13 @@ from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_si
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Final
 
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.forked_recorder import Recorder
+    from mcpproxy.relay.stdio.gate_interface import LineGate, MakeLineGate
     from mcpproxy.relay.stdio.inheritance import WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
     from mcpproxy.relay.stdio.witness import Witness
@@ -66,25 +70,30 @@ BUSY_S: Final = 0.05
 """How long nothing has come, and how long something may come, until the witness is forked."""
 
 NOT_JOURNALED: Final = journals.START  # 0, used as the kind of bytes that are forwarded but not recorded
+BY_GATE: Final = -1
+"""Used as the kind of bytes that a gate gives a peer and has recorded itself."""
 _EOF_OF: Final = {
     journals.CLIENT: journals.CLIENT_EOF,
     journals.SERVER: journals.SERVER_EOF,
     journals.STDERR: journals.STDERR_EOF,
 }
+PEERS: Final = (journals.CLIENT, journals.SERVER)
+"""The kinds of the bytes that client and server send."""
+
 _BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class Relay(PosixServerLife):
     """The relay of one session. ``serve`` is its loop: it polls the descriptors and calls their handlers."""
 
-    reads_in_place = True
-    """Whether chunks are read into the crash buffer, and not copied there. A subclass that holds chunks back
-    sets it to false: it needs ``bytes``, which nothing overwrites."""
-
-    chunk_bytes = CHUNK_BYTES
-    """How much is read at once. New ``bytes`` for more than a pipe cost ten times as much as the read."""
-
-    def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
+    def __init__(
+        self,
+        journal: Journal | None,
+        signals: Signals,
+        grace_s: float,
+        quiet: bool,
+        make_gate: MakeLineGate | None = None,
+    ) -> None:
         super().__init__(grace_s, quiet)
         self.journal = journal
         self.signals = signals
@@ -99,10 +108,13 @@ class Relay(PosixServerLife):
         self.peers: list[Sink] = []  # the server's stdin and the host's stdout, once the server has started
         self.to_stderr = inherited_sink(2)
         self._watch_sink(self.to_stderr)
-        self._register(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
+        self.register(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
         self.crash_buffer: CrashBuffer | None = None
         if journal is not None:
             journal.on_notice = self.say
+        self.gate: LineGate | None = None if make_gate is None else make_gate(self)
+        # A gate keeps ``bytes``, and new ones for more than a pipe cost ten times as much as the read.
+        self.chunk_bytes = CHUNK_BYTES if make_gate is None else PIPE_BYTES
 
     def attach_server(self, server: WrappedServer) -> None:
         """Connect the server's pipes with the host's streams."""
@@ -134,6 +146,8 @@ class Relay(PosixServerLife):
 
     def serve(self) -> int:
         self.open_crash_buffer()
+        if self.gate is not None:
+            self.gate.begin()
         self._begin()
         witness = self._fork_witness()
         self.signals.start(witness.compare if witness is not None else None)
@@ -167,12 +181,14 @@ class Relay(PosixServerLife):
             witness = Witness(self.signals.numbers)
         except OSError:  # too few files may be open
             return None
-        self._register(witness.fd, lambda _: self._on_signals(self.signals), select.POLLIN)
+        self.register(witness.fd, lambda _: self._on_signals(self.signals), select.POLLIN)
         return witness
 
     def _turn(self, timeout_s: float | None) -> None:
         """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""
         handlers = self.handlers
+        if self.gate is not None:
+            timeout_s = self.gate.run_due(timeout_s)
         ready = self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000)
         if self.signals.have_come:  # before the bytes that came after them, also if poll has not seen them
             self._on_signals(self.signals)
@@ -203,6 +219,8 @@ class Relay(PosixServerLife):
         # Without the lines of ours, ``own_bytes`` more bytes of the server would have found room.
         if stderr.rest is not None and stderr.kind != NOT_JOURNALED and len(stderr.rest) > self.own_bytes:
             return True
+        if self.gate is not None and self.gate.is_host_behind:
+            return True
         return any(sink.rest is not None for sink in self.peers[1:])
 
     def _widen_stderr(self) -> None:
@@ -218,8 +236,9 @@ class Relay(PosixServerLife):
         sink = source.sink
         if sink.rest is not None:  # another source has filled the sink in this round
             return
+        gate = self.gate
         try:
-            buffer = self.crash_buffer if self.reads_in_place else None
+            buffer = self.crash_buffer if gate is None else None
             data = os.read(source.fd, self.chunk_bytes) if buffer is None else buffer.read(source.fd)
         except BlockingIOError:
             return
@@ -232,15 +251,17 @@ class Relay(PosixServerLife):
             self.narrow_pipes = ()
         if not data:
             self._on_end(source, now_ns)
-        elif not self._deliver(sink, source.kind, now_ns, data):
-            self._pause(sink)
+        elif gate is not None and source.kind in PEERS:
+            gate.take_bytes(source, now_ns, bytes(data))
+        elif not self.deliver(sink, source.kind, now_ns, data):
+            self.pause(sink)
 
-    def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
+    def deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         """Write the part that fits, journal it and keep the rest in ``sink``. Return false if a rest is left.
 
         ``data`` is at most one chunk. If ``sink`` is broken, ``data`` is discarded.
         """
-        crash_buffer = self.crash_buffer if kind else None
+        crash_buffer = self.crash_buffer if kind > NOT_JOURNALED else None
         if crash_buffer is not None:
             crash_buffer.store(kind, read_ns, data)
         try:
@@ -250,7 +271,7 @@ class Relay(PosixServerLife):
         except OSError:
             taken = -1
         if taken == len(data):
-            self._record(kind, read_ns, data)
+            self.record(kind, read_ns, data)
             return True
         if taken <= 0 and crash_buffer is not None:
             crash_buffer.clear()
@@ -262,13 +283,13 @@ class Relay(PosixServerLife):
         # Set ``rest`` first: ``_record`` may write a line of ours, which must come after the end of ``data``.
         sink.rest, sink.kind, sink.read_ns = rest, kind, read_ns
         if taken:
-            self._record(kind, read_ns, view[:taken])
+            self.record(kind, read_ns, view[:taken])
         return False
 
-    def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+    def record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
         """Append a record to the journal, and wake the recorder if it sleeps."""
-        if kind == NOT_JOURNALED:
-            self.own_bytes += len(payload)
+        if kind <= NOT_JOURNALED:
+            self.own_bytes += 0 if kind == BY_GATE else len(payload)
             return
         if self.journal is None:
             return
@@ -281,23 +302,23 @@ class Relay(PosixServerLife):
         """Close ``sink`` if it is broken; otherwise write its rest, for which it has room."""
         if events & _BROKEN:
             self._on_broken(sink)
-        elif sink.rest is not None and self._deliver(sink, sink.kind, sink.read_ns, sink.rest) and sink.open:
+        elif sink.rest is not None and self.deliver(sink, sink.kind, sink.read_ns, sink.rest) and sink.open:
             sink.rest = None
             self._resume(sink)
 
-    def _pause(self, sink: Sink) -> None:
+    def pause(self, sink: Sink) -> None:
         """Stop reading the sources of ``sink`` until it has room for its rest."""
-        for source in self.sources:
-            if source.sink is sink:
-                self.poll.unregister(source.fd)
+        self._watch_sources(sink)
         self.poll.register(sink.fd, select.POLLOUT)
 
     def _resume(self, sink: Sink) -> None:
         """Read the sources of ``sink`` again, because its rest is written."""
+        if self.gate is not None and not self.gate.run_queue(sink):
+            return
+        if not sink.open:  # the last step of the gate has closed it
+            return
         self.poll.register(sink.fd, sink.end_event)
-        for source in self.sources:
-            if source.sink is sink:
-                self.poll.register(source.fd, select.POLLIN)
+        self._watch_sources(sink)
         if sink is self.to_stderr:
             self._write_pending_lines()
         elif self.host_gone and sink.number < 0:  # the server's stdin
@@ -307,12 +328,14 @@ class Relay(PosixServerLife):
 
     def _on_end(self, source: RelaySource, now_ns: int) -> None:
         """Handle the end of ``source``. Its sink has no rest: otherwise the source would not be read."""
+        if self.gate is not None and source.kind in PEERS and not self.gate.take_end(source, now_ns):
+            return
         self._stop(source)
         if source.kind == NOT_JOURNALED:
             if not self.finishing:
                 self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
             return
-        self._record(_EOF_OF[source.kind], now_ns)
+        self.record(_EOF_OF[source.kind], now_ns)
         if source.kind == journals.STDERR:
             return  # our stderr stays open for lines of ours
         self._close(source.sink)
@@ -329,7 +352,7 @@ class Relay(PosixServerLife):
                 if source.kind != NOT_JOURNALED:
                     self._stop(source)
                 else:
-                    self.poll.register(source.fd, select.POLLIN)  # the source may have been paused
+                    self.watch(source)  # it may have been paused
         if sink.number == 1:  # the host's stdout
             self.host_gone = True
             for source in self.sources:
@@ -344,7 +367,7 @@ class Relay(PosixServerLife):
         """Stop reading ``source``, and close it."""
         if source in self.sources:
             self.sources.remove(source)
-            self._unregister(source.fd)
+            self.unregister(source.fd)
             if source.fd == 0:
                 release(0)
             else:
@@ -352,15 +375,30 @@ class Relay(PosixServerLife):
 
     def _close(self, sink: Sink) -> None:
         if sink.open:
-            self._unregister(sink.fd)
+            self.unregister(sink.fd)
             sink.close()
 
+    def disconnect(self, kinds: Collection[int]) -> None:
+        """Close the streams of the peers whose bytes become records of these kinds, as if they had ended."""
+        for source in list(self.sources):
+            if source.kind in kinds:
+                sink = source.sink
+                self._stop(source)
+                self._close(sink)
+        if journals.CLIENT in kinds:
+            self.client_ended = True
+        if len(kinds) == len(PEERS):
+            self.host_gone = True  # so a server that does not exit at the end of stdin is ended
+        self._start_grace_period()
+
     def finish(self, code: int | None) -> None:
+        if self.gate is not None:
+            self.gate.stop()
         self.finishing = True
         unwritten = b""
         if self.journal is not None:
             now_ns = time.monotonic_ns()
-            self._record(journals.EXIT, now_ns, exit_payload(code))
+            self.record(journals.EXIT, now_ns, exit_payload(code))
             unwritten = self.journal.close(now_ns)
             self.journal = None
         for source in list(self.sources):
@@ -371,6 +409,8 @@ class Relay(PosixServerLife):
         if self.recorder is not None:
             self._await_recorder(self.recorder, unwritten)
         self._write_pending_lines()
+        if self.gate is not None:
+            self.gate.close()
 
     def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
         """Tell the recorder that the session is over, and forward its last notes for ``recorder_s``."""
@@ -397,8 +437,8 @@ class Relay(PosixServerLife):
 
     def _write_pending_lines(self) -> None:
         while self.pending_lines and self.to_stderr.rest is None:
-            if not self._deliver(self.to_stderr, NOT_JOURNALED, 0, self.pending_lines.pop(0)):
-                self._pause(self.to_stderr)
+            if not self.deliver(self.to_stderr, NOT_JOURNALED, 0, self.pending_lines.pop(0)):
+                self.pause(self.to_stderr)
 
     # Readiness.
 
@@ -408,20 +448,34 @@ class Relay(PosixServerLife):
         self.sources.append(source)
         if fd != 0:
             os.set_blocking(fd, False)
-        self._register(fd, lambda _: self._on_readable(source), select.POLLIN)
-        if sink.rest is not None:
-            self.poll.unregister(fd)
+        self.register(fd, lambda _: self._on_readable(source), select.POLLIN)
+        self.watch(source)
         return source
+
+    def watch(self, source: RelaySource) -> None:
+        """Read ``source`` if its sink has room for more and no gate holds it back."""
+        is_read = source.sink.rest is None and not source.is_held
+        if is_read != source.is_read:
+            source.is_read = is_read
+            if is_read:
+                self.poll.register(source.fd, select.POLLIN)
+            else:
+                self.poll.unregister(source.fd)
+
+    def _watch_sources(self, sink: Sink) -> None:
+        for source in self.sources:
+            if source.sink is sink:
+                self.watch(source)
 
     def _watch_sink(self, sink: Sink) -> None:
         """Notice when nobody reads ``sink`` any more."""
-        self._register(sink.fd, lambda events: self._on_sink(sink, events), sink.end_event)
+        self.register(sink.fd, lambda events: self._on_sink(sink, events), sink.end_event)
 
-    def _register(self, fd: int, handler: Callable[[int], None], events: int) -> None:
+    def register(self, fd: int, handler: Callable[[int], None], events: int) -> None:
         self.handlers[fd] = handler
         self.poll.register(fd, events)
 
-    def _unregister(self, fd: int) -> None:
+    def unregister(self, fd: int) -> None:
         del self.handlers[fd]
         try:
             self.poll.unregister(fd)

@@ -103,7 +103,7 @@ class ServerLife:
         """Write one line to the host's stderr, unless the relay is ``quiet``."""
         raise NotImplementedError
 
-    def _kill(self, number: int) -> None:
+    def kill(self, number: int) -> None:
         """Send the server a signal, if it is still running."""
         raise NotImplementedError
 
@@ -115,7 +115,7 @@ class ServerLife:
     def _end_when_due(self) -> None:
         """Send the server SIGTERM, or later SIGKILL, if a grace period is over."""
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            self._kill(_KILL if self.terminated else signal.SIGTERM)
+            self.kill(_KILL if self.terminated else signal.SIGTERM)
             self.deadline = None if self.terminated else time.monotonic() + self.grace_s
             self.terminated = True
 
@@ -131,7 +131,7 @@ class PosixServerLife(ServerLife):
         self.exit_code: int | None = None
         self.stops_until = 0.0  # if the server stops before this time, so does the relay
 
-    def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+    def record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
         raise NotImplementedError
 
     def _on_signals(self, signals: Signals) -> None:
@@ -169,19 +169,19 @@ class PosixServerLife(ServerLife):
 
         One that the host had ignored at the start (``is_ignored``) does not ask the server to exit.
         """
-        self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
+        self.record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
         if number in LEAVING and not is_ignored:
             self.signalled = True
         if number == signal.SIGTERM and not is_ignored:
             self.terminated = True
         if not is_received:
-            self._kill(number)
+            self.kill(number)
         if number == signal.SIGTSTP:
             self.stops_until = time.monotonic() + STOP_S
             self._reap()
         self._start_grace_period()
 
-    def _kill(self, number: int) -> None:
+    def kill(self, number: int) -> None:
         # The server is not reaped yet, so the process id is still the server's.
         if self.server is not None and self.exit_code is None:
             os.kill(self.server.pid, number)

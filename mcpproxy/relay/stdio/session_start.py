@@ -7,11 +7,9 @@ from mcpproxy.relay.stdio.signals import Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.forked_recorder import RecorderMain
-    from mcpproxy.relay.stdio.relay import Relay
+    from mcpproxy.relay.stdio.gate_interface import MakeLineGate
 
 
 def run(
@@ -23,7 +21,7 @@ def run(
     quiet: bool = False,
     greeting: str = "",
     is_awaited: bool = False,
-    make_relay: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
+    make_gate: MakeLineGate | None = None,
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
@@ -35,7 +33,7 @@ def run(
         quiet: write no lines of mcpproxy to stderr.
         greeting: the line to write to stderr when the server has started.
         is_awaited: whether the end waits for the recorder's last lines, also if stderr is no terminal.
-        make_relay: makes the `Relay`, if a subclass is to be used.
+        make_gate: makes what holds the messages of both sides before they pass, if something does.
 
     Returns:
         The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
@@ -66,7 +64,7 @@ def run(
         from mcpproxy.relay.stdio.forked_recorder import fork_recorder
         from mcpproxy.relay.stdio.relay import Relay
 
-        relay = (make_relay or Relay)(journal, signals, grace_s, quiet)
+        relay = Relay(journal, signals, grace_s, quiet, make_gate)
         relay.recorder_s = recorder_s(is_awaited=is_awaited)
         if server is not None:
             try:

@@ -78,14 +78,18 @@ class Sink:
 
 
 class RelaySource:
-    """A descriptor to read from, the sink for its bytes, and the kind of journal record they become."""
+    """A descriptor to read from, the sink for its bytes, and the kind of journal record they become.
 
-    __slots__ = ("fd", "kind", "sink")
+    ``is_read`` says whether it is read now, ``is_held`` whether a gate holds it back.
+    """
+
+    __slots__ = ("fd", "is_held", "is_read", "kind", "sink")
 
     def __init__(self, fd: int, sink: Sink, kind: int) -> None:
         self.fd = fd
         self.sink = sink
         self.kind = kind
+        self.is_read, self.is_held = True, False
 
 
 def own_sink(fd: int) -> Sink:

@@ -210,14 +210,14 @@ class ThreadedRelay(ServerLife):
         self._record(journals.SIGNAL, journals.now_ns(), name_of(number).encode())
         self.terminated = self.terminated or number == signal.SIGTERM
         if sys.platform != "win32":  # on Windows the console sends the signal to the server as well
-            self._kill(number)
+            self.kill(number)
         self._start_grace_period()
 
     def _start_grace_period(self) -> None:
         super()._start_grace_period()
         self.changed.set()  # there may be a deadline now
 
-    def _kill(self, number: int) -> None:
+    def kill(self, number: int) -> None:
         if self.server is not None and self.server.returncode is None:
             try:
                 self.server.send_signal(number)

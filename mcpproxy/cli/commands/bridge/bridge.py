@@ -49,11 +49,7 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
         "command": "[" + ",".join(map(quoted, shown)) + "]",
         **recording.members(),
     }
-    make_relay = None
-    if enforced := recording.given["--enforce"]:
-        from mcpproxy.cli.enforce_options import enforcing_relay_factory
-
-        make_relay = enforcing_relay_factory("bridge", enforced, recording.rule_options)
+    recording.resolve_gate()
     trace, journal, greeting = recording.for_part("stdio").begin(f"{options.label}-stdio", members)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
@@ -72,7 +68,7 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
         grace_s=GRACE_S,
         quiet=recording.is_quiet,
         greeting=f"stdio leg: {greeting}",
-        make_relay=make_relay,
+        make_gate=recording.stdio_gate(trace),
     )
 
 

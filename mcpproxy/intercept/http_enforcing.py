@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal as journals
@@ -34,14 +34,27 @@ from mcpproxy.trace.records import Encoded
 if TYPE_CHECKING:
     import socket
 
-    from mcpproxy.enforce.policy import Enforcer, RefusalResponse
+    from mcpproxy.intercept.policies import Refused
     from mcpproxy.relay.http.body_end import BodyCounter
     from mcpproxy.relay.http.dial import Sock
     from mcpproxy.relay.http.route import Route
     from mcpproxy.relay.journal import Journal
+    from mcpproxy.session.frame import Event
 
 LIMIT_BYTES: Final = 16 << 20
 """The longest request body that is held."""
+
+
+class JudgesRequests(Protocol):
+    """What judges the requests of clients, and sees everything else."""
+
+    def refusal(self, frame: Frame) -> Refused | None:
+        """Return the answer to a request that must not be forwarded; ``None`` if it may be."""
+        ...
+
+    def observe(self, event: Event, *, leaves: bool = True) -> None:
+        """Take note of another event."""
+        ...
 
 
 class EnforcingProxy(Proxy):
@@ -52,12 +65,12 @@ class EnforcingProxy(Proxy):
         settings: Settings,
         listener: socket.socket,
         journal: Journal | None,
-        enforcer: Enforcer,
+        enforcer: JudgesRequests,
         endpoint: str,
     ) -> None:
         super().__init__(settings, listener, journal)
         self.tunnel = EnforcingTunnel
-        self._enforcer: Enforcer | None = enforcer
+        self._enforcer: JudgesRequests | None = enforcer
         options = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
         self._assembly = HttpAssembly(json.dumps(options).encode())
         self._unjournaled_bytes: dict[int, int] = {}
@@ -69,7 +82,7 @@ class EnforcingProxy(Proxy):
         self._unjudged: deque[tuple[int, int, bytes, int]] = deque()
         """Kind, time, payload and connection of what was recorded and is judged after it is forwarded."""
 
-    def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
+    def judge(self, data: bytes, at_ns: int, number: int) -> Refused | None:
         """Judge bytes of the client of connection ``number``; return our answer if they must be refused."""
         self.judge_recorded()
         self._unjournaled_bytes[number] = self._unjournaled_bytes.get(number, 0) + len(data)
@@ -97,14 +110,14 @@ class EnforcingProxy(Proxy):
         if number:  # 0 is the number of a record that belongs to no connection
             self._unjudged.append((kind, at_ns, payload, number))
 
-    def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
+    def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> Refused | None:
         """Judge the events of a record; return our answer if they must be refused."""
         verdict = None
         if self._enforcer is not None:
             try:
                 for event in self._assembly.take(kind, payload, at_ns, number):
                     if isinstance(event, Frame) and event.sender == CLIENT and kind == journals.CLIENT:
-                        verdict = self._enforcer.judge(event) or verdict
+                        verdict = self._enforcer.refusal(event) or verdict
                     elif not isinstance(event, Encoded):
                         self._enforcer.observe(event)
             except Exception as fault:
@@ -231,7 +244,7 @@ class EnforcingTunnel(Tunnel):
         return held
 
     def _refuse_request(
-        self, passing: list[bytes], request: bytes, after: bytes, verdict: RefusalResponse, now: int
+        self, passing: list[bytes], request: bytes, after: bytes, verdict: Refused, now: int
     ) -> None:
         """Forward ``passing``, the bytes before ``request``, and answer ``request``.
 
@@ -241,10 +254,9 @@ class EnforcingTunnel(Tunnel):
             super()._take(b"".join(passing), now)
         if self._is_over:
             return
-        self._answer_body = verdict.body
+        self._answer_body = verdict.answer
         self._records.add(journals.CLIENT, now, request + after)
-        status = 400 if verdict.is_stateless else 200
-        self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now)
+        self._refuse(Refusal(verdict.status, f"{verdict.by}: {verdict.why}"), now)
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
         body, self._answer_body = self._answer_body, b""

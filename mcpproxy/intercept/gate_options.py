@@ -1,4 +1,4 @@
-"""``--faults``, ``--fault`` and ``--fault-seed`` of ``run`` and ``http``.
+"""The options of ``run`` and ``http`` that hold messages before they pass, and the gate that they make.
 
 This module imports the reader of the rules, so it is imported only if one of the options is given. The rules
 are read before the server starts.
@@ -7,23 +7,90 @@ are read before the server starts.
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import UsageError
+from mcpproxy.intercept.addons.closed_gate import ClosedGate
 from mcpproxy.intercept.fault_actions import FaultRuleError, read_action
 from mcpproxy.intercept.fault_rules import FaultRule, FaultRules, read_faults, rule_of
+from mcpproxy.intercept.policies import Policy
 from mcpproxy.ruleset.rule_options import RuleOptions
 
 if TYPE_CHECKING:
     import socket
 
-    from mcpproxy.intercept.addons.addon_calls import MakeAddons
-    from mcpproxy.intercept.http import FaultProxy
+    from mcpproxy.intercept.addons.addon_calls import AddonCalls, MakeAddons
+    from mcpproxy.intercept.http_enforcing import JudgesRequests
     from mcpproxy.intercept.live.live_judge import LiveJudge, MakeLiveJudge
-    from mcpproxy.intercept.stdio import FaultRelay
-    from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.http.proxy import Proxy, Settings
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.signals import Signals
+
+MakeProxy: TypeAlias = "Callable[[Settings, socket.socket, Journal | None], Proxy]"
+
+Say: TypeAlias = Callable[[str], None]
+"""Writes a line to stderr."""
+
+MakePolicy: TypeAlias = Callable[[Say], Policy]
+
+
+@slotted(frozen=True)
+class GateOptions:
+    """What a gate is made of: fault rules, addons, a judge of what comes, and other policies."""
+
+    rules: FaultRules | None = None
+    make_addons: "MakeAddons | None" = None
+    make_judge: "MakeLiveJudge | None" = None
+    others: tuple[MakePolicy, ...] = ()
+
+    def add_policies(
+        self, policies: list[Policy], say: Say, addons: "AddonCalls | None", *, is_http: bool
+    ) -> ClosedGate:
+        """Add the policies of a session, in their order; return what withholds messages for addons."""
+        gate = ClosedGate(addons.closed if addons is not None else "", say)
+        if self.rules is not None:
+            from mcpproxy.intercept.fault_policy import FaultPolicy
+
+            policies.append(FaultPolicy(self.rules, say, is_http=is_http))
+        if addons is not None:
+            from mcpproxy.intercept.addons.addon_policy import AddonPolicy
+
+            policies.append(AddonPolicy(addons.wants_now, gate))
+        for make in self.others:
+            try:
+                policies.append(make(say))
+            except Exception as fault:  # a bug in mcpproxy must not end the session
+                say(f"a fault of mcpproxy, nothing is refused: {type(fault).__name__}: {fault}")
+        return gate
+
+    def make_proxy(self, endpoint: str, trace: str) -> MakeProxy:
+        """Return what makes the proxy before an HTTP server, which is recorded into ``trace``."""
+
+        def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "Proxy":
+            if self.rules is None:
+                return self._enforcing_proxy(settings, listener, journal, endpoint)
+            from mcpproxy.intercept.http import FaultProxy
+
+            return FaultProxy(
+                settings, listener, journal, self.rules, endpoint, trace, self.make_addons, self.make_judge
+            )
+
+        return make
+
+    def _enforcing_proxy(
+        self, settings: "Settings", listener: "socket.socket", journal: "Journal | None", endpoint: str
+    ) -> "Proxy":
+        from mcpproxy.intercept.http_enforcing import EnforcingProxy
+
+        made: list[EnforcingProxy] = []
+        enforcer = cast("JudgesRequests", self.others[0](lambda line: made[0].stderr_log.say(line)))
+        if sys.platform == "win32":
+            from mcpproxy.intercept.http_enforcing_portable import PortableEnforcingProxy
+
+            made.append(PortableEnforcingProxy(settings, listener, journal, enforcer, endpoint))
+        else:
+            made.append(EnforcingProxy(settings, listener, journal, enforcer, endpoint))
+        return made[0]
 
 
 def fault_rules(
@@ -33,19 +100,15 @@ def fault_rules(
     addons: Sequence[str],
     seed: int | None,
     breakpoints: Sequence[FaultRule],
-    *,
-    is_enforcing: bool,
 ) -> FaultRules:
     """Return the rules in ``files`` and ``specs``, and ``breakpoints``, for the command ``where``.
 
     Raises:
         FaultRuleError: they cannot be used.
-        UsageError: there cannot be faults on this system, or beside the other options.
+        UsageError: there cannot be faults on this system.
     """
     if sys.platform == "win32":
         raise UsageError(where, "there are no faults on Windows", "leave --fault and --faults out")
-    if is_enforcing:
-        raise UsageError(where, "--enforce and --fault cannot be combined", "leave one of them out")
     return read_faults(files, specs, "http" if where == "http" else "stdio", seed, addons, breakpoints)
 
 
@@ -75,30 +138,9 @@ def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
     return make
 
 
-def fault_proxy_factory(
-    rules: FaultRules,
-    endpoint: str,
-    trace: str,
-    make_addons: "MakeAddons | None" = None,
-    rule_options: RuleOptions | None = None,
-) -> "Callable[[Settings, socket.socket, Journal | None], FaultProxy]":
-    """Return a factory of the proxy before an HTTP server, with faults, which is recorded into ``trace``.
-
-    ``rule_options`` say by which rules messages are judged for breakpoints on findings.
-    """
-    make_judge = judge_factory(rules, rule_options)
-
-    def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "FaultProxy":
-        from mcpproxy.intercept.http import FaultProxy
-
-        return FaultProxy(settings, listener, journal, rules, endpoint, trace, make_addons, make_judge)
-
-    return make
-
-
-def judge_factory(rules: FaultRules, rule_options: RuleOptions | None) -> "MakeLiveJudge | None":
+def judge_factory(rules: FaultRules | None, rule_options: RuleOptions | None) -> "MakeLiveJudge | None":
     """Return what makes the judge of messages before they pass; ``None`` if nothing asks for findings."""
-    if not rules.ask_for_findings:
+    if rules is None or not rules.ask_for_findings:
         return None
 
     def make(say: "Callable[[str], None]") -> "LiveJudge":
@@ -133,23 +175,3 @@ def breakpoint_rules(filters: Sequence[str], timeout: str, then: str) -> list[Fa
         except FaultRuleError as fault:
             raise FaultRuleError(fault.fact, fault.next_step, "--break") from None
     return rules
-
-
-def fault_relay_factory(
-    rules: FaultRules,
-    trace: str,
-    make_addons: "MakeAddons | None" = None,
-    rule_options: RuleOptions | None = None,
-) -> "Callable[[Journal | None, Signals, float, bool], FaultRelay]":
-    """Return a factory of the relay for a stdio session with faults, which is recorded into ``trace``.
-
-    ``rule_options`` are as for ``fault_proxy_factory``.
-    """
-    make_judge = judge_factory(rules, rule_options)
-
-    def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "FaultRelay":
-        from mcpproxy.intercept.stdio import FaultRelay
-
-        return FaultRelay(journal, signals, grace_s, quiet, rules, trace, make_addons, make_judge)
-
-    return make

@@ -1,6 +1,6 @@
 """The HTTP proxy with enforced rules, for systems that have no fork (Windows)."""
 
-from mcpproxy.enforce.http import EnforcingProxy
+from mcpproxy.intercept.http_enforcing import EnforcingProxy
 from mcpproxy.relay.http.portable import PortableProxy
 
 

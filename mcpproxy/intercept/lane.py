@@ -1,4 +1,4 @@
-"""One direction of a stdio session under fault rules: what waits in it, in which order, and until when."""
+"""One direction of a stdio session with a gate: what waits in it, in which order, and until when."""
 
 import heapq
 from collections import deque
@@ -8,7 +8,6 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.intercept.fault_actions import FaultAction
-from mcpproxy.intercept.held_messages import HeldMessage
 from mcpproxy.session.frame import FaultMark, Sender
 
 LIMIT_BYTES: Final = 16 << 20
@@ -17,7 +16,7 @@ LIMIT_BYTES: Final = 16 << 20
 WITHIN_NS: Final = 1_000_000_000
 """How long ``reorder`` and ``join`` wait for further messages, unless ``within`` says otherwise."""
 
-StepKind: TypeAlias = Literal["pass", "withhold", "give", "end"]
+LaneStepKind: TypeAlias = Literal["pass", "withhold", "give", "answer", "refuse", "end"]
 
 
 @slotted(frozen=True)
@@ -25,11 +24,13 @@ class LaneStep:
     """What the relay has to do next.
 
     ``pass``: forward ``data`` as it is. ``withhold``: only record ``data``, which ``sender`` sent. ``give``:
-    write ``data`` to the receiver of what ``sender`` sends. ``end``: do what ``ending`` says: ``eof``,
-    ``half-close``, or the name of a signal for the server. All but ``pass`` have a ``fault``.
+    write ``data`` to the receiver of what ``sender`` sends. ``answer``: do the same with an answer of ours,
+    in the place of ``sender``. ``refuse``: only record ``data``, a request that is refused. ``end``: do what
+    ``ending`` says: ``eof``, ``half-close``, or the name of a signal for the server. All but ``pass``,
+    ``refuse`` and the answer to what was refused have a ``fault``.
     """
 
-    kind: StepKind
+    kind: LaneStepKind
     sender: Sender
     data: bytes = b""
     fault: FaultMark | None = None
@@ -85,8 +86,11 @@ class Lane:
     joined: _Held | None = None
     asked: deque[Queued] = field(default_factory=lambda: deque[Queued]())
     """Lines about which addons are asked, and those behind them, which keep the order."""
-    paused: dict[int, HeldMessage] = field(default_factory=dict[int, HeldMessage])
-    """Number of the fault -> the line."""
+    paused: int = 0
+    """How many lines breakpoints hold."""
+    has_ended: bool = False
+    leaves_in_pieces: bool = False
+    """Whether the receiver was given the beginning of a line only."""
     flush_ns: dict[str, int] = field(default_factory=dict[str, int])
     """Rule -> when the lines that it holds for ``reorder`` or ``join`` are given, whatever comes."""
 
