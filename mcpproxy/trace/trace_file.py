@@ -43,11 +43,12 @@ def open_file(path: str) -> BinaryIO:
         if sys.platform == "win32":
             next_step = f"close that program, or {next_step}"
         raise TraceError(path, None, (fault.strerror or "permission denied").lower(), next_step) from None
-    except (OSError, ValueError) as fault:
-        reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
-        is_special = isinstance(fault, OSError) and fault.errno == errno.EINVAL
+    except ValueError:  # its text differs between versions of Python
+        raise TraceError(path, None, "no file can have this name", "check the path") from None
+    except OSError as fault:
+        is_special = fault.errno == errno.EINVAL
         next_step = "copy what it gives into a file first" if is_special else "check the path"
-        raise TraceError(path, None, reason, next_step) from None
+        raise TraceError(path, None, fault.strerror or str(fault), next_step) from None
 
 
 def read_header(

@@ -64,7 +64,7 @@ def test_each_line_of_show_says_what_passed_and_by_which_rule() -> None:
 def test_a_session_without_faults_imports_nothing_for_them() -> None:
     code = (
         "import sys; from mcpproxy.cli.commands import run; from mcpproxy.relay.stdio import relay; "
-        "options = run.parse(['--', 'server']); options.resolve_rules(); options.resolve_faults(); "
+        "options = run.parse(['--', 'server']); options.resolve_rules(); options.resolve_gate(); "
         "options.members(); from mcpproxy.recorder import process; "
         "print([name for name in sys.modules if name.startswith('mcpproxy') "
         "and ('intercept' in name or 'fault' in name or 'two_views' in name)])"

@@ -19,7 +19,7 @@ from tests.relay.hosts import until_recorded
 
 ROOT: Final = Path(__file__).parent.parent.parent
 
-DEADLINE_S: Final = 120
+DEADLINE_S: Final = 300
 
 PORT: Final = re.compile(r"^port (\d+)")
 GREETING: Final = re.compile(r"listening on (http://\S+)")

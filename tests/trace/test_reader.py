@@ -283,7 +283,7 @@ def test_a_pipe_is_not_waited_for(file: Path) -> None:
 
 
 def test_a_name_that_no_file_can_have() -> None:
-    assert message_of("a\0b") == "a\0b: embedded null byte; check the path"
+    assert message_of("a\0b") == "a\0b: no file can have this name; check the path"
     assert message_of("x" * 5000) == f"{'x' * 5000}: File name too long; check the path"
 
 
