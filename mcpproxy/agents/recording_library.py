@@ -98,7 +98,7 @@ class RecordingLibrary:
     # Listing
 
     def recordings(self, *, probes: bool = False) -> list[ListedRecording]:
-        """Return all recordings, the latest first; with ``probes``, those of validate and fuzz, too."""
+        """Return all recordings, the latest first; ``probes`` adds the sessions of validate and fuzz."""
         with self._listing:
             return [listed for listed in self._listed() if probes or not listed.is_probe]
 
@@ -136,7 +136,7 @@ class RecordingLibrary:
         """Return the recording with this handle, label or part of a handle; without ``named``, the latest.
 
         Raises:
-            AgentError: there is none, or there are several.
+            AgentError: no recording matches, or several do.
         """
         listed = self.recordings(probes=bool(named))
         listed.sort(key=lambda each: each.is_probe)  # a name that fits two does not mean the probe

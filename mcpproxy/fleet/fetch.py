@@ -52,7 +52,7 @@ class StoredRecording:
 def stored_recordings(objects: Iterable["StoredObject"]) -> list[StoredRecording]:
     """Return the recordings among ``objects``, sorted by their keys.
 
-    ``NAME.2.jsonl`` and ``NAME.3.jsonl`` belong to ``NAME.jsonl`` in the same folder, if it is there.
+    ``NAME.2.jsonl`` and ``NAME.3.jsonl`` belong to ``NAME.jsonl`` in the same folder, if that exists.
     """
     keys = {each.key for each in objects if is_recording(each.key)}
     stems = {_without_suffix(key) for key in keys}

@@ -22,7 +22,7 @@ class NotExportedError(McpProxyError):
 
 
 class Collector:
-    """The collector at ``url``; empty is the one that the ``OTEL_*`` variables name."""
+    """The collector at ``url``; if that is empty, the collector that the ``OTEL_*`` variables name."""
 
     BATCH: Final = 512
     """How many spans are sent in one request."""

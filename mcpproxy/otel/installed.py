@@ -22,7 +22,7 @@ def check(where: str) -> None:
 
 
 def check_url(where: str, url: str) -> None:
-    """Check the address of a collector; empty is the one that the ``OTEL_*`` variables name.
+    """Check the address of a collector; if ``url`` is empty, the ``OTEL_*`` variables name it.
 
     Raises:
         UsageError: ``url`` is not the URL of a collector, or the variables ask for another protocol.
