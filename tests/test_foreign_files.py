@@ -54,7 +54,7 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
         NAMES + "; scratch: " + OWN,
     ),
     "fuzz/campaign.py": ("os.unlink", OWN),
-    "fuzz/settlement.py": ("os.unlink shutil.move", OWN + "; moved to a free name in the output"),
+    "fuzz/confirmation.py": ("os.unlink shutil.move", OWN + "; moved to a free name in the output"),
     "hosts/config_writer.py": (
         "os.mkdir os.open os.replace os.rmdir os.unlink shutil.copymode",
         "a configuration that was read by base.files and is replaced; drafts and locks are made exclusively",
