@@ -1,11 +1,11 @@
 """Frames as a conversation: which answer belongs to which request, and how long the answer took.
 
 The result is for display. An answer that matches no request is shown as such, and is no finding. Only
-unanswered requests are kept in memory, by their sender and id. Over HTTP many sessions use the same ids: an
-answer belongs to the request of its own exchange, or else to a request of its session.
+unanswered requests are kept in memory. Over HTTP an answer belongs to the request of its own exchange, or
+else to a request of its session.
 """
 
-from typing import Final, TypeAlias
+from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import (
@@ -22,11 +22,9 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.protocol.message_parts import singles
-from mcpproxy.session.frame import Frame, Sender, other
+from mcpproxy.session.frame import Frame, other
+from mcpproxy.session.unanswered_requests import ONE_SESSION, Scope, UnansweredRequests
 from mcpproxy.trace.session_labels import SessionNames
-
-_Scope: TypeAlias = int | str
-"""Where an id identifies a request: the number of an exchange, or the name of a session (empty on stdio)."""
 
 
 @slotted(frozen=True)
@@ -50,12 +48,11 @@ class Turn:
 
 @slotted(frozen=True)
 class _OpenRequest:
-    """A request that has no answer yet, and the scopes in which an answer may match it."""
+    """A request that has no answer yet."""
 
     seq: int
     method: str
     at_ns: int
-    scopes: "tuple[_Scope, ...]"
 
 
 class Conversation:
@@ -63,7 +60,7 @@ class Conversation:
     frames to ``turns``, in order."""
 
     def __init__(self) -> None:
-        self._open_requests: Final[dict[tuple[_Scope, Sender, RequestId], _OpenRequest]] = {}
+        self._unanswered: Final[UnansweredRequests[_OpenRequest]] = UnansweredRequests()
         self._faulted: Final[dict[int, _OpenRequest]] = {}
         """Number of a fault -> the request whose answer met it."""
         self._names: Final = SessionNames()
@@ -82,10 +79,8 @@ class Conversation:
     def _turn(self, frame: Frame, message: Single) -> Turn:
         match message:
             case Request(method=method, id=id, params=params):
-                if id is not None:
-                    open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns, self._scopes(frame))
-                    for scope in open_request.scopes:
-                        self._open_requests[scope, frame.sender, id] = open_request
+                open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns)
+                self._unanswered.add(frame.sender, id, open_request, self._scopes(frame))
                 return Turn("request", method, id, body=params)
             case Notification(method=method, params=params):
                 return Turn("notification", method, body=params)
@@ -97,9 +92,7 @@ class Conversation:
                 return Turn("malformed", body=value, flaw=flaw.value)
 
     def _answer(self, frame: Frame, kind: Kind, id: RequestId | Absent | None, body: "JSON | Absent") -> Turn:
-        open_request = None
-        if isinstance(id, int | str):
-            open_request = self._remove_answered(frame, other(frame.sender), id)
+        open_request = self._unanswered.take(other(frame.sender), id, self._scopes(frame))
         if (fault := frame.fault) is not None:
             if open_request is not None:
                 self._faulted[fault.number] = open_request
@@ -110,16 +103,6 @@ class Conversation:
         latency_ns = frame.observed_at_ns - open_request.at_ns
         return Turn(kind, open_request.method, id, open_request.seq, latency_ns, body)
 
-    def _remove_answered(self, frame: Frame, requestor: Sender, id: RequestId) -> _OpenRequest | None:
-        """Remove and return the open request that ``frame`` answers."""
-        for scope in self._scopes(frame):
-            if (open_request := self._open_requests.get((scope, requestor, id))) is not None:
-                for other_scope in open_request.scopes:
-                    if self._open_requests.get((other_scope, requestor, id)) is open_request:
-                        del self._open_requests[other_scope, requestor, id]
-                return open_request
-        return None
-
-    def _scopes(self, frame: Frame) -> "tuple[_Scope, ...]":
+    def _scopes(self, frame: Frame) -> tuple[Scope, ...]:
         """Return the scopes in which a request and its answer can match, the narrowest first."""
-        return (frame.exchange, self._names.track(frame)) if frame.exchange else ("",)
+        return (frame.exchange, self._names.track(frame)) if frame.exchange else ONE_SESSION
