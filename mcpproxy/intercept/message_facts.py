@@ -22,9 +22,10 @@ from mcpproxy.protocol.message_parts import singles, target_of
 from mcpproxy.session.filter import STATUS, Filter, Key, Term
 from mcpproxy.session.frame import Finding, Sender, other
 from mcpproxy.session.outcomes import Outcome, error_code, outcome_of
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 _MOST_OPEN: Final = 10_000
-"""How many requests of one peer are remembered; the oldest is forgotten first."""
+"""How many requests are remembered; the oldest is forgotten first."""
 
 FINDING_KEYS: Final[frozenset[Key]] = frozenset({"rule", "severity"})
 """What a filter asks of a finding."""
@@ -51,10 +52,10 @@ class MessageFacts:
 
 @slotted()
 class OpenRequests:
-    """The requests that wait for an answer, by who sent them and their id."""
+    """The requests of one session that wait for an answer, each with its method and target."""
 
-    _of: dict[Sender, dict[tuple[type, JSON], tuple[str, str | None]]] = field(
-        default_factory=lambda: {"client": {}, "server": {}}
+    _unanswered: UnansweredRequests[tuple[str, str | None]] = field(
+        default_factory=lambda: UnansweredRequests(_MOST_OPEN)
     )
 
     def facts(
@@ -70,16 +71,13 @@ class OpenRequests:
         match message:
             case Request():
                 target = target_of(message.method, message.params)
-                table = self._of[sender]
-                if len(table) >= _MOST_OPEN:
-                    del table[next(iter(table))]
-                table[type(message.id), message.id] = message.method, target
+                self._unanswered.add(sender, message.id, (message.method, target))
                 return MessageFacts(sender, "request", raw, message.method, target, message.id)
             case Notification():
                 return MessageFacts(sender, "notification", raw, message.method)
             case Response() | ErrorResponse():
                 id = message.id if isinstance(message.id, int | str) else None
-                method, target = self._of[other(sender)].pop((type(id), id), ("", None))
+                method, target = self._unanswered.take(other(sender), id) or ("", None)
                 outcome, code = outcome_of(message), error_code(message)
                 return MessageFacts(sender, "answer", raw, method, target, id, outcome, code)
             case Malformed():

@@ -6,12 +6,13 @@ Every question is answered: whatever fails here, in a hook or around it, counts 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, cast
 
 from mcpproxy.addons import DROP, Addon, Answer, Message, Result, Sender, Session
 from mcpproxy.intercept.addons.addon_findings import FindingReader
 from mcpproxy.intercept.addons.addon_frames import AddonFrame, frame
-from mcpproxy.protocol.jsonrpc import request_id
+from mcpproxy.protocol.jsonrpc import RequestId, request_id
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 HOOKS: Final = ("request", "response", "notification", "opened", "closed", "finding")
 LIMIT_BYTES: Final = 16 << 20
@@ -23,15 +24,13 @@ _MOST_SESSIONS: Final = 10_000
 """How many sessions are remembered; the oldest is closed first. Clients choose their ids."""
 _NOTE_CHARACTERS: Final = 300
 
-_Key: TypeAlias = tuple[Sender, type, int | str]
-
 
 class _Open:
     """A session, and its requests that wait for an answer."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.requests: dict[_Key, Message] = {}
+        self.requests: UnansweredRequests[Message] = UnansweredRequests(_MOST_OPEN)
 
 
 class AddonHost:
@@ -101,8 +100,7 @@ class AddonHost:
         how = by = ""
         told: tuple[Message | None, ...] = ()
         if hook == "response":
-            key = _key(_other(message.sender), message)
-            told = (opened.requests.pop(key, None) if key is not None else None,)
+            told = (opened.requests.take(_other(message.sender), _id(message)),)
         for addon, function in self._hooks[hook]:
             try:
                 given = _checked(await self._returned(addon, function, opened.session, *told, message), hook)
@@ -183,11 +181,7 @@ class AddonHost:
         self.note(f"{', '.join(map(addon_name, self._addons))}: {about.get('message', '')}{why}")
 
     def _remember(self, opened: _Open, message: Message) -> None:
-        if (key := _key(message.sender, message)) is None:
-            return
-        if len(opened.requests) >= _MOST_OPEN:
-            del opened.requests[next(iter(opened.requests))]
-        opened.requests[key] = message
+        opened.requests.add(message.sender, _id(message), message)
 
 
 def addon_name(addon: Addon) -> str:
@@ -220,13 +214,12 @@ def _checked(result: object, hook: str) -> Result:
     return result
 
 
-def _key(sender: Sender, message: Message) -> _Key | None:
-    """Return by what a request of ``sender`` is remembered; ``message`` is the request or its response."""
+def _id(message: Message) -> RequestId | None:
+    """Return the id of a request or response; ``None`` without one that can be used."""
     try:
-        id = request_id(message.id)
+        return request_id(message.id)
     except ValueError:  # an addon has made something else of it
         return None
-    return None if id is None else (sender, type(id), id)
 
 
 def _other(sender: Sender) -> Sender:
