@@ -7,12 +7,13 @@ follows from its method; for a response, from the method of the request that it 
 from collections import Counter
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, Single
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, Single
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import CLIENT, Frame, ResponseHead
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 _MAX_OPEN_REQUESTS: Final = 10_000
-"""While this many requests are unanswered, further requests are not remembered."""
+"""How many unanswered requests are remembered; the oldest is forgotten first."""
 
 
 class ServerMessages:
@@ -29,7 +30,7 @@ class ServerMessages:
         self.messages = 0
         self.errors = 0
         self.challenges = 0
-        self._requests: Final[dict[RequestId, str]] = {}
+        self._methods: Final[UnansweredRequests[str]] = UnansweredRequests(_MAX_OPEN_REQUESTS)
 
     def add(self, frame: Frame) -> None:
         """Count the server's messages in a frame; remember the client's requests until they are answered."""
@@ -45,19 +46,15 @@ class ServerMessages:
         self.challenges += head.status in (401, 403)
 
     def _remember(self, message: Single) -> None:
-        if (
-            isinstance(message, Request)
-            and message.id is not None
-            and len(self._requests) < _MAX_OPEN_REQUESTS
-        ):
-            self._requests[message.id] = message.method
+        if isinstance(message, Request):
+            self._methods.add(CLIENT, message.id, message.method)
 
     def _count(self, message: Single) -> None:
         match message:
             case Request(method=method) | Notification(method=method):
                 pass
             case Response(id=id) | ErrorResponse(id=id):
-                method = self._requests.pop(id, "") if isinstance(id, int | str) else ""
+                method = self._methods.take(CLIENT, id) or ""
                 self.errors += isinstance(message, ErrorResponse)
             case _:
                 return
