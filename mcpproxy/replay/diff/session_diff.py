@@ -28,6 +28,7 @@ from mcpproxy.replay.diff.values import DiffRules, differences
 from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 VOLATILE: Final = (
     "/params/_meta/**",
@@ -425,16 +426,15 @@ def _fingerprint(entry: SessionMessage) -> bytes:
 
 def _cancelled(session: RecordedSession) -> set[int]:
     """Return the indices of the requests that the client cancelled; a server need not answer them."""
-    by_id: dict[tuple[type, object], int] = {}
+    requests: UnansweredRequests[int] = UnansweredRequests()
     cancelled: set[int] = set()
     for entry in session.messages:
         message = entry.message
         if entry.sender != CLIENT:
             continue
-        if isinstance(message, Request) and message.id is not None:
-            by_id[type(message.id), message.id] = entry.index
-        elif entry.method == "notifications/cancelled" and isinstance(message, Notification):
-            id = member(message.params, "requestId")
-            if (index := by_id.get((type(id), id))) is not None:
-                cancelled.add(index)
+        if isinstance(message, Request):
+            requests.add(CLIENT, message.id, entry.index)
+        elif isinstance(message, Notification) and message.method == "notifications/cancelled":
+            index = requests.find(CLIENT, member(message.params, "requestId"))
+            cancelled |= set() if index is None else {index}
     return cancelled
