@@ -51,6 +51,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "intercept": "faults on purpose: a message is held, changed, dropped or answered",
     },
     "peers": {
+        "client": "what every client of ours does alike",
         "replay": "a recording in the place of the server or of the client",
         "validate": "a client of our own that probes a server",
         "fuzz": "changed copies of recorded requests, and what a server does wrong with them",

@@ -14,7 +14,7 @@ from mcpproxy.bridge.leg import Say
 from mcpproxy.bridge.message_bytes import Key, answers_in, as_line, own_error, requests_in
 from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.bridge.remote_http import HttpResponse, RemoteError, RemoteServer, TooLongError
-from mcpproxy.framing.sse import SseBlock
+from mcpproxy.client.stream_cursor import MOST_IN_VAIN, StreamCursor
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import (
     ErrorResponse,
@@ -37,11 +37,6 @@ _CLOSE_S: Final = 2.0
 
 _ENDPOINT_S: Final = 5.0
 """How long a server of HTTP+SSE may take to name its endpoint."""
-
-_RETRY_S: Final = 1.0
-_LONGEST_RETRY_S: Final = 30.0
-_MOST_FAILURES: Final = 5
-"""How often in a row a stream is resumed in vain."""
 
 _OLD_TRANSPORT: Final = (400, 404, 405)
 """The statuses with which a server that has only HTTP+SSE answers a POST to its stream."""
@@ -77,28 +72,6 @@ class Post:
     def is_stateless(self) -> bool:
         """Whether it is a request of a stateless revision."""
         return isinstance(self.message, Request) and bool(stateless_version(self.message))
-
-
-class Cursor:
-    """Where a stream is to be resumed: the id of its last event, and how long to wait before that."""
-
-    def __init__(self) -> None:
-        self.last_id = ""
-        self.retry_s = _RETRY_S
-        self.events = 0
-
-    def pass_over(self, block: SseBlock) -> None:
-        """Note the fields of an event."""
-        self.events += 1
-        if block.id is not None:
-            self.last_id = block.id
-        if block.retry is not None:
-            self.retry_s = min(block.retry / 1000, _LONGEST_RETRY_S)
-
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        """The header that resumes the stream."""
-        return [("Last-Event-ID", self.last_id)] if self.last_id else []
 
 
 class RemoteBridge:
@@ -214,7 +187,7 @@ class RemoteBridge:
         Raises:
             RemoteError: the server cannot be reached, or cuts the exchange short.
         """
-        cursor = Cursor()
+        cursor = StreamCursor()
         headers, had_session = self._headers_of(post.message), bool(self._session_id)
         sent = self._server.exchange("POST", headers, post.raw, url=self._endpoint, on_sent=post.sent.set)
         async with sent as response:
@@ -259,7 +232,7 @@ class RemoteBridge:
             return True
         return status < 300 and not post.requests
 
-    async def _pass_events(self, response: HttpResponse, cursor: Cursor) -> None:
+    async def _pass_events(self, response: HttpResponse, cursor: StreamCursor) -> None:
         """Pass on the events of a stream to its end. A stream that is cut may be resumed, like one that was
         closed.
 
@@ -268,7 +241,7 @@ class RemoteBridge:
         """
         try:
             async for block in response.events():
-                cursor.pass_over(block)
+                cursor.pass_over(block.id, block.retry)
                 if block.data and block.event in (None, "message"):
                     await self._pass_on(block.data, parse(block.data))
         except TooLongError:
@@ -294,15 +267,12 @@ class RemoteBridge:
         """Whether a request of ``post`` is not answered yet."""
         return any(key in self._pending for key in post.requests)
 
-    async def _resume(self, post: Post, cursor: Cursor) -> str:
+    async def _resume(self, post: Post, cursor: StreamCursor) -> str:
         """Resume the stream of a POST until its requests are answered. Return why they are not."""
         if not cursor.last_id or post.is_stateless:
             return "ended the stream without an answer"
-        failures = 0
-        while failures < _MOST_FAILURES:
-            await asyncio.sleep(cursor.retry_s)
-            failures += 1
-            events = cursor.events
+        while cursor.can_resume:
+            await asyncio.sleep(cursor.begin_attempt())
             try:
                 async with self._server.exchange("GET", [*self._headers_of(), *cursor.headers]) as response:
                     if response.status == 404:
@@ -316,16 +286,12 @@ class RemoteBridge:
                 pass  # the next attempt counts
             if not self._is_open(post):
                 return ""
-            if cursor.events > events:
-                failures = 0
-        return f"ended the stream without an answer, and did not go on with it {_MOST_FAILURES} times"
+        return f"ended the stream without an answer, and did not go on with it {MOST_IN_VAIN} times"
 
     async def _listen(self) -> None:
         """Read the stream for messages that belong to no request, and open it again when it ends."""
-        cursor = Cursor()
-        delay_s = 0.0
+        cursor = StreamCursor()
         while True:
-            events = cursor.events
             try:
                 async with self._server.exchange("GET", [*self._headers_of(), *cursor.headers]) as response:
                     if not response.is_stream:
@@ -336,9 +302,7 @@ class RemoteBridge:
                 return
             except RemoteError:
                 pass  # it is opened again
-            delay_s = cursor.retry_s if cursor.events > events else min(2 * delay_s, _LONGEST_RETRY_S)
-            delay_s = max(delay_s, cursor.retry_s)
-            await asyncio.sleep(delay_s)
+            await asyncio.sleep(cursor.begin_attempt(endless=True))
 
     # HTTP+SSE
 

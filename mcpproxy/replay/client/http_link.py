@@ -14,6 +14,7 @@ import httpx
 
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_fault, tls_reason
+from mcpproxy.client.stream_cursor import StreamCursor
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
 from mcpproxy.protocol.header_names import SESSION_ID
@@ -30,9 +31,6 @@ _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
 _MAX_UNREAD: Final = 1000
 """How many events may wait in the queue. If the queue is full, no more is read from the server."""
-_MAX_RESUMPTIONS: Final = 10
-_RETRY_S: Final = 1.0
-_LONGEST_RETRY_S: Final = 5.0
 
 
 class HttpLink:
@@ -120,17 +118,15 @@ class HttpLink:
         url = self._post_url if method == "POST" else self._url
         try:
             await stream.run(self._client, method, url, headers, send.raw, settled)
-            for _ in range(_MAX_RESUMPTIONS):
-                if not stream.unanswered or not stream.last_id:
-                    break
-                await asyncio.sleep(stream.retry_s)
+            while stream.unanswered and stream.cursor.can_resume:
+                await asyncio.sleep(stream.cursor.begin_attempt())
                 body_headers = ("content-type", "content-length")
                 get_headers = [(name, value) for name, value in headers if name.lower() not in body_headers]
                 await stream.run(
                     self._client,
                     "GET",
                     self._url,
-                    [*get_headers, ("Last-Event-ID", stream.last_id)],
+                    [*get_headers, *stream.cursor.headers],
                     b"",
                     settled,
                 )
@@ -175,11 +171,7 @@ class HttpLink:
 
 
 class _Stream:
-    """The response of one exchange: counts the requests still ``unanswered``, and knows how to resume.
-
-    ``last_id`` is the id of the last event, empty without one; ``retry_s`` is how long to wait before
-    resuming.
-    """
+    """The response of one exchange: counts the requests still ``unanswered``, and knows how to resume."""
 
     def __init__(self, link: HttpLink, exchange: int, unanswered: int) -> None:
         self._link: Final = link
@@ -187,8 +179,7 @@ class _Stream:
         self.unanswered = unanswered
         self.has_head = False
         """Whether an answer of the server has begun."""
-        self.last_id = ""
-        self.retry_s = _RETRY_S
+        self.cursor: Final = StreamCursor()
 
     async def run(
         self,
@@ -237,10 +228,7 @@ class _Stream:
             await self._receive_body(bytes(body))
 
     async def _event(self, block: SseBlock) -> None:
-        if block.id is not None:
-            self.last_id = block.id
-        if block.retry is not None:
-            self.retry_s = min(block.retry / 1000, _LONGEST_RETRY_S)
+        self.cursor.pass_over(block.id, block.retry)
         if block.data:
             await self._receive_body(block.data, SseEvent(b"", b"", block.id, block.event, block.retry))
 

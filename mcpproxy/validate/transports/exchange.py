@@ -3,17 +3,15 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from mcpproxy.base.named_url import LONGEST_URL
+from mcpproxy.client.stream_cursor import StreamCursor
 from mcpproxy.framing.sse import SseFramer
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.session.frame import Frame
 
 Headers = Sequence[tuple[str, str]]
-
-_RETRY_S: Final = 1.0
-"""How long to wait before a stream is resumed, if the server does not say how long."""
 
 
 class Listener(Protocol):
@@ -32,9 +30,8 @@ class ClientExchange:
 
     ``wire`` is the MCP session to which the exchange belongs, if any. ``seq`` is the frame number of our
     message, or of the request head if there is no body. ``frames`` are the server's frames, and ``heads`` are
-    the numbers of the two heads. ``failure`` says why the exchange did not complete. ``last_id`` is the id of
-    the last event, ``retry_s`` is how long to wait before the stream is resumed, and ``is_cut`` says whether
-    the exchange was cut off.
+    the numbers of the two heads. ``failure`` says why the exchange did not complete, and ``is_cut`` whether it
+    was cut off. ``cursor`` is where its stream is to be resumed.
     """
 
     wire: "Listener | None" = None
@@ -44,8 +41,7 @@ class ClientExchange:
     headers: Headers = ()
     frames: list[Frame] = field(default_factory=list[Frame])
     heads: list[int] = field(default_factory=list[int])
-    last_id: str = ""
-    retry_s: float = _RETRY_S
+    cursor: StreamCursor = field(default_factory=StreamCursor)
     failure: str = ""
     is_cut: bool = False
     received: int = 0

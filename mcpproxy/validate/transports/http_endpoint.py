@@ -31,9 +31,6 @@ from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.transports.exchange import ClientExchange, Headers
 
-_LONGEST_RETRY_S: Final = 3.0
-"""The longest wait before a stream is resumed, even if the server asks for a longer one."""
-
 _EXCHANGE_BYTES: Final = 64 << 20
 """How much of one response is read, with what its events take as messages. A longer one fails."""
 
@@ -289,10 +286,7 @@ class HttpEndpoint:
         if exchange.excess and not frame.continues:  # what is left of it when no more is read
             return
         if frame.event is not None:
-            if frame.event.id is not None:
-                exchange.last_id = frame.event.id
-            if frame.event.retry is not None:
-                exchange.retry_s = min(frame.event.retry / 1000, _LONGEST_RETRY_S)
+            exchange.cursor.pass_over(frame.event.id, frame.event.retry)
             if frame.event.name == "endpoint":
                 return
         if frame.raw or frame.event is None:  # an event without data contains no message

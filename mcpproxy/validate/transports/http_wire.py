@@ -26,7 +26,6 @@ from mcpproxy.validate.transports.exchange import ClientExchange, Headers
 from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
 from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
 
-_MAX_RESUMPTIONS: Final = 5
 _CLOSE_S: Final = 5.0
 
 
@@ -179,15 +178,12 @@ class HttpWire:
         if self.is_http_sse and exchange.status < 300 and not exchange.failure:
             return  # the response comes on the stream
         unanswered = _count_requests(raw) - _count_answers(exchange.frames)
-        latest = exchange
-        for _ in range(_MAX_RESUMPTIONS):
-            if unanswered <= 0 or not latest.last_id or not latest.is_stream:
-                break
-            await asyncio.sleep(latest.retry_s)
-            resumed = ClientExchange(self, last_id=latest.last_id)
-            await self.server.run(resumed, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
-            unanswered -= _count_answers(resumed.frames)
-            latest = resumed
+        latest, cursor = exchange, exchange.cursor
+        while unanswered > 0 and latest.is_stream and cursor.can_resume:
+            await asyncio.sleep(cursor.begin_attempt())
+            latest = ClientExchange(self, cursor=cursor)
+            await self.server.run(latest, "GET", [*self.headers(), *cursor.headers], b"")
+            unanswered -= _count_answers(latest.frames)
         why = f"it {exchange.failure}" if exchange.failure else ""
         self.on_event(RequestEnded(exchange.seq, exchange.status, why))
 
