@@ -18,7 +18,6 @@ PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_te
 
 NOT_OURS: Final = {
     "pytest": "the plugin is imported by pytest alone",
-    "httpcore": "part of httpx",
     "brotli": "used where it happens to be installed",
     "brotlicffi": "used where it happens to be installed",
     "rich": "part of textual",
@@ -34,9 +33,6 @@ NOT_OURS: Final = {
     "typing_extensions": "read by type checkers alone, which bring it",
 }
 """What is imported without being declared, and why that is right."""
-
-UNSEEN: Final = {"anyio"}
-"""What is needed without an import of ours: httpcore's connections are anyio's."""
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -80,7 +76,7 @@ def owners(paths: Iterable[Path], declared: Iterable[str] = ()) -> set[str]:
 def test_every_package_that_is_imported_is_a_dependency() -> None:
     of_extras = {path for modules in EXTRAS.values() for path in modules}
     modules = [path for path in (ROOT / "mcpproxy").rglob("*.py") if path not in of_extras]
-    assert owners(modules) | UNSEEN == named(PROJECT["dependencies"])
+    assert owners(modules) == named(PROJECT["dependencies"])
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
@@ -92,7 +88,7 @@ def test_an_extra_is_what_its_modules_import_besides(extra: str) -> None:
 def test_the_extra_for_tests_brings_what_tests_import() -> None:
     extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
     assert f"mcpproxy[{','.join(EXTRAS)}]" in extras["test"]
-    brought = named(PROJECT["dependencies"]) | UNSEEN
+    brought = named(PROJECT["dependencies"])
     for extra in ("test", *EXTRAS):
         brought |= named(extras[extra])
     # Servers and clients that tests start run in environments of their own.

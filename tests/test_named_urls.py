@@ -93,16 +93,25 @@ ASKED: Final = {"resolved", "is_resolved", "resolve"}
 FIELDS: Final = {"location", "content-location", "refresh", "resource_metadata", "endpoint"}
 """Where a peer names a URL: fields, a parameter of a challenge, an event."""
 
-CLIENTS: Final = ("bridge", "validate", "fuzz", "replay/client", "ui", "agents", "fleet", "otel", "hosts")
+CLIENTS: Final = (
+    "client",
+    "bridge",
+    "validate",
+    "fuzz",
+    "replay/client",
+    "ui",
+    "agents",
+    "fleet",
+    "otel",
+    "hosts",
+)
 
 CONNECTING: Final = {"open_connection", "create_connection", "AsyncConnectionPool", "AsyncClient", "urlopen"}
 
 CONNECTS: Final = {
     "base/tls_failures.py": "the host was connected to before; nothing is sent",
-    "bridge/http_connection.py": "requests are those of RemoteServer, which resolves",
+    "client/http_connection.py": "requests are those of RemoteServer, which resolves",
     "fleet/judge/engine_ray.py": "the address is the user's own",
-    "replay/client/http_link.py": "resolves, and follows no redirect",
-    "validate/transports/http_endpoint.py": "resolves, and follows no redirect",
     "validate/transports/reachability.py": "the URL is the user's own",
 }
 
@@ -171,14 +180,14 @@ def test_what_is_listed_exists(path: str) -> None:
     ("path", "made", "undone", "fault"),
     [
         (
-            "bridge/remote_http.py",
+            "client/remote_server.py",
             "self.resolve(response",
             "(response",
             "reads in exchange what a peer names",
         ),
         ("bridge/remote_session.py", "self._server.resolve(block", "(block", "reads in _read_old_stream"),
-        ("replay/client/http_link.py", "resolved(self._url, raw)", "str(raw)", "reads in receive_body"),
-        ("replay/client/http_link.py", "trust_env=False", "follow_redirects=True", "follow redirects"),
+        ("replay/client/http_link.py", "self._server.resolve(raw)", "str(raw)", "reads in receive_body"),
+        ("replay/client/http_link.py", '"replay")', '"replay", follow_redirects=True)', "follow redirects"),
         (
             "validate/transports/http_wire.py",
             "resolved(self.server.url",

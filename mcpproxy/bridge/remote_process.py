@@ -8,8 +8,8 @@ from typing import Final
 
 from mcpproxy.bridge.leg import Leg, StderrLines
 from mcpproxy.bridge.pipes import LineWriter, lines_from
-from mcpproxy.bridge.remote_http import RemoteServer
 from mcpproxy.bridge.remote_session import RemoteBridge
+from mcpproxy.client.remote_server import RemoteServer
 from mcpproxy.relay.stdio.inheritance import release
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -34,7 +34,7 @@ async def _run(
     for number in (0, 1):
         release(number)
     out = await LineWriter.open(pipes[1])
-    server = RemoteServer(url, headers, leg, is_insecure=is_insecure)
+    server = RemoteServer(url, headers, leg, "bridge", is_insecure=is_insecure, follows_redirects=True)
     bridge = RemoteBridge(server, out, stderr.say)
     carrying = asyncio.create_task(bridge.run(lines_from(pipes[0])))
     for number in _ENDING:

@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.bridge.leg import Say
 from mcpproxy.bridge.message_bytes import Key, answers_in, as_line, own_error, requests_in
 from mcpproxy.bridge.pipes import LineWriter
-from mcpproxy.bridge.remote_http import HttpResponse, RemoteError, RemoteServer, TooLongError
+from mcpproxy.client.remote_server import HttpResponse, RemoteError, RemoteServer, TooLongError
 from mcpproxy.client.stream_cursor import MOST_IN_VAIN, StreamCursor
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import (

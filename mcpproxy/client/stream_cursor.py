@@ -3,8 +3,8 @@
 A server may end a stream on purpose before the answer, so that no connection has to be held, and expect its
 client to come back. Whoever reads a stream keeps a cursor of it, and asks the cursor.
 
-Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, sections Sending Messages to
-the Server, and Resumability and Redelivery.
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, sections Sending Messages
+to the Server, and Resumability and Redelivery.
 """
 
 from typing import Final
@@ -16,8 +16,8 @@ LONGEST_RETRY_S: Final = 30.0
 """The longest wait. A client has to wait as long as the server says; but no server may hold it for hours."""
 
 MOST_IN_VAIN: Final = 5
-"""How often in a row a stream is resumed for an answer without an event. A server that ends streams on purpose
-sends an event with an id on each, so this counts only servers that have lost the stream."""
+"""How often in a row a stream is resumed for an answer without an event. A server that ends streams on
+purpose sends an event with an id on each, so this counts only servers that have lost the stream."""
 
 
 class StreamCursor:

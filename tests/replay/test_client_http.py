@@ -82,9 +82,13 @@ class Answering(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def stream(self, *events: str) -> None:
+    def stream(self, *events: str, length: int = 0) -> None:
+        """Send events; with a ``length`` that is longer the stream counts as cut."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
+        if length:
+            self.send_header("Content-Length", str(length))
+            self.close_connection = True
         self.end_headers()
         self.wfile.write("".join(events).encode())
         self.wfile.flush()
@@ -142,14 +146,15 @@ def test_sessions_and_versions_are_the_live_ones(tmp_path: Path, capsys: pytest.
     assert rest[1]["mcp-protocol-version"] == "2025-11-25"
 
 
+@pytest.mark.parametrize("length", [0, 1000], ids=["ended", "cut"])
 def test_a_stream_that_breaks_off_is_asked_to_go_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    length: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answer(http: Answering, said: Any) -> None:
         if said is None and http.headers["Last-Event-ID"] == "e1":
             http.stream(f"id: e2\ndata: {json.dumps(text(1, 'A'))}\n\n")
         elif not http.handshake(said):
-            http.stream("id: e1\nretry: 1\ndata:\n\n")
+            http.stream("id: e1\nretry: 1\ndata:\n\n", length=length)
 
     tape = opening()
     stream = tape.request("POST", call(1, "a"), JSON, VERSION)

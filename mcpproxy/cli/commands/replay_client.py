@@ -93,7 +93,7 @@ def _play_all(
 
 
 def _http(url: str, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> Link:
-    from mcpproxy.replay.client.http_link import HttpLink  # imports httpx, which stdio does not need
+    from mcpproxy.replay.client.http_link import HttpLink  # imports h11, which stdio does not need
 
     return HttpLink(url, session, headers)
 

@@ -5,18 +5,18 @@ stream names the URL for POSTs. A stream that ends before the response to its re
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final
-from urllib.parse import urlsplit
 
-import httpx
-
-from mcpproxy.base.named_url import ForeignUrlError, resolved
-from mcpproxy.base.tls_failures import refusal, tls_fault, tls_reason
+from mcpproxy.client.remote_server import (
+    HttpResponse,
+    RemoteError,
+    RemoteServer,
+    TooLongError,
+    UnreachableError,
+)
 from mcpproxy.client.stream_cursor import StreamCursor
-from mcpproxy.errors import McpProxyError
-from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, Response, parse
 from mcpproxy.protocol.message_parts import singles
@@ -26,7 +26,6 @@ from mcpproxy.replay.client.recorded_headers import HeaderWriter
 from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 
-_CONNECT_S: Final = 10.0
 _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
 _MAX_UNREAD: Final = 1000
@@ -38,35 +37,21 @@ class HttpLink:
 
     def __init__(self, url: str, session: RecordedSession, headers: Sequence[tuple[str, str]] = ()) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
-        self._url: Final = url
         self._headers: Final = HeaderWriter(session)
         self._extra_headers: Final = headers
         self._was_recorded_on_stdio: Final = not session.exchanges
         self._is_http_sse: Final = any(
             entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
         )
-        self._post_url = url
+        self._post_url = ""
         self._has_post_url: Final = asyncio.Event()
         if not self._is_http_sse:
             self._has_post_url.set()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._client: httpx.AsyncClient | None = None
+        self._server: Final = RemoteServer(url, (), _Unrecorded(), "replay")
 
     async def open(self) -> None:
-        """Create the HTTP client; nothing is sent yet.
-
-        Raises:
-            McpProxyError: the URL is invalid.
-        """
-        try:
-            httpx.URL(self._url)
-        except httpx.InvalidURL as fault:
-            raise McpProxyError(f"{self._url}: {fault}; give the URL of an MCP endpoint") from None
-        timeout = httpx.Timeout(None, connect=_CONNECT_S)
-        limits = httpx.Limits(max_connections=None)
-        self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
-        # The recorded client did not send the default headers of httpx.
-        self._client.headers.clear()
+        """Do nothing: connections are made when they are needed."""
 
     async def send(self, send: Send) -> None:
         """Send a message, and return as soon as the next message may be sent."""
@@ -90,8 +75,7 @@ class HttpLink:
     async def close(self) -> None:
         """Close all connections."""
         await self._cancel()
-        if self._client is not None:
-            await self._client.aclose()
+        await self._server.close()
 
     def _start(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(coroutine)
@@ -110,36 +94,22 @@ class HttpLink:
 
         ``settled`` is set when the next message may be sent.
         """
-        assert self._client is not None
         if method == "POST":
             await self._has_post_url.wait()
         headers = [*self._headers.headers(send), *self._extra_headers]
         stream = _Stream(self, send.exchange, _requests_in(send.raw) if method == "POST" else 0)
-        url = self._post_url if method == "POST" else self._url
         try:
-            await stream.run(self._client, method, url, headers, send.raw, settled)
-            while stream.unanswered and stream.cursor.can_resume:
+            url = self._post_url if method == "POST" else ""
+            await stream.run(self._server.exchange(method, headers, send.raw, url=url), method, settled)
+            headers = [(name, value) for name, value in headers if name.lower() != "content-type"]
+            while stream.can_resume:
                 await asyncio.sleep(stream.cursor.begin_attempt())
-                body_headers = ("content-type", "content-length")
-                get_headers = [(name, value) for name, value in headers if name.lower() not in body_headers]
-                await stream.run(
-                    self._client,
-                    "GET",
-                    self._url,
-                    [*get_headers, *stream.cursor.headers],
-                    b"",
-                    settled,
-                )
-        except httpx.ConnectError as fault:
-            await self.events.put(ServerGone(f"the server cannot be reached ({_reason(fault)})"))
-        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, ValueError) as fault:
-            if (
-                isinstance(fault, httpx.NetworkError)
-                and not stream.has_head
-                and (reason := await _refusal(url))
-            ):
-                await self.events.put(ServerGone(f"the server cannot be reached ({reason})"))
-            elif method == "GET" and self._is_http_sse:
+                again = self._server.exchange("GET", [*headers, *stream.cursor.headers])
+                await stream.run(again, "GET", settled)
+        except (UnreachableError, TooLongError) as fault:
+            await self.events.put(ServerGone(f"the server {fault}"))
+        except RemoteError:
+            if method == "GET" and self._is_http_sse:
                 await self.events.put(ServerGone("the server closed the stream"))
         finally:
             settled.set()
@@ -152,22 +122,20 @@ class HttpLink:
         """Process a response body or an event."""
         if event is not None and event.name == "endpoint":
             try:
-                self._post_url = resolved(self._url, raw)
+                self._post_url = self._server.resolve(raw)
                 self._has_post_url.set()
-            except ForeignUrlError as fault:
+            except RemoteError as fault:
                 await self.events.put(ServerGone(f"the server {fault}"))
             return
         self._headers.learn(raw)
         await self.events.put(ServerFrame(raw, exchange, event))
 
-    async def receive_head(self, exchange: int, response: httpx.Response) -> None:
+    async def receive_head(self, exchange: int, response: HttpResponse) -> None:
         """Process the head of a response."""
-        if id := response.headers.get(SESSION_ID):
+        if id := response.header(SESSION_ID):
             self._headers.session_id = id
         if exchange:
-            await self.events.put(
-                AnswerHead(exchange, response.status_code, tuple(response.headers.multi_items()))
-            )
+            await self.events.put(AnswerHead(exchange, response.status, tuple(response.headers)))
 
 
 class _Stream:
@@ -176,77 +144,56 @@ class _Stream:
     def __init__(self, link: HttpLink, exchange: int, unanswered: int) -> None:
         self._link: Final = link
         self._exchange: Final = exchange
-        self.unanswered = unanswered
-        self.has_head = False
-        """Whether an answer of the server has begun."""
+        self._unanswered = unanswered
         self.cursor: Final = StreamCursor()
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether an answer is missing that may come when the stream is resumed."""
+        return self._unanswered > 0 and self.cursor.can_resume
+
     async def run(
-        self,
-        client: httpx.AsyncClient,
-        method: str,
-        url: str,
-        headers: Sequence[tuple[str, str]],
-        body: bytes,
-        settled: asyncio.Event,
+        self, sent: AbstractAsyncContextManager[HttpResponse], method: str, settled: asyncio.Event
     ) -> None:
-        """Send a request and receive its response to the end; set ``settled`` when a stream is open."""
-        fields = [
-            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers
-        ]
-        sent = client.stream(method, url, headers=fields, content=body or None)
+        """Receive a response to the end; set ``settled`` when a stream is open.
+
+        Raises:
+            RemoteError: there is none, or it is cut short and cannot be resumed.
+        """
         async with sent as response:
-            self.has_head = True
             await self._link.receive_head(self._exchange, response)
-            is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-            if is_stream or method == "GET":
+            if response.is_stream or method == "GET":
                 settled.set()
-            if is_stream:
-                await self._events(response.aiter_bytes())
-            else:
-                await self._body(response.aiter_bytes())
-
-    async def _events(self, chunks: AsyncIterator[bytes]) -> None:
-        framer = SseFramer()
-        async for chunk in chunks:
-            for block in framer.feed(chunk, 0):
-                if not block.complete:
-                    why = f"the server sent an event of more than {LIMIT_BYTES >> 20} MiB"
-                    await self._link.events.put(ServerGone(why))
-                    return
-                await self._event(block)
-
-    async def _body(self, chunks: AsyncIterator[bytes]) -> None:
-        body = bytearray()
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > LIMIT_BYTES:
-                why = f"the server sent a body of more than {LIMIT_BYTES >> 20} MiB"
-                await self._link.events.put(ServerGone(why))
+            if not response.is_stream:
+                if body := await response.body():
+                    await self._receive_body(body)
                 return
-        if body:
-            await self._receive_body(bytes(body))
-
-    async def _event(self, block: SseBlock) -> None:
-        self.cursor.pass_over(block.id, block.retry)
-        if block.data:
-            await self._receive_body(block.data, SseEvent(b"", b"", block.id, block.event, block.retry))
+            try:
+                async for block in response.events():
+                    self.cursor.pass_over(block.id, block.retry)
+                    if block.data:
+                        event = SseEvent(b"", b"", block.id, block.event, block.retry)
+                        await self._receive_body(block.data, event)
+            except TooLongError:
+                raise
+            except RemoteError:
+                if not self.can_resume:
+                    raise
 
     async def _receive_body(self, raw: bytes, event: SseEvent | None = None) -> None:
-        self.unanswered -= sum(isinstance(single, Response | ErrorResponse) for single in singles(parse(raw)))
+        answers = (isinstance(single, Response | ErrorResponse) for single in singles(parse(raw)))
+        self._unanswered -= sum(answers)
         await self._link.receive_body(self._exchange, raw, event)
 
 
-def _reason(fault: httpx.ConnectError) -> str:
-    """Return why there is no connection."""
-    failed = tls_fault(fault)
-    return str(fault) if failed is None else tls_reason(failed)
+class _Unrecorded:
+    """Takes no copy of the bytes: a replay compares the messages."""
 
+    def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
+        """Do nothing."""
 
-async def _refusal(url: str) -> str:
-    """Return why the server refuses our TLS; empty if it does not."""
-    parts = urlsplit(url)
-    return await refusal(parts.hostname or "", parts.port or 443) if parts.scheme == "https" else ""
+    def note(self, what: str, why: str) -> None:
+        """Do nothing."""
 
 
 async def _wait_first(waiting: Coroutine[None, None, object], task: "asyncio.Task[None]") -> None:

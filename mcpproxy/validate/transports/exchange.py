@@ -30,8 +30,8 @@ class ClientExchange:
 
     ``wire`` is the MCP session to which the exchange belongs, if any. ``seq`` is the frame number of our
     message, or of the request head if there is no body. ``frames`` are the server's frames, and ``heads`` are
-    the numbers of the two heads. ``failure`` says why the exchange did not complete, and ``is_cut`` whether it
-    was cut off. ``cursor`` is where its stream is to be resumed.
+    the numbers of the two heads. ``failure`` says why the exchange did not complete, ``is_cut`` whether it
+    was cut off, and ``cursor`` where its stream is to be resumed.
     """
 
     wire: "Listener | None" = None

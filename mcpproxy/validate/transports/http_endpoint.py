@@ -1,30 +1,22 @@
 """The HTTP endpoint under test, with all connections to it; every byte is recorded.
 
-The bytes are copied where a connection is read and written, below the HTTP library. So the recording contains
-the bytes that were really sent. The recorder makes heads, bodies and events of the bytes, as it does for the
-proxy. The recorder's input has the form of the proxy's journal (``relay.journal``), in which each piece of
-bytes has a kind, such as ``CLIENT`` for bytes of the client.
+The recorder makes heads, bodies and events of the bytes, as it does for the proxy. Its input has the form of
+the proxy's journal (``relay.journal``), in which each piece of bytes has a kind, such as ``CLIENT`` for bytes
+of the client.
 """
 
 import asyncio
 import json
 import os
-import ssl
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
-import httpcore
-
-from mcpproxy.base.client_connection import CONNECT_S, tls_context
-from mcpproxy.base.named_url import ForeignUrlError, resolved
-from mcpproxy.base.tls_failures import tls_reason
-from mcpproxy.errors import McpProxyError
+from mcpproxy.client.remote_server import RemoteError, RemoteServer
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, FRAME_BYTES, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
@@ -61,11 +53,7 @@ class HttpEndpoint:
         self._exchanges: Final[dict[int, ClientExchange]] = {}
         options = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(options).encode())
-        self._last_connection = 0
-        context = tls_context(insecure=insecure) if url.startswith("https:") else None
-        self._pool: Final = httpcore.AsyncConnectionPool(
-            ssl_context=context, max_connections=None, network_backend=_RecordingBackend(self)
-        )
+        self._server: Final = RemoteServer(url, (), self, "validate", is_insecure=insecure)
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         recording.add_listener(self._on_record)
 
@@ -174,38 +162,19 @@ class HttpEndpoint:
         ``url`` is what the server named, by default the endpoint; nothing is sent to another origin.
         """
         _current_exchange.set(exchange)
-        fields = [
-            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-            for name, value in (*(() if is_anonymous else self.headers), *headers)
-        ]
-        timeouts = {"timeout": {"connect": CONNECT_S}}
+        fields = (*(() if is_anonymous else self.headers), *headers)
         try:
             if self.exhausted:
                 raise _ExcessError(self.exhausted)
-            target = resolved(self.url, url) if url else self.url
-            sent = self._pool.stream(
-                method, target, headers=fields, content=body or None, extensions=timeouts
-            )
+            target = self._server.resolve(url.encode("utf-8", "surrogateescape")) if url else ""
+            sent = self._server.exchange(method, fields, body, url=target, on_sent=exchange.written.set)
             async with sent as response:
-                exchange.begin(
-                    response.status,
-                    [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers],
-                )
-                async for chunk in response.aiter_stream():
+                exchange.begin(response.status, response.headers)
+                async for chunk in response.chunks():
                     exchange.find_endpoint(chunk)
                     self._count(exchange, len(chunk))
-        except (ForeignUrlError, _ExcessError) as fault:
+        except RemoteError as fault:
             exchange.failure = str(fault)
-        except httpcore.ConnectError as fault:
-            exchange.failure = f"cannot be reached ({fault})"
-        except httpcore.ConnectTimeout:
-            exchange.failure = f"cannot be reached (no connection within {CONNECT_S:g} s)"
-        except (httpcore.NetworkError, httpcore.ProtocolError) as fault:
-            exchange.failure = f"cut the exchange short ({str(fault) or type(fault).__name__})"
-        except httpcore.UnsupportedProtocol as fault:
-            exchange.failure = f"cannot be reached ({fault})"
-        except ssl.SSLError as fault:  # an alert after the handshake, which the HTTP library lets through
-            exchange.failure = f"cut the exchange short ({tls_reason(fault)})"
         finally:
             exchange.started.set()
             exchange.ended.set()
@@ -233,25 +202,20 @@ class HttpEndpoint:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(Exception):
-            await self._pool.aclose()
+        await self._server.close()
         for event in self._assembly.end():
             self.recording.record(event)
         self.recording.close(Close("exited", exit_code=0, observed_at_ns=self.recording.now_ns()))
 
     # Recording the connections
 
-    def record_connection(self, host: str, port: int) -> int:
-        """Record a new connection, and return its number."""
-        self._last_connection += 1
-        peers = {"client": "validate", "upstream": f"{host}:{port}"}
-        self.record_bytes(journal.CONNECT, json.dumps(peers).encode(), self._last_connection)
-        return self._last_connection
-
     def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
         """Record bytes of a connection, or the end of one direction; ``kind`` is a kind of journal record."""
         for event in self._assembly.take(kind, payload, self.recording.now_ns(), connection):
             self.recording.record(event)
+
+    def note(self, what: str, why: str) -> None:
+        """Do nothing: why a server cannot be reached stands in the report."""
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
@@ -293,69 +257,5 @@ class HttpEndpoint:
             exchange.on_frame(frame)
 
 
-class _ExcessError(McpProxyError):
+class _ExcessError(RemoteError):
     """No more of a response is read. The text is a clause about the server."""
-
-
-class _RecordingBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections as the HTTP library does, and records them."""
-
-    def __init__(self, endpoint: HttpEndpoint) -> None:
-        self._endpoint: Final = endpoint
-        self._inner: Final = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        inner = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
-        return _RecordedStream(inner, self._endpoint, self._endpoint.record_connection(host, port))
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
-
-
-class _RecordedStream(httpcore.AsyncNetworkStream):
-    """A connection whose bytes are recorded when they are read and written; with TLS, the decrypted bytes."""
-
-    def __init__(self, inner: httpcore.AsyncNetworkStream, endpoint: HttpEndpoint, number: int) -> None:
-        self._inner: Final = inner
-        self._endpoint: Final = endpoint
-        self._number: Final = number
-        self._is_closed = False
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data = await self._inner.read(max_bytes, timeout)
-        self._endpoint.record_bytes(journal.SERVER if data else journal.SERVER_EOF, data, self._number)
-        return data
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if buffer:
-            self._endpoint.record_bytes(journal.CLIENT, buffer, self._number)
-        await self._inner.write(buffer, timeout)
-        exchange = _current_exchange.get()
-        if exchange is not None and exchange.is_request_recorded:
-            exchange.written.set()
-
-    async def aclose(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._endpoint.record_bytes(journal.CLIENT_EOF, b"", self._number)
-            self._endpoint.record_bytes(journal.SERVER_EOF, b"", self._number)
-        await self._inner.aclose()
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        inner = await self._inner.start_tls(ssl_context, server_hostname, timeout)
-        return _RecordedStream(inner, self._endpoint, self._number)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)

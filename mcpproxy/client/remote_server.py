@@ -1,4 +1,7 @@
-"""HTTP exchanges with a remote server."""
+"""The HTTP server that a client of ours talks to: exchanges with it, over connections that are used again.
+
+Every byte is recorded where a connection is read and written, so a recording holds what was really sent.
+"""
 
 import asyncio
 import ssl
@@ -12,8 +15,7 @@ import h11
 from mcpproxy.base.client_connection import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.tls_failures import refusal, tls_reason
-from mcpproxy.bridge.http_connection import CutShortError, HttpConnection
-from mcpproxy.bridge.leg import Leg
+from mcpproxy.client.http_connection import CutShortError, HttpConnection, Tape
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
 
@@ -50,27 +52,45 @@ class HttpResponse:
 
     def __init__(self, connection: HttpConnection, head: h11.Response) -> None:
         self._connection: Final = connection
-        self._head: Final = head
         self.status: Final = head.status_code
+        self.headers: Final = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers
+        ]
+        """The header fields, their names in lower case."""
 
     def header(self, name: str) -> str:
         """Return a header field, empty if there is none; ``name`` is in lower case."""
-        wanted = name.encode()
-        return next((value.decode("latin-1") for key, value in self._head.headers if key == wanted), "")
+        return next((value for key, value in self.headers if key == name), "")
 
     @property
     def is_stream(self) -> bool:
         """Whether the body is an event stream."""
         return self.header("content-type").lower().startswith("text/event-stream")
 
-    async def body(self) -> bytes:
-        """Return the whole body."""
-        body = bytearray()
-        with _mapped_errors():
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, in the content coding in which it comes.
+
+        Raises:
+            RemoteError: it is cut short.
+        """
+        try:
             async for chunk in self._connection.body():
-                body += chunk
-                if len(body) > LONGEST_BODY:
-                    raise TooLongError(f"sent a body of more than {LONGEST_BODY >> 20} MiB")
+                yield chunk
+        except CutShortError as fault:
+            raise RemoteError(f"cut the exchange short ({fault})") from None
+
+    async def body(self) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            RemoteError: it is cut short.
+            TooLongError: it is too long.
+        """
+        body = bytearray()
+        async for chunk in self.chunks():
+            body += chunk
+            if len(body) > LONGEST_BODY:
+                raise TooLongError(f"sent a body of more than {LONGEST_BODY >> 20} MiB")
         return bytes(body)
 
     async def events(self) -> AsyncIterator[SseBlock]:
@@ -81,24 +101,44 @@ class HttpResponse:
             TooLongError: an event is too long, and perhaps has no end.
         """
         framer = SseFramer()
-        with _mapped_errors():
-            async for chunk in self._connection.body():
-                for block in framer.feed(chunk, 0):
-                    if not block.complete:
-                        raise TooLongError(f"sent an event of more than {LIMIT_BYTES >> 20} MiB")
-                    yield block
+        async for chunk in self.chunks():
+            for block in framer.feed(chunk, 0):
+                if not block.complete:
+                    raise TooLongError(f"sent an event of more than {LIMIT_BYTES >> 20} MiB")
+                yield block
 
 
 class RemoteServer:
     """The server at ``url``. ``headers`` are sent with every request to its origin.
 
-    ``url`` changes if the server redirects requests to another path.
+    ``tape`` takes a copy of all bytes, and ``client`` is the name of our program in it. With
+    ``follows_redirects``, ``url`` changes if the server redirects requests to another path of its origin.
+
+    Raises:
+        McpProxyError: the URL is malformed.
     """
 
-    def __init__(self, url: str, headers: Headers, leg: Leg, *, is_insecure: bool) -> None:
+    def __init__(
+        self,
+        url: str,
+        headers: Headers,
+        tape: Tape,
+        client: str,
+        *,
+        is_insecure: bool = False,
+        follows_redirects: bool = False,
+    ) -> None:
+        try:
+            host, _ = _host_and_port(url)
+            if not host.encode("idna"):
+                raise ValueError("it names no host")
+        except ValueError as fault:
+            raise McpProxyError(f"{url}: {fault}; give the URL of an MCP endpoint") from None
         self.url = url
         self._headers: Final = tuple(headers)
-        self._leg: Final = leg
+        self._tape: Final = tape
+        self._client: Final = client
+        self._follows_redirects: Final = follows_redirects
         self._tls: Final = tls_context(insecure=is_insecure) if url.startswith("https:") else None
         self._idle: Final[list[HttpConnection]] = []
         self._last_number = 0
@@ -124,7 +164,9 @@ class RemoteServer:
         url: str = "",
         on_sent: Callable[[], None] | None = None,
     ) -> AsyncGenerator[HttpResponse]:
-        """Send a request, and yield its response. Redirects to the same origin are followed.
+        """Send a request, and yield its response.
+
+        The request has these headers, the ``headers`` of the server, ``Host`` and ``Content-Length``.
 
         ``on_sent`` is called when the body has been written.
 
@@ -135,7 +177,8 @@ class RemoteServer:
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
             for name, value in (*headers, *self._headers)
         ]
-        if body or method == "POST":
+        names = {name.lower() for name, _ in fields}
+        if (body or method == "POST") and not names & {b"content-length", b"transfer-encoding"}:
             fields.append((b"Content-Length", b"%d" % len(body)))
         for _ in range(_MOST_REDIRECTS):
             target = url or self.url
@@ -148,7 +191,8 @@ class RemoteServer:
                 except CutShortError as fault:
                     await self._check_refusal(target)
                     raise RemoteError(f"cut the exchange short ({fault})") from None
-                if response.status not in _REDIRECTS or not response.header("location"):
+                is_redirect = response.status in _REDIRECTS and response.header("location")
+                if not (is_redirect and self._follows_redirects):
                     yield response
                     return
                 moved = self.resolve(response.header("location").encode("latin-1"))
@@ -189,7 +233,7 @@ class RemoteServer:
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await HttpConnection.open(
-                    self._leg, self._last_number, *_host_and_port(url), self._tls
+                    self._tape, self._last_number, self._client, *_host_and_port(url), self._tls
                 )
         except TimeoutError:
             raise UnreachableError(f"cannot be reached (no connection within {CONNECT_S:g} s)") from None
@@ -212,7 +256,7 @@ class RemoteServer:
         try:
             yield
         except UnreachableError as fault:
-            self._leg.note("upstream-failed", str(fault))
+            self._tape.note("upstream-failed", str(fault))
             raise
 
     async def close(self) -> None:
@@ -233,16 +277,9 @@ def _target_and_fields(url: str, fields: list[tuple[bytes, bytes]]) -> tuple[str
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = parts.netloc.removesuffix(f":{_DEFAULT_PORTS[parts.scheme]}")
+    if any(name.lower() == b"host" for name, _ in fields):
+        return target, fields
     return target, [(b"Host", host.encode("latin-1")), *fields]
-
-
-@contextmanager
-def _mapped_errors() -> Generator[None]:
-    """Raise ``RemoteError`` in the place of the errors of a connection."""
-    try:
-        yield
-    except CutShortError as fault:
-        raise RemoteError(f"cut the exchange short ({fault})") from None
 
 
 def _reason(fault: OSError) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 
 from mcpproxy.bridge.leg import Leg, StderrLines
-from mcpproxy.bridge.remote_http import RemoteError, RemoteServer
+from mcpproxy.client.remote_server import RemoteError, RemoteServer
+from mcpproxy.errors import McpProxyError
 from mcpproxy.relay import journal as journals
 from tests.relay.http_peers import Upstream
 from tests.relay.test_http_tls import accept_aside, server_context
@@ -55,6 +56,7 @@ def converse(
     *,
     tls: bool = False,
     insecure: bool = True,
+    follows_redirects: bool = True,
 ) -> Copies:
     """Run a client against a server; return what was recorded."""
 
@@ -81,7 +83,14 @@ def converse(
         listener = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
         port = listener.sockets[0].getsockname()[1]
         scheme = "https" if tls else "http"
-        server = RemoteServer(f"{scheme}://127.0.0.1:{port}/mcp", (), records, is_insecure=insecure)
+        server = RemoteServer(
+            f"{scheme}://127.0.0.1:{port}/mcp",
+            (),
+            records,
+            "test",
+            is_insecure=insecure,
+            follows_redirects=follows_redirects,
+        )
         async with listener:
             await asyncio.wait_for(story(server), 60)
             await server.close()
@@ -260,7 +269,7 @@ def test_a_server_that_demands_a_client_certificate_is_said(version: ssl.TLSVers
     accepting = [accept_aside(strict)]
 
     async def main() -> None:
-        server = RemoteServer(f"{strict.origin}/mcp", (), Copies(), is_insecure=True)
+        server = RemoteServer(f"{strict.origin}/mcp", (), Copies(), "test", is_insecure=True)
         if version == ssl.TLSVersion.TLSv1_3:  # where it asks again for the reason
             accepting.append(accept_aside(strict))
         with pytest.raises(RemoteError, match=r"^cannot be reached \(it .* client certificate"):
@@ -278,7 +287,7 @@ def test_no_listener_at_any_address_is_one_reason() -> None:
             free.bind(("127.0.0.1", 0))
             url = f"http://localhost:{free.getsockname()[1]}/mcp"
             with pytest.raises(RemoteError, match=r"^cannot be reached \(connection refused\)$"):
-                await post(RemoteServer(url, (), Copies(), is_insecure=False))
+                await post(RemoteServer(url, (), Copies(), "test"))
 
     asyncio.run(main())
 
@@ -309,3 +318,19 @@ def test_a_slow_reader_holds_the_server_back() -> None:
     copies = converse(peer, story)
 
     assert sum(map(len, copies.of(journals.SERVER))) > size
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http://127.0.0.1:99999/mcp", "http://a..b/mcp", "http://[::1/mcp"]
+)
+def test_a_malformed_url_is_said_before_anything_is_sent(url: str) -> None:
+    with pytest.raises(McpProxyError, match="give the URL of an MCP endpoint"):
+        RemoteServer(url, (), Copies(), "test")
+
+
+def test_a_redirect_is_a_response_where_it_is_not_followed() -> None:
+    async def story(server: RemoteServer) -> None:
+        assert (await post(server))[0] == 307
+
+    moved = b"HTTP/1.1 307 Moved\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n"
+    converse(answering(moved), story, follows_redirects=False)

@@ -1,4 +1,4 @@
-"""A connection to a remote server: HTTP/1.1, and a record of all bytes where they are read and written.
+"""A connection to a server: HTTP/1.1, and a record of all bytes where they are read and written.
 
 A request is written in one piece, so that its server wakes once for it.
 """
@@ -7,12 +7,11 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
-from typing import Final, cast
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, Protocol, cast
 
 import h11
 
-from mcpproxy.bridge.leg import Leg
 from mcpproxy.errors import McpProxyError
 from mcpproxy.relay import journal as journals
 
@@ -28,17 +27,29 @@ _HAPPY_EYEBALLS_S: Final = 0.25
 Fields = Sequence[tuple[bytes, bytes]]
 
 
+class Tape(Protocol):
+    """What takes a copy of the bytes of connections, in the form of a journal."""
+
+    def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
+        """Record bytes of a connection, or the end of one direction; ``kind`` is a kind of journal record."""
+        ...
+
+    def note(self, what: str, why: str) -> None:
+        """Record what happened, apart from the bytes."""
+        ...
+
+
 class CutShortError(McpProxyError):
     """The server has ended an exchange early, or sends something that is not HTTP. The text says which."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection, for one exchange at a time. Its records have ``number``; ``upstream`` is its server."""
+    """A connection, for one exchange at a time. Its records have ``number``; the first names ``peers``."""
 
-    def __init__(self, leg: Leg, number: int, upstream: str) -> None:
-        self._leg: Final = leg
+    def __init__(self, tape: Tape, number: int, peers: Mapping[str, str]) -> None:
+        self._tape: Final = tape
         self._number: Final = number
-        self._upstream: Final = upstream
+        self._peers: Final = peers
         self._http: Final = h11.Connection(h11.CLIENT, _LONGEST_HEAD)
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -52,15 +63,15 @@ class HttpConnection(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, leg: Leg, number: int, host: str, port: int, tls: ssl.SSLContext | None
+        cls, tape: Tape, number: int, client: str, host: str, port: int, tls: ssl.SSLContext | None
     ) -> "HttpConnection":
-        """Return a new connection.
+        """Return a new connection of the program ``client``.
 
         Raises:
             OSError: there is none.
         """
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: cls(leg, number, f"{host}:{port}"),
+            lambda: cls(tape, number, {"client": client, "upstream": f"{host}:{port}"}),
             host,
             port,
             ssl=tls,
@@ -87,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
             )
         except h11.LocalProtocolError as fault:
             raise CutShortError(str(fault)) from None
-        self._leg.record_bytes(journals.CLIENT, written, self._number)
+        self._tape.record_bytes(journals.CLIENT, written, self._number)
         self._transport.write(written)
         await self._has_room.wait()
 
@@ -149,7 +160,7 @@ class HttpConnection(asyncio.Protocol):
     def _end(self, kind: int, how: bytes = b"") -> None:
         if kind not in self._ended:
             self._ended.add(kind)
-            self._leg.record_bytes(kind, how, self._number)
+            self._tape.record_bytes(kind, how, self._number)
 
     # What the event loop calls
 
@@ -159,12 +170,11 @@ class HttpConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(0)  # there is room when everything is written
         sock: socket.socket = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a vanished server ends an idle stream
-        peers = {"client": "bridge", "upstream": self._upstream}
-        self._leg.record_bytes(journals.CONNECT, json.dumps(peers).encode(), self._number)
+        self._tape.record_bytes(journals.CONNECT, json.dumps(self._peers).encode(), self._number)
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
-        self._leg.record_bytes(journals.SERVER, data, self._number)
+        self._tape.record_bytes(journals.SERVER, data, self._number)
         self._http.receive_data(data)
         self._unread += len(data)
         if self._unread > _MOST_UNREAD:
