@@ -38,10 +38,8 @@
     │   ├── TooLongError            an event or a body is longer than any that is passed on
     │   └── UnreachableError        there is no connection to it
     ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
-    ├── BodyRefusedError            a body is too long, stalls, or has no room; becomes a response
+    ├── RefusedRequestError         a server of ours does not take a request; becomes a response
     ├── GoneEventsError             a client comes back for events that are not kept; becomes a response
-    ├── TooManySessionsError        a bridge has as many sessions as it may; becomes a response
-    ├── CannotStartError            a bridge cannot start the server of a session; becomes a response
     ├── NotFuzzedError              a recording gives nothing to change, or the server does not take it
     ├── NotBackError                a server behind a URL is gone; becomes a fault that is not confirmed
     ├── _ExcessError                no more of a response is read; becomes a skipped check

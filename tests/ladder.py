@@ -52,6 +52,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "peers": {
         "client": "what every client of ours does alike",
+        "session_server": "a server of Streamable HTTP: who may use it, streams that are resumed, refusals",
         "replay": "a recording in the place of the server or of the client",
         "validate": "a client of our own that probes a server",
         "fuzz": "changed copies of recorded requests, and what a server does wrong with them",

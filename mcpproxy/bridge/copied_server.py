@@ -2,22 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, ClassVar, Final
 
-import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mcpproxy.bridge.leg import Leg
 from mcpproxy.relay import journal as journals
-
-_IDLE_S: Final = 75
-"""How long an idle connection is kept. Clients send their requests at human pace."""
-
-is_own: Final[ContextVar[bool]] = ContextVar("is_own", default=False)
-"""Whether the current request is answered by the bridge itself, and not in the words of the server."""
+from mcpproxy.session_server.http_messages import is_own
+from mcpproxy.session_server.quiet_server import QuietServer
 
 
 class _CopiedTransport:
@@ -84,29 +76,6 @@ class CopiedProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
-class CopiedServer(uvicorn.Server):
-    """A server of ``app`` that leaves signals alone."""
-
-    def __init__(self, app: Any, leg: Leg) -> None:
-        protocol = type("LegProtocol", (CopiedProtocol,), {"leg": leg, "last_number": [0]})
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=protocol,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="critical",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_IDLE_S,
-                timeout_graceful_shutdown=1,
-                backlog=4096,
-            )
-        )
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Do nothing: uvicorn would end the process with the signal, and without our exit code."""
-        yield
+def copied_server(app: Any, leg: Leg) -> QuietServer:
+    """Return a server of ``app`` whose bytes are copied to ``leg``."""
+    return QuietServer(app, type("LegProtocol", (CopiedProtocol,), {"leg": leg, "last_number": [0]}))

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.base.authority import is_loopback
-from mcpproxy.bridge.copied_server import CopiedServer
+from mcpproxy.bridge.copied_server import copied_server
 from mcpproxy.bridge.http_app import HttpApp
 from mcpproxy.bridge.leg import Leg, StderrLines
-from mcpproxy.bridge.resumable_streams import Polling
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.session_recordings import Begin, SessionRecordings
 from mcpproxy.bridge.session_table import HttpSessions
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.guard import Guard
+from mcpproxy.session_server.resumable_streams import Polling
 
 _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.SIGHUP: b"SIGHUP"}
 
@@ -63,12 +63,12 @@ async def serve(
         sessions,
         settings.endpoint,
         guard,
-        origins,
-        settings.token,
+        origins=origins,
+        token=settings.token,
         streams=settings.streams,
         polling=settings.polling,
     )
-    server = CopiedServer(app, leg)
+    server = copied_server(app, leg)
 
     def stop(number: int) -> None:
         leg.record_bytes(journals.SIGNAL, _ENDING[signal.Signals(number)], 0)

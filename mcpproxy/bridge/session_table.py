@@ -10,8 +10,8 @@ from mcpproxy.bridge.leg import Say
 from mcpproxy.bridge.message_bytes import Key
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.stdio_session import StdioSession
-from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
+from mcpproxy.session_server.refused_request import TRY_LATER, RefusedRequestError
 
 _SWEEP_S: Final = 5.0
 _STATELESS_IDLE_S: Final = 60.0
@@ -21,14 +21,6 @@ TOTAL_BYTES: Final = 256 << 20
 """How many bytes of events all sessions keep for clients that have left."""
 
 MakeProcess = Callable[[Callable[[bytes], None], Callable[[int], None]], ServerProcess]
-
-
-class TooManySessionsError(McpProxyError):
-    """There are as many sessions as are allowed."""
-
-
-class CannotStartError(McpProxyError):
-    """The server cannot be started."""
 
 
 class HttpSessions:
@@ -54,8 +46,7 @@ class HttpSessions:
         """Begin a session with an id.
 
         Raises:
-            TooManySessionsError: there are too many.
-            CannotStartError: the server cannot be started.
+            RefusedRequestError: there are too many, or the server cannot be started.
         """
         session = self._start(uuid4().hex)
         self._by_id[session.id] = session
@@ -73,8 +64,7 @@ class HttpSessions:
         Ids stay as the clients wrote them, so two requests with one id need two processes.
 
         Raises:
-            TooManySessionsError: there are too many.
-            CannotStartError: the server cannot be started.
+            RefusedRequestError: there are too many, or the server cannot be started.
         """
         for session in self._stateless:
             if session.is_free_for(requests, tokens, wants_logs=wants_logs):
@@ -116,12 +106,14 @@ class HttpSessions:
 
     def _start(self, id: str) -> StdioSession:
         if len(self._running) >= self._limit:
-            raise TooManySessionsError(f"there are {self._limit} sessions already; see --max-sessions")
+            why = f"there are {self._limit} sessions already; see --max-sessions"
+            raise RefusedRequestError(503, why, fields=TRY_LATER)
         try:
             session = StdioSession(id, self._make_process, self.say, self._on_gone, self._on_kept)
         except OSError as fault:
             self.say(f"the server cannot be started: {fault}")
-            raise CannotStartError(f"the server cannot be started: {fault.strerror or fault}") from None
+            why = f"the server cannot be started: {fault.strerror or fault}"
+            raise RefusedRequestError(500, why) from None
         self._running.add(session)
         return session
 

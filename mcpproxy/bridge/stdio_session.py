@@ -13,7 +13,6 @@ from typing import Final
 
 from mcpproxy.bridge.leg import Say
 from mcpproxy.bridge.message_bytes import Key, answers_in, key_of, own_error
-from mcpproxy.bridge.resumable_streams import GoneEventsError, ResumableStream, position
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import (
@@ -28,6 +27,8 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.relay import journal as journals
+from mcpproxy.session_server.event_stream import GoneEventsError
+from mcpproxy.session_server.resumable_streams import ResumableStream, position
 
 _MOST_STREAMS: Final = 32
 """How many streams of POSTs are kept for a client that comes back."""

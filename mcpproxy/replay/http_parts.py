@@ -1,11 +1,12 @@
-"""Helpers for replay over HTTP: which headers are replayed, and which requests a local server refuses."""
+"""Helpers for replay over HTTP: what of a recorded exchange is replayed, and what its client knew."""
 
 from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy.base.authority import is_loopback
-from mcpproxy.protocol.header_names import SESSION_ID
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
+from mcpproxy.protocol.jsonrpc import Response
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.replay.recording import Exchange
 from mcpproxy.replay.server.replay_source import ReplaySource
 
@@ -66,17 +67,20 @@ def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | Non
     return chosen
 
 
-def foreign_site(origin: str, host: str) -> str | None:
-    """Return the host in ``origin`` or ``host`` that is not loopback; ``None`` if both are loopback or empty.
-
-    A request to a loopback server with such a host comes from a foreign web page: a browser lets any page
-    send requests to 127.0.0.1, and the owner of a domain can make its name resolve to that address.
-    """
-    for url in (origin, f"//{host}"):
-        try:
-            hostname = urlsplit(url).hostname
-        except ValueError:
-            return url
-        if hostname and not is_loopback(hostname):
-            return hostname
-    return None
+def known_versions(replay_source: ReplaySource) -> frozenset[str]:
+    """Return the revisions that the recorded client asked in, or that were negotiated."""
+    sessions = (replay_source.unnamed, *replay_source.sessions)
+    asked_in = (
+        value
+        for session in sessions
+        for exchange in session.exchanges.values()
+        for name, value in exchange.request.headers
+        if name.lower() == PROTOCOL_VERSION
+    )
+    negotiated = (
+        member(entry.message.result, "protocolVersion")
+        for session in sessions
+        for entry in session.messages
+        if isinstance(entry.message, Response)
+    )
+    return frozenset((*asked_in, *(version for version in negotiated if isinstance(version, str))))

@@ -251,9 +251,10 @@ def test_bad_requests_are_refused(bridge: Bridge) -> None:
     refused(bridge.ask(b"{", session), 400, "the body is not a message")
     refused(bridge.ask(call(1)), 400, "Mcp-Session-Id is missing")
     refused(bridge.ask(call(1), session, MCP_Protocol_Version="1999"), 400, "MCP-Protocol-Version 1999")
-    refused(bridge.ask(call(1), session, Accept="text/html"), 406, "Accept names neither")
+    refused(bridge.ask(call(1), session, Accept="text/html"), 406, "Accept does not name")
     refused(bridge.ask(method="GET"), 405, "only POST is possible")
-    refused(bridge.ask(method="PUT", session=session), 405, "only POST is possible")
+    refused(bridge.ask(method="GET", session=session, MCP_Protocol_Version="1999"), 400, "1999 is not known")
+    refused(bridge.ask(method="PUT", session=session), 405, "only POST, GET and DELETE are possible")
 
 
 def test_there_is_a_limit_of_sessions(tmp_path: Path) -> None:

@@ -243,10 +243,25 @@ def test_beside_the_endpoint(tmp_path: Path) -> None:
         assert client.http.get(origin + "/elsewhere").status_code == 404
         assert client.http.get(client.url, headers={"origin": "https://evil.example"}).status_code == 403
         assert client.http.get(client.url, headers={"host": "evil.example"}).status_code == 403
-        assert client.http.get(client.url, headers={"mcp-session-id": "unknown"}).status_code == 404
+        assert client.http.get(client.url, headers={"origin": "null"}).status_code == 403
+        for method in ("GET", "POST", "DELETE"):
+            lost = client.http.request(method, client.url, headers={"mcp-session-id": "unknown"})
+            assert (lost.status_code, lost.json()["error"]["code"]) == (404, -32001)
         client.hello()
         assert client.post(call(3, "a")).json() == text(3, "A")
         assert any("1 request refused with 401" in line for line in process.said)
+
+
+def test_a_revision_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    tape = greeted()
+    known = tape.request("POST", call(1, "a"), ["MCP-Protocol-Version", "2099-01-01"])
+    tape.give(known, 200, text(1, "A"), JSON)
+    with replayed(tape.write(tmp_path / "t.jsonl")) as (client, _):
+        client.hello()
+        refused = client.http.post(client.url, json=call(5, "a"), headers={"mcp-protocol-version": "1999"})
+        assert (refused.status_code, refused.json()["id"]) == (400, 5)
+        recorded = {"mcp-protocol-version": "2099-01-01"}
+        assert client.http.post(client.url, json=call(5, "a"), headers=recorded).json() == text(5, "A")
 
 
 def test_nothing_but_bad_requests(tmp_path: Path) -> None:

@@ -24,9 +24,13 @@ class Guard:
         is_on: false if the proxy listens on more than loopback, because its names are not all known then.
         own_names: host names of this proxy besides the loopback names.
         origins: origins that are allowed (``https://app.example``); ``*`` for all.
+        has_option: whether the user can allow origins with ``--allow-origin``.
     """
 
-    def __init__(self, is_on: bool, own_names: Iterable[str], origins: Iterable[str]) -> None:
+    def __init__(
+        self, is_on: bool, own_names: Iterable[str], origins: Iterable[str], *, has_option: bool = True
+    ) -> None:
+        self._next_step = "; --allow-origin would allow it" if has_option else ""
         self._origins = {origin.lower().rstrip("/") for origin in origins}
         self._is_on = is_on and "*" not in self._origins
         self._hosts = {name.lower() for name in own_names}
@@ -47,11 +51,8 @@ class Guard:
         if head.host is not None and not target_host:  # in forward mode, Host names the target
             host = split_authority(head.host)[0]
             if not self._is_ours(host):
-                raise Refusal(
-                    403,
-                    f"Host {host} is not a name of this machine (DNS rebinding?); "
-                    "--allow-origin would allow it",
-                )
+                why = f"Host {host} is not a name of this machine (DNS rebinding?)"
+                raise Refusal(403, why + self._next_step)
         origin = (head.value(b"origin") or b"").decode("latin-1").lower()
         if origin and origin not in self._origins:
             try:
@@ -60,7 +61,7 @@ class Guard:
                 host = ""
             is_of_target = bool(host) and host == target_host  # a page may talk to its own server
             if not self._is_ours(host) and not is_of_target:
-                raise Refusal(403, f"Origin {origin} is a foreign site; --allow-origin would allow it")
+                raise Refusal(403, f"Origin {origin} is a foreign site{self._next_step}")
 
     def _is_ours(self, host: str) -> bool:
         return is_loopback(host) or host in self._hosts

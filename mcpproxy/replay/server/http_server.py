@@ -7,50 +7,40 @@ of HTTP+SSE is replayed over HTTP+SSE.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
-
-import uvicorn
-from sse_starlette import EventSourceResponse
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.protocol import jsonrpc
-from mcpproxy.protocol.error_message import NO_SESSION, error_message
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.message_parts import singles
+from mcpproxy.relay.http.guard import Guard
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.replay.http_parts import (
-    foreign_site,
     headers_of,
     is_resumption,
+    known_versions,
     next_unused,
     path_of,
     uses_http_sse,
 )
 from mcpproxy.replay.recording import Exchange, RecordedSession
-from mcpproxy.replay.server.cut_answer import CutAnswer, closable
 from mcpproxy.replay.server.engine import ReplayEngine
-from mcpproxy.replay.server.event_stream import EventStream
 from mcpproxy.replay.server.http_session import LiveHttpSession
 from mcpproxy.replay.server.live_messages import ReplayOptions
 from mcpproxy.replay.server.replay_source import NonMcpAnswer, ReplaySource
-from mcpproxy.replay.server.request_body import BodyRefusedError, BodyRoom, RequestBody
 from mcpproxy.session.masked_values import is_masked
+from mcpproxy.session_server.event_stream import event_bytes
+from mcpproxy.session_server.http_messages import HttpRequest, HttpResponder
+from mcpproxy.session_server.quiet_server import QuietServer
+from mcpproxy.session_server.refused_request import no_session
+from mcpproxy.session_server.session_endpoint import SessionEndpoint
 
-_HTTP_METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
-_SILENCE_S: Final = 86_400
-"""The interval of keep-alive comments, long enough that only the recorded events are sent."""
 
-
-class HttpReplayServer:
+class HttpReplayServer(SessionEndpoint):
     """Listens as soon as it is constructed; ``run`` serves until SIGINT or SIGTERM.
 
     ``engines`` are the engines of all sessions so far. ``command`` is a server to which requests are passed
@@ -71,7 +61,11 @@ class HttpReplayServer:
     ) -> None:
         self._socket: Final = listen(host, port)
         bound_address: tuple[str, int] = self._socket.getsockname()[:2]
-        self._is_local: Final = is_loopback(bound_address[0])
+        sessions = [replay_source.unnamed, *replay_source.sessions]
+        exchanges = [exchange for session in sessions for exchange in session.exchanges.values()]
+        paths = {path_of(exchange) for exchange in exchanges} or {"/mcp"}
+        guard = Guard(is_loopback(bound_address[0]), [host], (), has_option=False)
+        super().__init__(paths, guard, log)
         self._source: Final = replay_source
         self._options: Final = options
         self._log: Final = log
@@ -82,12 +76,9 @@ class HttpReplayServer:
         self._session_without_id: LiveHttpSession | None = None
         self._sessions_begun = 0
         self._used_exchanges: Final[set[int]] = set()
-        self._room: Final = BodyRoom()
-        sessions = [replay_source.unnamed, *replay_source.sessions]
-        exchanges = [exchange for session in sessions for exchange in session.exchanges.values()]
         self._is_http_sse: Final = uses_http_sse(replay_source)
         self._was_recorded_over_http: Final = bool(exchanges)
-        self._paths: Final = {path_of(exchange) for exchange in exchanges} or {"/mcp"}
+        self._versions: Final = known_versions(replay_source)
         path = next((path_of(exchange) for exchange in exchanges), "/mcp")
         name = f"[{bound_address[0]}]" if ":" in bound_address[0] else bound_address[0]
         self.url: Final = f"http://{name}:{bound_address[1]}{path}"
@@ -102,19 +93,7 @@ class HttpReplayServer:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
-        app = Starlette(routes=[Route("/{path:path}", self._answer, methods=list(_HTTP_METHODS))])
-        config = uvicorn.Config(
-            closable(app),
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        server = _Server(config)
+        server = QuietServer(self)
 
         def stop() -> None:
             server.should_exit = True
@@ -125,98 +104,107 @@ class HttpReplayServer:
             asyncio.get_running_loop().add_signal_handler(number, stop)
         await server.serve([self._socket])
 
-    async def _answer(self, request: Request) -> Response:
-        if refusal := self._refusal(request):
-            return refusal
-        if non_mcp := self._non_mcp_answer(request):
-            exchange = non_mcp.exchange
-            return Response(non_mcp.body, exchange.status or 200, headers_of(exchange))
-        if request.url.path not in self._paths:
-            return Response(status_code=404)
-        if request.method == "POST":
-            length = request.headers.get("content-length", "")
-            body = RequestBody(self._room, request.receive, length)
-            try:
-                return await self._post(request, await body.read())
-            except BodyRefusedError as refused:
-                return _refused(refused.status, str(refused))
-            except ConnectionError:  # the client has gone
-                return Response(status_code=400)
-            finally:
-                body.release()
-        if request.method == "GET":
-            return self._get(request)
-        session = self._by_id.get(request.headers.get(SESSION_ID, ""))
-        exchange = self._next_exchange(request.method, session)
-        if request.method == "DELETE" and session is not None and (not exchange or exchange.status < 300):
-            session.end()
-            del self._by_id[session.id]
-        default = 200 if request.method == "DELETE" and session is not None else 405
-        status = exchange.status if exchange and exchange.status else default
-        return Response(status_code=status, headers=headers_of(exchange))
+    async def answer_beside(self, request: HttpRequest, respond: HttpResponder) -> bool:
+        """Give the recorded answer at a path other than the MCP endpoint, if there is one."""
+        if (non_mcp := self._non_mcp_answer(request)) is None:
+            return await super().answer_beside(request, respond)
+        await respond.send(non_mcp.exchange.status or 200, non_mcp.body, headers_of(non_mcp.exchange))
+        return True
 
-    async def _post(self, request: Request, body: bytes) -> Response:
+    async def answer_post(self, request: HttpRequest, respond: HttpResponder) -> None:
+        """Answer messages of the client from the recording."""
         received_at = asyncio.get_running_loop().time()
-        session = self._session_of(request, body)
-        if session is None:
-            return _refused(404, "Session not found")
-        post, messages = session.post(body, received_at)
-        headers = headers_of(post.exchange)
+        session = self._session_of_post(request)
+        post, messages = session.post(request.content, received_at)
+        fields = headers_of(post.exchange)
         if session.id and not self._is_http_sse and any(_is_initialize(live.message) for live in messages):
-            headers[SESSION_ID] = session.id
+            fields[SESSION_ID] = session.id
         if self._is_http_sse:
-            return Response(b"\n".join(post.texts), post.status or 202, headers)
+            await respond.send(post.status or 202, b"\n".join(post.texts), fields)
+            return
         has_request = any(isinstance(live.message, jsonrpc.Request) for live in messages)
         if post.is_stream and has_request:
-            return _events(post.stream, None, headers, post.status or 200)
-        await post.settled.wait()
+            await respond.stream(request, post.stream.read(), fields, post.status or 200)
+            return
+        if not post.settled.is_set():
+            await request.unless_gone(post.settled.wait())
+        if request.has_gone:
+            return
         if post.exchange is not None and post.exchange.is_cut_by_proxy:
-            return CutAnswer(b"".join(post.texts), post.status, headers)
-        if not has_request and not post.texts:
-            return Response(status_code=post.status or 202, headers=headers)
-        headers.setdefault("content-type", "application/json")
-        return Response(post.body, post.status or (200 if has_request else 400), headers)
+            await respond.cut(post.status, b"".join(post.texts), fields)
+        elif not has_request and not post.texts:
+            await respond.send(post.status or 202, fields=fields)
+        else:
+            await respond.message(post.status or (200 if has_request else 400), post.body, fields)
 
-    def _get(self, request: Request) -> Response:
+    async def answer_get(self, request: HttpRequest, respond: HttpResponder) -> None:
+        """Respond with the stream of the session, or with one that was closed or cut."""
         if self._is_http_sse:
-            return self._http_sse_stream()
-        session = self._by_id.get(request.headers.get(SESSION_ID, "")) or self._session_without_id
-        if SESSION_ID in request.headers and (session is None or session is self._session_without_id):
-            return _refused(404, "Session not found")
-        last_id = request.headers.get("last-event-id")
-        stream = session.stream_of_event(last_id) if session and last_id else None
-        if stream is not None:
-            return _events(stream, last_id, {})
+            await respond.stream(request, self._http_sse_events())
+            return
+        session = self._named_session(request) or self._session_without_id
+        last_id = request.fields.get("last-event-id")
+        if session and last_id and (stream := session.resumed_stream(last_id)):
+            await respond.stream(request, stream.read())
+            return
         exchange = self._next_exchange("GET", session)
         has_no_stream = exchange is None and (
             self._was_recorded_over_http or session is self._session_without_id
         )
         if session is None or has_no_stream or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
-            return Response(status_code=status, headers={"allow": "POST, DELETE"} | headers_of(exchange))
-        return _events(session.get_stream, None, headers_of(exchange))
+            await respond.send(status, fields={"allow": "POST, DELETE"} | headers_of(exchange))
+        else:
+            fields = headers_of(exchange)
+            fields.pop("content-type", None)  # the recorded GET may have had no stream
+            await respond.stream(request, session.get_stream.read(), fields)
 
-    def _http_sse_stream(self) -> Response:
+    async def answer_delete(self, request: HttpRequest, respond: HttpResponder) -> None:
+        """End a session, if the recorded server did."""
+        session = self._named_session(request)
+        exchange = self._next_exchange("DELETE", session)
+        if session is not None and (not exchange or exchange.status < 300):
+            session.end()
+            del self._by_id[session.id]
+        default = 405 if session is None else 200
+        await respond.send((exchange and exchange.status) or default, fields=headers_of(exchange))
+
+    async def answer_other(self, request: HttpRequest, respond: HttpResponder) -> None:
+        """Respond with the recorded status to a method that Streamable HTTP does not have."""
+        exchange = self._next_exchange(request.method, self._named_session(request))
+        if exchange is None:
+            await super().answer_other(request, respond)
+        else:
+            await respond.send(exchange.status or 405, fields=headers_of(exchange))
+
+    async def _http_sse_events(self) -> AsyncIterator[bytes]:
         session = self._new_session()
         stream_path = urlsplit(self.url).path
         # POSTs go to another path, if another path was recorded.
         path = min(self._paths - {stream_path}, default=stream_path)
+        yield event_bytes(f"{path}?sessionId={session.id}".encode(), b"event: endpoint\n")
+        async for event in session.get_stream.read():
+            yield event
 
-        async def events() -> AsyncIterator[bytes]:
-            yield f"event: endpoint\ndata: {path}?sessionId={session.id}\n\n".encode()
-            async for event in session.get_stream.read():
-                yield event
+    def _named_session(self, request: HttpRequest, id: str = "") -> LiveHttpSession | None:
+        """Return the session that a request names; ``None`` if it names none.
 
-        return EventSourceResponse(events(), ping=_SILENCE_S)
+        Raises:
+            RefusedRequestError: there is no such session, or its revision is one that nobody knows.
+        """
+        if not (id := id or request.fields.get(SESSION_ID, "")):
+            return None
+        if id not in self._by_id:
+            raise no_session()
+        request.check_version(self._versions)
+        return self._by_id[id]
 
-    def _session_of(self, request: Request, body: bytes) -> LiveHttpSession | None:
-        """Return the session that a POST belongs to; ``None`` if it names a session that does not exist."""
-        id = request.headers.get(SESSION_ID) or request.query_params.get("sessionId")
-        if id:
-            return self._by_id.get(id)
-        message = jsonrpc.parse(body)
-        messages = singles(message)
-        if any(map(_is_initialize, messages)):
+    def _session_of_post(self, request: HttpRequest) -> LiveHttpSession:
+        """Return the session that a POST belongs to or begins."""
+        [id] = parse_qs(request.query).get("sessionId", [""])[:1]
+        if session := self._named_session(request, id):
+            return session
+        if any(map(_is_initialize, singles(jsonrpc.parse(request.content)))):
             if self._source.sessions or not self._was_recorded_over_http:
                 return self._new_session()
             # The recorded server issues no session ids, so a new ``initialize`` begins the session again.
@@ -258,44 +246,15 @@ class HttpReplayServer:
         )
         return next_unused(same_requests, self._used_exchanges)
 
-    def _non_mcp_answer(self, request: Request) -> NonMcpAnswer | None:
+    def _non_mcp_answer(self, request: HttpRequest) -> NonMcpAnswer | None:
         """Return the recorded response at a path other than the MCP endpoint, if there is one."""
         same_requests = {
             answer.exchange.number: answer
             for answer in self._source.non_mcp
-            if answer.exchange.request.method == request.method
-            and path_of(answer.exchange) == request.url.path
+            if answer.exchange.request.method == request.method and path_of(answer.exchange) == request.path
         }
         exchange = next_unused((answer.exchange for answer in same_requests.values()), self._used_exchanges)
         return same_requests[exchange.number] if exchange else None
-
-    def _refusal(self, request: Request) -> Response | None:
-        """Return the refusal of a request from a foreign site."""
-        if self._is_local:
-            name = foreign_site(request.headers.get("origin", ""), request.headers.get("host", ""))
-            if name is not None:
-                return Response(f"{name} is a foreign site\n", 403)
-        return None
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals alone, because ``_serve`` handles them.
-
-    uvicorn would end the process with the signal, and without our exit code.
-    """
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-def _events(stream: EventStream, last_id: str | None, headers: dict[str, str], status: int = 200) -> Response:
-    headers.pop("content-type", None)
-    return EventSourceResponse(stream.read(last_id), status, headers, ping=_SILENCE_S)
-
-
-def _refused(status: int, why: str) -> Response:
-    return Response(error_message(NO_SESSION, why), status, media_type="application/json")
 
 
 def _is_initialize(message: jsonrpc.Message) -> bool:

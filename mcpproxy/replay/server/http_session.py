@@ -16,10 +16,11 @@ from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.http_parts import is_resumption
 from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.replay.server.engine import ReplayEngine
-from mcpproxy.replay.server.event_stream import EventStream, event
 from mcpproxy.replay.server.live_messages import EngineResult, LiveMessage, OutgoingMessage
 from mcpproxy.replay.server.passthrough import Passthrough, PassthroughProcess
+from mcpproxy.replay.server.recorded_events import RecordedStream
 from mcpproxy.session.frame import SERVER
+from mcpproxy.session_server.http_messages import as_body
 
 
 @dataclass(eq=False, slots=True)
@@ -34,7 +35,7 @@ class LivePost:
     exchange: Exchange | None
     unanswered: set[LiveMessage]
     is_open_ended: bool
-    stream: EventStream = field(default_factory=EventStream)
+    stream: RecordedStream = field(default_factory=RecordedStream)
     texts: list[bytes] = field(default_factory=list[bytes])
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -51,9 +52,7 @@ class LivePost:
     @property
     def body(self) -> bytes:
         """The messages sent in response as one body, several messages as a batch."""
-        if len(self.texts) < 2 or self.status >= 300:
-            return b"".join(self.texts)
-        return b"[" + b",".join(self.texts) + b"]"
+        return as_body(self.texts) if self.texts and self.status < 300 else b"".join(self.texts)
 
     def settle_if_done(self) -> None:
         """End the response if every request of the POST is answered."""
@@ -84,14 +83,14 @@ class LiveHttpSession:
         self.id: Final = id
         self.session: Final = session
         self.engine: Final = engine
-        self.get_stream: Final = EventStream()
+        self.get_stream: Final = RecordedStream()
         self.passed_on = 0
         self._log: Final = log
         self._command: Final = command
         self._uses_one_stream: Final = uses_one_stream
         self._posts: Final[dict[LiveMessage, LivePost]] = {}
         self._by_exchange: Final[dict[int, LivePost]] = {}
-        self._streams: Final[list[EventStream]] = [self.get_stream]
+        self._streams: Final[list[RecordedStream]] = [self.get_stream]
         # Exchange -> index of its last server message.
         self._last_in_exchange: Final[dict[int, int]] = {
             entry.exchange: entry.index for entry in session.messages if entry.sender == SERVER
@@ -132,9 +131,9 @@ class LiveHttpSession:
         is_sent_now = any(live in (out.live, *(item.live for item in out.others)) for out in outcome.outgoing)
         return is_sent_now or live in outcome.passed or self.engine.has_answer(live)
 
-    def stream_of_event(self, last_id: str) -> EventStream | None:
-        """Return the stream that contains the event with this id."""
-        return next((stream for stream in self._streams if stream.holds(last_id)), None)
+    def resumed_stream(self, last_id: str) -> RecordedStream | None:
+        """Return the stream with this event, ready to go on after it; ``None`` if there is none."""
+        return next((stream for stream in self._streams if stream.resume_after(last_id)), None)
 
     def end(self) -> None:
         """Close every stream."""
@@ -168,12 +167,11 @@ class LiveHttpSession:
         if (out.live and out.live.is_cancelled) or (recorded_event and recorded_event.name == "endpoint"):
             return
         post = self._post_for(out)
-        id = recorded_event.id if recorded_event else None
         if post is None or (self._uses_one_stream and (out.recorded is None or recorded_event)):
-            self.get_stream.put(event(out), id)
+            self.get_stream.put(out)
         else:
             post.texts.append(out.raw)
-            post.stream.put(event(out), id)
+            post.stream.put(out)
         if post is None:
             return
         for item in (out, *out.others):

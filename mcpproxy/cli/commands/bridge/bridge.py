@@ -157,7 +157,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     import asyncio  # these after the recorder was forked, which does not need them
 
     from mcpproxy.bridge import http_process
-    from mcpproxy.bridge.resumable_streams import Polling
+    from mcpproxy.session_server.resumable_streams import Polling
 
     settings = http_process.BridgeSettings(
         command=options.command,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from mcpproxy.errors import McpProxyError
+from mcpproxy.session_server.refused_request import TRY_LATER, RefusedRequestError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 """The function of ASGI that returns the next event of a request."""
@@ -19,14 +19,6 @@ SMALL_BODY: Final = 64 << 10
 
 STALLED_S: Final = 30.0
 """How long a body may bring nothing before its request is refused."""
-
-
-class BodyRefusedError(McpProxyError):
-    """A body that is not read. The text says why; ``status`` is that of the answer."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 class BodyRoom:
@@ -49,8 +41,8 @@ class RequestBody:
         """Return the whole body. Its room is taken until ``release``.
 
         Raises:
-            BodyRefusedError: it is too long, stalls, or there are too many others. A body that says how long
-                it is finds out before it comes.
+            RefusedRequestError: it is too long, stalls, or there are too many others. A body that says how
+                long it is finds out before it comes.
             ConnectionError: the client has gone.
         """
         is_number = self._length.isdecimal() and len(self._length) < 20
@@ -61,7 +53,7 @@ class RequestBody:
                 async with asyncio.timeout(STALLED_S):
                     event = await self._receive()
             except TimeoutError:
-                raise BodyRefusedError(408, f"nothing more of the body came for {STALLED_S:g} s") from None
+                raise RefusedRequestError(408, f"nothing more of the body came for {STALLED_S:g} s") from None
             if event["type"] == "http.disconnect":
                 raise ConnectionError
             body += event.get("body", b"")
@@ -76,9 +68,11 @@ class RequestBody:
 
     def _take(self, size: int) -> None:
         if size > LONGEST_BODY:
-            raise BodyRefusedError(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
+            raise RefusedRequestError(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
         if size > max(self._taken, SMALL_BODY):
             if size - self._taken > self._room.left:
-                raise BodyRefusedError(503, "the requests under way leave no room for this body; try again")
+                raise RefusedRequestError(
+                    503, "the requests under way leave no room for this body; try again", fields=TRY_LATER
+                )
             self._room.left -= size - self._taken
             self._taken = size

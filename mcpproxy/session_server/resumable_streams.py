@@ -5,21 +5,23 @@ sessions are secrets.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from mcpproxy.errors import McpProxyError
+from mcpproxy.session_server.event_stream import (
+    ConnectionLimit,
+    EventStream,
+    GoneEventsError,
+    event_bytes,
+)
 
 KEPT_BYTES: Final = 4 << 20
 """How many bytes of events a stream keeps for a client that comes back."""
 
 _BEHIND_BYTES: Final = 1 << 20
 """A client that has not taken as many bytes is behind, until it has taken half of them."""
-
 
 _POLL_S: Final = 5.0
 """How long the connection of a GET is kept if that of a POST is closed at once."""
@@ -28,21 +30,9 @@ _AWAITED_S: Final = 10.0
 """How long, beyond ``retry``, a client may take to come back. Then its stream has no client any more."""
 
 
-class GoneEventsError(McpProxyError):
-    """The events after the ``Last-Event-ID`` are not kept any more, or never existed."""
-
-
-@dataclass(frozen=True)
-class ConnectionLimit:
-    """When a connection of a stream ends, in the time of the event loop, and ``retry`` in seconds."""
-
-    ends_at: float
-    retry_s: float
-
-
 @dataclass(frozen=True)
 class Polling:
-    """The bridge closes connections of streams after ``after_s``, and clients come back after ``retry_s``.
+    """The server closes connections of streams after ``after_s``, and clients come back after ``retry_s``.
 
     Source: revision 2025-11-25, basic/transports, Sending Messages to the Server, 6, and Listening for
     Messages from the Server, 4: after an event with an id the server may close the connection without ending
@@ -62,8 +52,8 @@ class Polling:
         return ConnectionLimit(began_at + (self.after_s or _POLL_S), self.retry_s)
 
 
-class ResumableStream:
-    """One stream of a session, read by one connection at a time.
+class ResumableStream(EventStream):
+    """One stream of a session whose event ids name the stream and the event.
 
     ``has_ids`` says whether its events have ids; without them, an event is kept only until it is sent.
     ``on_pace`` is called when ``is_behind`` changes, and ``on_drop`` when an event is dropped that no
@@ -80,9 +70,9 @@ class ResumableStream:
         *,
         has_ids: bool,
     ) -> None:
+        super().__init__()
         self.number: Final = number
         self.has_ids: Final = has_ids
-        self.is_over = False
         self.is_connected = False
         self.is_behind = False
         """Whether there is a client, and it does not keep up."""
@@ -91,23 +81,8 @@ class ResumableStream:
         self._on_size: Final = on_size
         self._unsent_bytes = 0
         self._awaited_until = 0.0  # in the time of the event loop
-        self._events: Final[deque[bytes]] = deque()
-        self._first = 1  # the number of the first event that is kept
-        self._next = 1  # the number of the next event to send
         self.size = 0
         """How many bytes of events are kept."""
-        self._readers = 0
-        self._changed = asyncio.Event()
-
-    @property
-    def last_sent(self) -> int:
-        """The number of the last event that was given to a connection; 0 if there is none."""
-        return self._next - 1
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether there are events that no connection has taken."""
-        return self._next < self._first + len(self._events)
 
     @property
     def has_client(self) -> bool:
@@ -119,11 +94,6 @@ class ResumableStream:
         """How many bytes of events a client has yet to take."""
         return self._unsent_bytes if self.has_client else 0
 
-    @property
-    def is_done(self) -> bool:
-        """Whether all events were given to a connection, and no more will come."""
-        return self.is_over and not self.has_unsent
-
     def await_client(self, seconds: float = _AWAITED_S) -> None:
         """Count as a stream with a client for this time, although none is connected."""
         loop = asyncio.get_running_loop()
@@ -132,22 +102,30 @@ class ResumableStream:
 
     def put(self, line: bytes) -> None:
         """Add a message."""
-        self._add(b"event: message\n%bdata: %b\n\n", line)
+        self.add(event_bytes(line, b"event: message\n" + self._next_id()))
 
     def prime(self) -> None:
         """Add an event without data, which gives the client an id to come back with."""
-        self._add(b"%bdata: %b\n\n", b"")
+        self.add(event_bytes(b"", self._next_id()))
 
-    def _add(self, form: bytes, line: bytes) -> None:
-        number = self._first + len(self._events)
-        id = b"id: %d-%d\n" % (self.number, number) if self.has_ids else b""
-        event = form % (id, line)
-        self._events.append(event)
+    def add(self, event: bytes) -> int:
+        """Add an event, whose id the caller has written, and return its number."""
+        number = super().add(event)
         self._unsent_bytes += len(event)
         self._resize(len(event))
         self._drop_old()
         self._check_pace()
-        self._notify()
+        return number
+
+    def rewind(self, number: int) -> None:
+        """Let the next connection begin after the event ``number``, and expect it soon."""
+        super().rewind(number)
+        self.is_connected = False
+        self.await_client()
+        self._unsent_bytes = sum(map(_size, islice(self._events, self._next - self._first, None)))
+
+    def _next_id(self) -> bytes:
+        return b"id: %d-%d\n" % (self.number, self._first + len(self._events)) if self.has_ids else b""
 
     def _drop_old(self) -> None:
         """Drop the oldest events beyond the limit, unless a client has yet to take them.
@@ -175,7 +153,7 @@ class ResumableStream:
             self._drop_first()
 
     def _drop_first(self) -> None:
-        size = len(self._events.popleft())
+        size = _size(self._events.popleft())
         is_sent = self._first < self._next
         self._first += 1
         if not is_sent:
@@ -199,68 +177,31 @@ class ResumableStream:
             self.is_behind = is_behind
             self._on_pace(self)
 
-    def end(self) -> None:
-        """End the stream: no more events will come."""
-        self.is_over = True
-        self._notify()
+    def _take_event(self) -> bytes | None:
+        event = super()._take_event()
+        self._unsent_bytes -= _size(event)
+        self._drop_old()
+        self._check_pace()
+        self._on_size(self, 0)
+        return event
 
-    def rewind(self, number: int) -> None:
-        """Let the next connection begin after the event ``number``.
-
-        Raises:
-            GoneEventsError: some of the events after it are not kept, or it does not exist.
-        """
-        if not self._first - 1 <= number < self._first + len(self._events):
-            raise GoneEventsError(f"the events after {self.number}-{number} are not kept")
-        self._next = number + 1
-        self._unsent_bytes = sum(map(len, islice(self._events, self._next - self._first, None)))
-
-    async def read(self, limit: ConnectionLimit | None = None) -> AsyncGenerator[bytes]:
-        """Yield the events for a new connection, and end the older connection.
-
-        With a ``limit``, the connection ends at that time although the stream is not over, and its first
-        event has ``retry``. Such an event is sent at once, so that the client has an id to come back with:
-        some clients do not remember that of an earlier connection.
-        """
-        loop = asyncio.get_running_loop()
-        self._readers += 1
-        reader = self._readers
+    def _on_connected(self, limit: ConnectionLimit | None) -> None:
         if limit is not None and not self.has_unsent and not self.is_over:
-            self.prime()
-        self._notify()
+            self.prime()  # some clients do not remember the id that they got on an earlier connection
         self.is_connected = True
         self._awaited_until = 0.0
         self._check_pace()
-        prefix = b"" if limit is None else b"retry: %d\n" % round(limit.retry_s * 1000)
-        try:
-            while reader == self._readers:
-                if limit is not None and not (prefix or self.is_over) and loop.time() >= limit.ends_at:
-                    self.await_client(limit.retry_s + _AWAITED_S)
-                    return
-                if self.has_unsent:
-                    event = self._events[self._next - self._first]
-                    self._next += 1
-                    self._unsent_bytes -= len(event)
-                    self._drop_old()
-                    self._check_pace()
-                    self._on_size(self, 0)
-                    yield prefix + event
-                    prefix = b""
-                elif self.is_over:
-                    return
-                else:
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout_at(limit and limit.ends_at):
-                            await self._changed.wait()
-        finally:
-            if reader == self._readers:
-                self.is_connected = False
-                self._on_client_gone()
 
-    def _notify(self) -> None:
-        """Wake the waiting readers; the next wait needs an event that is not set."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def _on_limit(self, limit: ConnectionLimit) -> None:
+        self.await_client(limit.retry_s + _AWAITED_S)
+
+    def _on_disconnected(self) -> None:
+        self.is_connected = False
+        self._on_client_gone()
+
+
+def _size(event: bytes | None) -> int:
+    return len(event or b"")
 
 
 def position(last_event_id: str) -> tuple[int, int]:

@@ -1,0 +1,40 @@
+"""An HTTP server that leaves signals and logs to its caller."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+import uvicorn
+
+_IDLE_S: Final = 75
+"""How long an idle connection is kept. Clients send their requests at human pace."""
+
+
+class QuietServer(uvicorn.Server):
+    """A server of ``app``, with ``http`` as the class of its connections.
+
+    uvicorn would end the process with the signal, and without our exit code.
+    """
+
+    def __init__(self, app: Any, http: type[Any] | Literal["h11"] = "h11") -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=http,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_IDLE_S,
+                timeout_graceful_shutdown=1,
+                backlog=4096,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Do nothing."""
+        yield
