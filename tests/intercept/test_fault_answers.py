@@ -63,7 +63,7 @@ class Answers:
 
     def _asked(self) -> FaultDecision | None:
         self.faults.observe(RequestHead(1, 1, 1, method="POST", target="/mcp", headers=()))
-        self.faults.judge(Frame(2, CLIENT, ASKED).with_message(parse(ASKED)))
+        self.faults.refusal(Frame(2, CLIENT, ASKED).with_message(parse(ASKED)))
         verdict = self.faults.verdict
         return verdict.decision if verdict and verdict.decision.rule.action.text == "response" else None
 

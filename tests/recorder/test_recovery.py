@@ -217,7 +217,12 @@ def test_a_recorder_that_is_behind_when_its_session_is_over_is_waited_for(
         with pytest.raises(TraceError, match="no such file"):
             open_trace(trace, finish_s=0)
         waited: list[float] = []
-        monkeypatch.setattr(time, "sleep", lambda seconds: (waited.append(seconds), recorder.communicate()))
+
+        def sleep(seconds: float) -> None:
+            waited.append(seconds)
+            recorder.communicate()  # ends it
+
+        monkeypatch.setattr(time, "sleep", sleep)
         [frame] = [event for event in open_trace(trace).events() if isinstance(event, Frame)]
     assert frame.raw == b"1"
     assert len(waited) == 1

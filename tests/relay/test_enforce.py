@@ -356,7 +356,11 @@ def test_what_may_pass_passes_byte_by_byte_as_it_came(
 
 
 def test_a_line_too_long_to_hold_passes_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpproxy.intercept.lane.LineFramer", lambda _: LineFramer(8))
+    def short(limit: int) -> LineFramer:
+        del limit
+        return LineFramer(8)
+
+    monkeypatch.setattr("mcpproxy.intercept.lane.LineFramer", short)
     barrier = Barrier(Enforcer(catalogue.load(), frozenset({"PROTO-005"})))
     long = json.dumps(request(1, "tools/list")).encode()
     pieces = barrier.take(long, 1)
