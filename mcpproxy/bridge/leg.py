@@ -15,13 +15,13 @@ from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import RECORDER_S, exit_payload
 from mcpproxy.relay.journal import Journal
 from mcpproxy.relay.stdio.forked_recorder import Recorder, fork_recorder
-from mcpproxy.relay.stdio.sinks import inherited_sink
+from mcpproxy.relay.stdio.sinks import WaitingLines, inherited_sink
 
 if TYPE_CHECKING:
     from mcpproxy.relay.stdio.forked_recorder import RecorderMain
 
 _NOTES_BYTES: Final = 64 << 10
-_PENDING_BYTES: Final = 256 << 10
+_WAITING_BYTES: Final = 256 << 10
 _AGAIN_S: Final = 0.05
 
 
@@ -29,9 +29,8 @@ class StderrLines:
     """Writes lines to stderr without ever waiting for its reader. What does not fit is kept up to a limit."""
 
     def __init__(self, *, is_quiet: bool) -> None:
-        self._sink: Final = inherited_sink(2)
+        self._lines: Final = WaitingLines(inherited_sink(2), _WAITING_BYTES)
         self._is_quiet: Final = is_quiet
-        self._pending = bytearray()
         self._retry: asyncio.TimerHandle | None = None
 
     def say(self, text: str) -> None:
@@ -41,26 +40,15 @@ class StderrLines:
 
     def write(self, data: bytes) -> None:
         """Write whole lines."""
-        if len(self._pending) + len(data) <= _PENDING_BYTES:
-            self._pending += data
+        self._lines.add(data)
         if self._retry is None:
             self._flush()
 
     def _flush(self) -> None:
         """Write as many bytes as there is room for, and the rest later."""
         self._retry = None
-        while self._pending:
-            try:
-                taken = self._sink.put(bytes(self._pending))
-            except BlockingIOError:
-                taken = 0
-            except OSError:  # nobody reads it
-                self._pending.clear()
-                return
-            if not taken:
-                self._retry = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
-                return
-            del self._pending[:taken]
+        if not self._lines.flush():
+            self._retry = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
 
 
 class Leg:

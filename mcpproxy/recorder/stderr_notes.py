@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from mcpproxy.base.ready import is_writable
 from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.relay.stdio.sinks import Sink, WaitingLines
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.encode import finding_object
 from mcpproxy.trace.members import object_line
@@ -22,7 +23,7 @@ PREFIX: Final = "mcpproxy: "
 LAG_NS: Final = 1_000_000_000
 """The delay from which on the summary says how late findings were shown."""
 
-_PENDING_BYTES: Final = 256 << 10
+_WAITING_BYTES: Final = 256 << 10
 
 
 class StderrNotes:
@@ -32,11 +33,11 @@ class StderrNotes:
     """
 
     def __init__(self, fd: int | None, mode: Mode = "text", leg: str = "") -> None:
-        self._fd = fd
+        self._fd: Final = fd
+        self._lines: Final = None if fd is None else WaitingLines(_pipe(fd), _WAITING_BYTES)
         self._leg = leg
         self._prefix = f"{PREFIX}{leg}: " if leg else PREFIX
         self._mode = mode
-        self._pending = bytearray()
         self._dropped = 0
         self._repeats: dict[tuple[str, str, str], int] = {}
 
@@ -90,29 +91,24 @@ class StderrNotes:
 
     def flush(self) -> None:
         """Write as many bytes as the pipe has room for."""
-        while self._pending and self._fd is not None:
-            try:
-                del self._pending[: os.write(self._fd, self._pending)]
-            except BlockingIOError:
-                return
-            except OSError:
-                self._fd = None  # nobody reads the pipe any more
+        if self._lines is not None:
+            self._lines.flush()
 
     def drain(self, timeout_s: float) -> None:
         """Write all lines; wait for the pipe at most ``timeout_s`` seconds."""
         deadline = time.monotonic() + timeout_s
-        self.flush()
-        while self._pending and self._fd is not None and (left_s := deadline - time.monotonic()) > 0:
+        while self._fd is not None and self._lines is not None and not self._lines.flush():
+            if (left_s := deadline - time.monotonic()) <= 0:
+                return
             is_writable(self._fd, left_s)
-            self.flush()
 
     def _add(self, line: bytes, *, is_last: bool = False) -> None:
-        if self._fd is None:
-            return
-        if len(self._pending) + len(line) > _PENDING_BYTES and not is_last:
+        if self._lines is not None and not self._lines.add(line, is_last=is_last):
             self._dropped += 1
-            return
-        self._pending += line
+
+
+def _pipe(fd: int) -> Sink:
+    return Sink(fd, lambda data: os.write(fd, data), close_fd=lambda: None)
 
 
 def _findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:

@@ -252,7 +252,8 @@ class Notes(StderrNotes):
 
     @property
     def said(self) -> str:
-        return self._pending.decode()
+        assert self._lines is not None
+        return self._lines.waiting.decode()
 
 
 @pytest.mark.parametrize("mode", ["text", "json"])

@@ -15,7 +15,7 @@ import queue
 import threading
 
 from mcpproxy.relay.http.proxy import Proxy, Settings
-from mcpproxy.relay.http.stderr_log import CHUNK_BYTES, PENDING_LINES, StderrLog
+from mcpproxy.relay.http.stderr_log import CHUNK_BYTES, StderrLog
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 
 TYPE_CHECKING = False
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 MOST_SOCKETS: Final = 512
 """How many sockets select watches on Windows."""
+
+_WAITING_LINES: Final = 1000
+"""How many pieces may wait for the reader of stderr; further ones are dropped."""
 
 _LAST_LINES_S: Final = 1.0
 """How long the reader of stderr may take for the last lines."""
@@ -80,7 +83,7 @@ class ThreadedLog(StderrLog):
     def __init__(self, wake: Callable[[], None], is_quiet: bool) -> None:
         self._wake = wake
         self._is_quiet = is_quiet
-        self._lines: queue.Queue[bytes | None] = queue.Queue(PENDING_LINES)
+        self._lines: queue.Queue[bytes | None] = queue.Queue(_WAITING_LINES)
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
         self._reader: threading.Thread | None = None

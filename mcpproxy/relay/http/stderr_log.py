@@ -6,7 +6,7 @@ import os
 
 from mcpproxy.base.visible import visible
 from mcpproxy.relay.http.loop import READ, WRITE
-from mcpproxy.relay.stdio.sinks import inherited_sink
+from mcpproxy.relay.stdio.sinks import WaitingLines, inherited_sink
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.loop import Loop
 
 CHUNK_BYTES: Final = 64 << 10
-PENDING_LINES: Final = 1000
-"""How many lines may wait for the reader; further lines are dropped."""
+_WAITING_BYTES: Final = 256 << 10
+"""How much may wait for the reader; further lines are dropped."""
 
 
 class StderrLog:
@@ -27,7 +27,7 @@ class StderrLog:
         self._loop = loop
         self._is_quiet = is_quiet
         self._sink = inherited_sink(2)
-        self._pending: list[bytes] = []
+        self._waiting = WaitingLines(self._sink, _WAITING_BYTES)
         self._notes = -1  # the pipe of the recorder's notes; -1 if there is none
         self._on_notes_end: Callable[[], None] = lambda: None
         self._is_waiting = False
@@ -65,26 +65,12 @@ class StderrLog:
         self._on_notes_end()
 
     def _add(self, data: bytes) -> None:
-        if len(self._pending) < PENDING_LINES:
-            self._pending.append(data)
-            self._write_lines()
+        self._waiting.add(data)
+        self._write_lines()
 
     def _write_lines(self) -> None:
-        sink = self._sink
-        while self._pending:
-            data = self._pending[0]
-            try:
-                taken = sink.put(data)
-            except BlockingIOError:
-                taken = 0
-            except OSError:  # nobody reads stderr any more
-                sink.close()
-                continue
-            if taken < len(data):
-                self._pending[0] = data[taken:]
-                self._wait()
-                return
-            del self._pending[0]
+        if not self._waiting.flush():
+            self._wait()
 
     def _wait(self) -> None:
         """Watch for room in stderr. The recorder's notes are not read until then."""

@@ -77,6 +77,42 @@ class Sink:
                 release(self.number)
 
 
+class WaitingLines:
+    """Whole lines for a sink: what it has no room for waits, up to ``limit`` bytes. Nobody waits for it."""
+
+    def __init__(self, sink: Sink, limit: int) -> None:
+        self._sink = sink
+        self._limit = limit
+        self._bytes = bytearray()
+
+    @property
+    def waiting(self) -> bytes:
+        """What is not written yet."""
+        return bytes(self._bytes)
+
+    def add(self, lines: bytes, *, is_last: bool = False) -> bool:
+        """Add lines, and return whether they are not too many; the last ones (``is_last``) never are."""
+        if len(self._bytes) + len(lines) > self._limit and not is_last:
+            return False
+        self._bytes += lines
+        return True
+
+    def flush(self) -> bool:
+        """Write as many bytes as there is room for. Return whether nothing waits any more."""
+        while self._bytes:
+            try:
+                taken = self._sink.put(self.waiting)
+            except BlockingIOError:
+                return False
+            except OSError:  # nobody reads any more
+                self._sink.close()
+                continue
+            if not taken:
+                return False
+            del self._bytes[:taken]
+        return True
+
+
 class RelaySource:
     """A descriptor to read from, the sink for its bytes, and the kind of journal record they become.
 
