@@ -36,13 +36,13 @@
     ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
     ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
     │   ├── TooLongError            an event or a body is longer than any that is passed on
+    │   ├── _ExcessError            no more of a response is read; becomes a skipped check
     │   └── UnreachableError        there is no connection to it
     ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
     ├── RefusedRequestError         a server of ours does not take a request; becomes a response
     ├── GoneEventsError             a client comes back for events that are not kept; becomes a response
     ├── NotFuzzedError              a recording gives nothing to change, or the server does not take it
     ├── NotBackError                a server behind a URL is gone; becomes a fault that is not confirmed
-    ├── _ExcessError                no more of a response is read; becomes a skipped check
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         ├── GoneError               the server process ended, or closed the connection
