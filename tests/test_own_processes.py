@@ -51,12 +51,11 @@ ALLOWED: Final = {
     "mcpproxy.relay.stdio.forked_recorder": "the recorder",
     # The server that the user names:
     "mcpproxy.bridge.server_process": "the server behind the bridge",
+    "mcpproxy.client.child_process": "the server that is probed, or that a recording is played to",
     "mcpproxy.relay.stdio.witness": "a fork of the relay",
     "mcpproxy.relay.stdio.inheritance": "the wrapped server",
     "mcpproxy.relay.stdio.threads": "the wrapped server, on Windows",
-    "mcpproxy.replay.client.stdio_link": "the server that a recording is played to",
     "mcpproxy.replay.server.passthrough": "the server that answers what a recording lacks",
-    "mcpproxy.validate.transports.stdio_wire": "the server that is probed",
     # Programs that are not Python:
     "mcpproxy.cli.calls.pager": "the pager of the user",
     "mcpproxy.cli.commands.faults.breakpoints": "the editor of the user",

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.bridge.session_recordings import SessionJournal
+from mcpproxy.client.child_process import signal_group
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import exit_payload
 from mcpproxy.replay.whole_lines import WholeLines
@@ -220,8 +221,7 @@ class ServerProcess:
         for timer in (self._kill_timer, self._linger):
             if timer is not None:
                 timer.cancel()
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # what it has started and left behind
+        signal_group(self._process.pid, signal.SIGKILL)  # what it has started and left behind
         self._close_stdin()
         self._ended.set()
         for output in (self._process.stdout, self._process.stderr):
@@ -240,6 +240,5 @@ class ServerProcess:
     def _signal(self, number: int) -> None:
         if not self._ended.is_set():
             self._record(journals.SIGNAL, signal.Signals(number).name.encode())
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
+            signal_group(self._process.pid, number)
             self._kill_timer = self._loop.call_later(self._grace_s, self._signal, signal.SIGKILL)

@@ -1,21 +1,16 @@
 """A server on stdio under test: a child process whose lines are all recorded.
 
-The server runs in a process group of its own, so that every process that it starts can be ended with it. The
-caller decides every byte that is sent. The stderr of the server is recorded and not shown.
+The caller decides every byte that is sent. The stderr of the server is recorded and not shown.
 """
 
 import asyncio
-import os
 import re
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
-from mcpproxy.base.start_failure import start_failure
-from mcpproxy.base.subprocess_pipes import stdin_closed
+from mcpproxy.client.child_process import GRACE_S, ChildProcess
+from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.body_frames import in_pieces
@@ -33,9 +28,6 @@ _LINE_BYTES: Final = 16 << 20
 """The longest line that is parsed. A line whose parsed form needs more than ``BUDGET_BYTES`` of memory is not
 parsed either."""
 
-_LAST_OUTPUT_S: Final = 0.5
-"""How long to wait for the last output, and for stdin to close, after the server was killed."""
-
 _LAST_STDERR_S: Final = 0.5
 """How long to wait for the end of stderr after the server has exited."""
 _SHOWN_BYTES: Final = 200
@@ -45,9 +37,6 @@ _STDERR_BYTES: Final = 1 << 20
 
 _COMPLAINT: Final = re.compile(rb"(?i)(?=\S).*(error|exception|panic|fatal|failed|cannot)")
 """Matches a line of stderr that says why a program ends. An indented line is part of a stack trace."""
-
-GRACE_S: Final = 2.0
-"""How long a server may take to exit after its stdin was closed, and again after SIGTERM."""
 
 SHORT_GRACE_S: Final = 0.1
 """How long a server may take to exit after its stdin was closed, if an earlier process took too long."""
@@ -84,7 +73,7 @@ class StdioWire:
         self._env: Final = env
         self._cwd: Final = cwd
         self.grace_s: Final = grace_s
-        self._process: Process | None = None
+        self._process: ChildProcess | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
         self._input_framer: Final = LineFramer()  # splits our bytes into lines
         self._is_open = False
@@ -106,18 +95,12 @@ class StdioWire:
             CouldNotStartError: the command cannot be started.
         """
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                env={**os.environ, **self._env},
-                cwd=self._cwd or None,
-                start_new_session=True,
+            self._process = await ChildProcess.start(
+                self._command, env=self._env, cwd=self._cwd, has_stderr=True
             )
-        except (OSError, ValueError) as fault:
+        except McpProxyError as fault:
             self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
-            raise CouldNotStartError(start_failure(self._command[0], fault)[0]) from None
+            raise CouldNotStartError(str(fault)) from None
         self._is_open = True
         process = self._process
         readers = (self._read(process), self._read_err(process))
@@ -148,7 +131,7 @@ class StdioWire:
             GoneError: the server has exited, or has closed its stdin.
         """
         process = self._process
-        if process is None or process.stdin is None or not self._is_open:
+        if process is None or not self._is_open:
             raise self._gone("it was not started")
         if self._has_sent_eof:  # writing to a closed pipe would not fail
             raise GoneError("the server's stdin is closed")
@@ -172,7 +155,7 @@ class StdioWire:
     def close_stdin(self) -> None:
         """Close the server's stdin."""
         process = self._process
-        if process is None or process.stdin is None or self._has_sent_eof:
+        if process is None or self._has_sent_eof:
             return
         self._has_sent_eof = True
         for raw, at_ns, terminated, continues in self._input_framer.end():
@@ -182,19 +165,14 @@ class StdioWire:
 
     def signal(self, number: int) -> None:
         """Send a signal to the server, but not to the processes that it started."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self._process.exit_code is None:
             self.recording.record(Signal(signal.Signals(number).name, self.recording.now_ns()))
-            with suppress(ProcessLookupError):
-                # ``Process.send_signal`` may take the exit code away from asyncio, which then reports 255.
-                os.kill(self._process.pid, number)
+            self._process.signal(number)
 
     async def wait_for_exit(self, limit_s: float) -> bool:
         """Wait for the server to exit; return whether it has exited within ``limit_s`` seconds."""
         assert self._process is not None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
-                await self._process.wait()
-        return self._process.returncode is not None
+        return await self._process.wait_for_exit(limit_s)
 
     async def close(self) -> None:
         """Close stdin, wait, send SIGTERM, wait, send SIGKILL to the whole process group."""
@@ -215,26 +193,16 @@ class StdioWire:
         if self._process is not None:
             await self._end(self._process)
 
-    async def _end(self, process: Process) -> None:
+    async def _end(self, process: ChildProcess) -> None:
         """Kill the process group, read the last output, and complete the recording."""
-        _kill_all(process)
-        self.exit_code = await process.wait()
-        # The last output may still be in the pipe. The wait is limited, because a process that the server
-        # started may have left the group and keep stdout open.
-        await asyncio.wait(self._tasks, timeout=_LAST_OUTPUT_S)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        process._transport.close()  # pyright: ignore # asyncio has no public way to close a pipe
-        await asyncio.wait((asyncio.create_task(stdin_closed(process.stdin)),), timeout=_LAST_OUTPUT_S)
+        self.exit_code = await process.end(self._tasks)
         at_ns = self.recording.now_ns()
         if self.exit_code >= 0:
             self.recording.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
         else:
             self.recording.close(Close("signalled", signal=-self.exit_code, observed_at_ns=at_ns))
 
-    async def _read(self, process: Process) -> None:
-        assert process.stdout is not None
+    async def _read(self, process: ChildProcess) -> None:
         framer = LineFramer(_LINE_BYTES)
         total = 0
         while chunk := await process.stdout.read(_CHUNK_BYTES):
@@ -251,7 +219,7 @@ class StdioWire:
                 why = f"it sent more than {_MAX_BYTES >> 20} MiB, or as many messages"
                 self._lost_because = self._lost_because or why
             if self._lost_because:
-                _kill_all(process)
+                process.kill_all()
                 break
             await asyncio.sleep(0)  # so that other tasks run, even if the server sends without a pause
         for raw, at_ns, terminated, continues in framer.end():
@@ -259,10 +227,10 @@ class StdioWire:
         self.recording.record(Eof(SERVER, self.recording.now_ns()))
         if not self._lost_because:
             await self.wait_for_exit(GRACE_S)
-            self.exit_code = process.returncode
-            if process.returncode:  # the last line of stderr usually says why
+            self.exit_code = process.exit_code
+            if process.exit_code:  # the last line of stderr usually says why
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
-            self._lost_because = _exit_text(process.returncode, self._complaint or self._last_stderr)
+            self._lost_because = _exit_text(process.exit_code, self._complaint or self._last_stderr)
         self._is_open = False
         self.on_event(ServerLost(self._lost_because))
 
@@ -271,7 +239,7 @@ class StdioWire:
         for piece in in_pieces(frame, at_least=2):
             self.recording.record_frame(piece)
 
-    async def _read_err(self, process: Process) -> None:
+    async def _read_err(self, process: ChildProcess) -> None:
         assert process.stderr is not None
         framer = LineFramer(_STDERR_BYTES)
         while chunk := await process.stderr.read(_CHUNK_BYTES):
@@ -324,12 +292,3 @@ def _exit_text(code: int | None, stderr: bytes) -> str:
         return f"it was ended by {signal.Signals(-code).name}{why}"
     except ValueError:
         return f"it was ended by signal {-code}{why}"
-
-
-def _kill_all(process: Process) -> None:
-    """Kill the process and all processes in its process group that still run."""
-    with suppress(ProcessLookupError, PermissionError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
