@@ -29,6 +29,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _add_command(copy)
     _add_format(copy)
     _add_host(copy)
+    _add_policy(copy)
     return copy
 
 
@@ -79,6 +80,14 @@ def _add_host(copy: Path) -> None:
     _insert(copy / "tests/hosts/corpus.py", '    "openhands": ', row)
 
 
+def _add_policy(copy: Path) -> None:
+    for path in ("mcpproxy/intercept/call_limit.py", "tests/intercept/test_call_limit.py"):
+        (copy / path).write_text(file(path), encoding="utf-8")
+    options = copy / "mcpproxy/cli/new_recording.py"
+    for name, before in (("option", '    ("--faults", "FILE"'), ("policy", '    "--enforce": "')):
+        _insert(options, before, named(f"row of a new {name}").text.splitlines(keepends=True)[1])
+
+
 def _insert(path: Path, before: str, text: str) -> None:
     """Insert ``text`` before the one line of a file that begins with ``before``."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -90,6 +99,7 @@ NAMED: Final = {
     "tests/rules/test_rules.py": "ROOT-003",
     "tests/cli/test_methods.py": "test_methods_are_counted",
     "tests/cli/test_handles.py": "methods",
+    "tests/intercept/test_call_limit.py": "test_a_tool_is_refused_after_ten_calls",
     "tests/reports/test_tsv.py": "test_a_line_for_each_finding",
     "tests/hosts/test_corpus.py": "my-host",
     "tests/cli/test_check_reports.py": "test_a_format_has_a_report_of_its_own",

@@ -57,7 +57,7 @@ def rules_to_enforce(
     return frozenset(chosen_codes)
 
 
-def enforcer_factory(
+def policy_factory(
     where: str, values: Iterable[str], rule_options: RuleOptions | None = None
 ) -> "MakePolicy":
     """Return a factory of what refuses requests that break the rules in ``values``.

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from mcpproxy.cli.option_table import Given
     from mcpproxy.intercept.fault_rules import FaultRules
-    from mcpproxy.intercept.gate_options import GateOptions, MakePolicy
+    from mcpproxy.intercept.gate_options import GateOptions, MakePolicy, MakePolicyFactory
     from mcpproxy.recorder.stderr_notes import Mode
-    from mcpproxy.relay.stdio.gate_interface import MakeLineGate
+    from mcpproxy.relay.http.proxy_interface import MakeProxyGate
+    from mcpproxy.relay.stdio.line_gate import MakeLineGate
     from mcpproxy.ruleset.rule_options import RuleOptions
 
 OPTIONS = (
@@ -71,6 +72,11 @@ OPTIONS = (
     ("--secrets", "", "report keys of providers in messages and URLs too (SEC-007)"),
 )
 """The options that ``run`` and ``http`` share, as an ``OptionTable`` has them."""
+
+POLICIES = {
+    "--enforce": "mcpproxy.cli.enforce_options",
+}
+"""Option -> the module whose ``policy_factory`` makes what holds messages because of it."""
 
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 
@@ -156,21 +162,20 @@ class RecordingOptions:
         Raises:
             McpProxyError: an option cannot be used.
         """
-        enforced = self.given["--enforce"]
+        enforced = [name for name in POLICIES if self.given[name]]
         alters = any(self.given[name] for name in ("--faults", "--fault", "--break", "--addon"))
         if self.fault_seed is not None and not alters:
             refuse(self.where, "--fault-seed without fault rules", "add --faults FILE or --fault")
         if not enforced and not alters:
             return
-        if enforced and alters and self.where == "http":
-            refuse(self.where, "--enforce and --fault cannot be combined", "leave one of them out")
+        from importlib import import_module
+
         from mcpproxy.intercept import gate_options
 
-        policies: tuple[MakePolicy, ...] = ()
-        if enforced:
-            from mcpproxy.cli.enforce_options import enforcer_factory
-
-            policies = (enforcer_factory(self.where, enforced, self.rule_options),)
+        policies: list[MakePolicy] = []
+        for name in enforced:
+            make: MakePolicyFactory = import_module(POLICIES[name]).policy_factory
+            policies.append(make(self.where, self.given[name], self.rule_options))
         make_addons = None
         if alters:
             files, specs, addons = (self.given[name] for name in ("--faults", "--fault", "--addon"))
@@ -182,7 +187,7 @@ class RecordingOptions:
             make_addons = gate_options.addons_factory(self.where, addons)
             self.rule_options = gate_options.with_faults(self.rule_options)
         make_judge = gate_options.judge_factory(self.fault_rules, self.rule_options)
-        self.gate = gate_options.GateOptions(self.fault_rules, make_addons, make_judge, policies)
+        self.gate = gate_options.GateOptions(self.fault_rules, make_addons, make_judge, tuple(policies))
 
     def stdio_gate(self, trace: str) -> MakeLineGate | None:
         """Return what makes the gate of a stdio session that is recorded into ``trace``, if it has one."""
@@ -191,6 +196,14 @@ class RecordingOptions:
         from mcpproxy.intercept.gates import stdio_gate
 
         return stdio_gate(self.gate, trace)
+
+    def http_gate(self, endpoint: str, trace: str) -> MakeProxyGate | None:
+        """Return what makes the gate of a proxy that is recorded into ``trace``, if it has one."""
+        if self.gate is None:
+            return None
+        from mcpproxy.intercept.gates import http_gate
+
+        return http_gate(self.gate, endpoint, trace)
 
     def check_companions(self) -> None:
         """Refuse ``--ui``, ``--otlp``, ``--otlp-content`` and ``--ship`` where they cannot work.

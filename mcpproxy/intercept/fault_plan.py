@@ -1,18 +1,16 @@
 """What fault rules would do to a recorded session. No clock, and nothing is sent."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
+from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import delay_of, effect_of
+from mcpproxy.intercept.fault_policy import FaultPolicy
 from mcpproxy.intercept.fault_rules import FaultRules
-from mcpproxy.intercept.http_enforcer import FaultEnforcer
 from mcpproxy.intercept.message_facts import OpenRequests
+from mcpproxy.intercept.policies import Passing
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.session.frame import CLIENT, Finding, Frame, RequestHead, Sender
-
-_STDIO: Final = 0
 
 
 @slotted(frozen=True)
@@ -37,11 +35,13 @@ class FaultPlanner:
     def __init__(self, rules: FaultRules) -> None:
         self._rules = rules
         self._findings: dict[int, tuple[Finding, ...]] = {}
-        self._over_stdio = FaultDecider(rules)
-        self._over_http = FaultEnforcer(rules)
+        self._over_stdio = FaultPolicy(rules)
+        self._over_http = FaultPolicy(rules, is_http=True)
         self._requests: dict[str, OpenRequests] = {}
         self._sessions: dict[int, str] = {}
         """Exchange -> the session that its request names."""
+        self._met: set[int] = set()
+        """The exchanges whose head meets a rule."""
 
     @property
     def unmatched(self) -> list[str]:
@@ -56,40 +56,29 @@ class FaultPlanner:
         """
         for finding in findings:
             self._findings[finding.frame] = (*self._findings.get(finding.frame, ()), finding)
-        self._over_http.found = self._found
         for event in events:
             if isinstance(event, RequestHead) and not event.by_proxy:
                 yield from self._head(event)
             elif isinstance(event, Frame) and not (event.by_proxy or event.continues) and event.raw:
                 yield from self._frame(event)
 
-    def _found(self, event: object) -> tuple[Finding, ...]:
-        """Return what the recording says is wrong with a frame."""
-        if not isinstance(event, Frame):
-            return ()
-        return tuple(each for each in self._findings.get(event.seq, ()) if each.blame == event.sender)
-
     def _head(self, head: RequestHead) -> Iterator[PlannedFault]:
         names = [value for name, value in head.headers if name.lower() == SESSION_ID]
         self._sessions[head.exchange] = names[0] if names else ""
-        self._over_http.observe(head)
-        if (verdict := self._over_http.verdict) is not None:
-            delay_ns = delay_of(verdict.decision, 0)
-            yield PlannedFault(head.seq, CLIENT, head.method, verdict.decision, delay_ns)
+        if (met := self._over_http.enter_head(head)) is not None:
+            self._met.add(head.exchange)
+            yield PlannedFault(head.seq, CLIENT, head.method, met.decision, delay_of(met.decision, 0))
 
     def _frame(self, frame: Frame) -> Iterator[PlannedFault]:
         session = self._sessions.get(frame.exchange, "")
+        found = self._findings.get(frame.seq, ())
+        findings = tuple(each for each in found if each.blame == frame.sender)
         requests = self._requests.setdefault(session, OpenRequests())
-        facts = requests.facts(frame.sender, frame.raw, frame.message, self._found(frame))
-        if not frame.exchange:
-            decision = self._over_stdio.decide(_STDIO, frame.sender, facts)
-        elif frame.sender == CLIENT:
-            if self._over_http.verdict is not None:  # the head was met already
-                return
-            self._over_http.refusal(frame)
-            decision = self._over_http.verdict.decision if self._over_http.verdict else None
-        else:
-            decision = self._over_http.decide_answer(session, frame.raw, self._found(frame))
+        facts = requests.facts(frame.sender, frame.raw, frame.message, findings)
+        if frame.sender == CLIENT and frame.exchange in self._met:
+            return
+        policy = self._over_http if frame.exchange else self._over_stdio
+        decision = policy.decide(Passing(frame, session, findings))
         if decision is not None:
             fits = effect_of(decision, frame.raw, frame.message) is not None
             what = " ".join(filter(None, (facts[0].method, facts[0].target))) if facts else ""

@@ -12,7 +12,8 @@ from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, effect_of
 from mcpproxy.intercept.fault_rules import FaultRules
 from mcpproxy.intercept.message_facts import MessageFacts, OpenRequests
-from mcpproxy.intercept.policies import Met, Passing, Policy
+from mcpproxy.intercept.policies import MetFault, Passing, Policy
+from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.session.frame import CLIENT, RequestHead
 
 _MOST_SESSIONS: Final = 10_000
@@ -46,36 +47,41 @@ class FaultPolicy(Policy):
         """The names of the rules that have matched a message."""
         return self._decider.matched
 
-    def enter(self, passing: Passing) -> Met | None:
-        session = self._session(passing.session)
-        facts = session.requests.facts(passing.sender, passing.raw, passing.message, passing.findings)
-        decision = self._decider.decide(session.number, passing.sender, facts)
+    def enter(self, passing: Passing) -> MetFault | None:
+        decision = self.decide(passing)
         if decision is None or decision.rule.action.verb in passing.unfit:
             return None
         effect = effect_of(decision, passing.raw, passing.message)
         if effect is None:
             self._say_once(f"fault rule {decision.rule.name}: its edit fits not every message it matches")
             return None
-        match decision.rule.action.verb:
-            case "lose-session" if passing.session:
+        return MetFault(decision, effect)
+
+    def decide(self, passing: Passing) -> FaultDecision | None:
+        """Return the rule that acts on a message, also if its edit does not fit."""
+        session = self._session(passing.session)
+        facts = session.requests.facts(passing.sender, passing.raw, passing.message, passing.findings)
+        decision = self._decider.decide(session.number, passing.sender, facts)
+        match decision.rule.action.verb if decision is not None else None:
+            case "lose-session" if passing.session and decision is not None:
                 self._lost[passing.session] = decision
-            case "expire-token" if self._token:
+            case "expire-token" if self._token and decision is not None:
                 self._expired[self._token] = decision
             case "lose-session" | "expire-token":
                 return None  # there is no session that could be lost, and no token
             case _:
                 pass
-        return Met(decision, effect)
+        return decision
 
-    def enter_head(self, head: RequestHead) -> Met | None:
+    def enter_head(self, head: RequestHead) -> MetFault | None:
         fields = {name.lower(): value for name, value in head.headers}
-        session, self._token = fields.get("mcp-session-id", ""), fields.get("authorization", "")
+        session, self._token = fields.get(SESSION_ID, ""), fields.get("authorization", "")
         decision = self._lost.get(session) or self._expired.get(self._token)
         if decision is None and head.endpoint and head.method != "POST":  # a request without a message
             lines = (f"{head.method} {head.target}", *(f"{name}: {value}" for name, value in head.headers))
             facts = MessageFacts(CLIENT, "http", "\n".join(lines).encode("latin-1", "replace"))
             decision = self._decider.decide(self._session(session).number, CLIENT, [facts])
-        return None if decision is None else Met(decision, FaultEffect())
+        return None if decision is None else MetFault(decision, FaultEffect())
 
     def _session(self, name: str) -> _Session:
         session = self._sessions.get(name)

@@ -7,7 +7,7 @@ are read before the server starts.
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import UsageError
@@ -18,20 +18,15 @@ from mcpproxy.intercept.policies import Policy
 from mcpproxy.ruleset.rule_options import RuleOptions
 
 if TYPE_CHECKING:
-    import socket
-
     from mcpproxy.intercept.addons.addon_calls import AddonCalls, MakeAddons
-    from mcpproxy.intercept.http_enforcing import JudgesRequests
     from mcpproxy.intercept.live.live_judge import LiveJudge, MakeLiveJudge
-    from mcpproxy.relay.http.proxy import Proxy, Settings
-    from mcpproxy.relay.journal import Journal
-
-MakeProxy: TypeAlias = "Callable[[Settings, socket.socket, Journal | None], Proxy]"
 
 Say: TypeAlias = Callable[[str], None]
 """Writes a line to stderr."""
 
 MakePolicy: TypeAlias = Callable[[Say], Policy]
+MakePolicyFactory: TypeAlias = Callable[[str, Sequence[str], RuleOptions | None], MakePolicy]
+"""Returns what makes a policy, for a command and the values of an option; raises a ``UsageError``."""
 
 
 @slotted(frozen=True)
@@ -62,35 +57,6 @@ class GateOptions:
             except Exception as fault:  # a bug in mcpproxy must not end the session
                 say(f"a fault of mcpproxy, nothing is refused: {type(fault).__name__}: {fault}")
         return gate
-
-    def make_proxy(self, endpoint: str, trace: str) -> MakeProxy:
-        """Return what makes the proxy before an HTTP server, which is recorded into ``trace``."""
-
-        def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "Proxy":
-            if self.rules is None:
-                return self._enforcing_proxy(settings, listener, journal, endpoint)
-            from mcpproxy.intercept.http import FaultProxy
-
-            return FaultProxy(
-                settings, listener, journal, self.rules, endpoint, trace, self.make_addons, self.make_judge
-            )
-
-        return make
-
-    def _enforcing_proxy(
-        self, settings: "Settings", listener: "socket.socket", journal: "Journal | None", endpoint: str
-    ) -> "Proxy":
-        from mcpproxy.intercept.http_enforcing import EnforcingProxy
-
-        made: list[EnforcingProxy] = []
-        enforcer = cast("JudgesRequests", self.others[0](lambda line: made[0].stderr_log.say(line)))
-        if sys.platform == "win32":
-            from mcpproxy.intercept.http_enforcing_portable import PortableEnforcingProxy
-
-            made.append(PortableEnforcingProxy(settings, listener, journal, enforcer, endpoint))
-        else:
-            made.append(EnforcingProxy(settings, listener, journal, enforcer, endpoint))
-        return made[0]
 
 
 def fault_rules(

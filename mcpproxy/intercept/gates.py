@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from mcpproxy.intercept.gate_options import GateOptions
 
 if TYPE_CHECKING:
-    from mcpproxy.relay.stdio.gate_interface import GatedRelay, LineGate, MakeLineGate
+    from mcpproxy.relay.http.proxy_interface import GatedProxy, MakeProxyGate, ProxyGate
+    from mcpproxy.relay.stdio.line_gate import GatedRelay, LineGate, MakeLineGate
 
 
 def stdio_gate(options: GateOptions, trace: str) -> "MakeLineGate":
@@ -15,5 +16,17 @@ def stdio_gate(options: GateOptions, trace: str) -> "MakeLineGate":
         from mcpproxy.intercept.stdio import StdioGate
 
         return StdioGate(relay, options, trace)
+
+    return make
+
+
+def http_gate(options: GateOptions, endpoint: str, trace: str) -> "MakeProxyGate":
+    """Return what makes the gate of a proxy before an HTTP server, which is recorded into ``trace``."""
+
+    def make(proxy: "GatedProxy") -> "ProxyGate":
+        from mcpproxy.intercept.http.http_gate import HttpGate
+        from mcpproxy.intercept.http.http_tunnel_gate import HttpTunnelGate
+
+        return HttpGate(proxy, options, endpoint, trace, HttpTunnelGate)
 
     return make

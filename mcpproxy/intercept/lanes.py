@@ -14,14 +14,13 @@ from functools import partial
 from typing import Final
 
 from mcpproxy.framing.lines import Line
-from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, AskAddons, outcome_of
-from mcpproxy.intercept.addons.addon_policy import instead_of
+from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, AskAddons, instead_after
 from mcpproxy.intercept.addons.closed_gate import ENDS_BYTES, TOO_LONG, Withheld
 from mcpproxy.intercept.fault_actions import FOREVER_NS
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of
 from mcpproxy.intercept.held_messages import HeldMessage, HeldMessages, Release, Released, hold_of
 from mcpproxy.intercept.lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Queued, Run
-from mcpproxy.intercept.policies import Asked, Instead, Met, Passing, Policies, Refused
+from mcpproxy.intercept.policies import Asked, Instead, MetFault, Passing, Policies, Refused
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender, other
 
 
@@ -205,7 +204,7 @@ class Lanes:
         withheld = Withheld(TOO_LONG)
         if not continues:
             withheld = gate.withhold(lane.sender, start, TOO_LONG, lane.long_line[1])
-        return partial(self._instead, lane.sender, line, instead_of(withheld, gate))
+        return partial(self._withhold, lane.sender, line, withheld)
 
     def _piece(self, sender: Sender, line: bytes, continues: bool, now_ns: int) -> Iterator[LaneStep]:
         """Let a piece of a long line pass."""
@@ -220,14 +219,12 @@ class Lanes:
             return partial(self._pass_or_wait, sender, line)
         passing = Passing(Frame(0, sender, raw, at_ns, len(line) > len(raw)))
         match self._policies.enter(passing):
-            case Met() as met:
+            case MetFault() as met:
                 return partial(self._fault, passing, line, met)
             case Instead() as instead:
                 return partial(self._instead, sender, line, instead)
-            case Refused() as refused:
-                return partial(
-                    self._instead, sender, line, Instead(refused.by, "error", None, refused.answer)
-                )
+            case Withheld() as withheld:
+                return partial(self._withhold, sender, line, withheld)
             case Asked(hook):
                 self._ask_about(hook, passing, line)
                 return None
@@ -241,11 +238,10 @@ class Lanes:
         sender, raw, message = passing.sender, passing.raw, passing.message
 
         def go_on(outcome: AddonOutcome) -> None:
-            given, answer = outcome_of(outcome, raw, message)
-            if given == raw:
+            instead = instead_after(outcome, raw, message)
+            if instead is None:
                 queued.run = partial(self._pass_or_wait, sender, line)
             else:
-                instead = Instead(f"addon {outcome.addon}", outcome.how, given, answer)
                 queued.run = partial(self._instead, sender, line, instead)
 
         self._lanes[sender].asked.append(queued)
@@ -262,7 +258,12 @@ class Lanes:
         if instead.answer is not None:
             self._answer(sender, instead.answer, mark, now_ns)
 
-    def _fault(self, passing: Passing, line: bytes, met: Met, now_ns: int) -> Iterator[LaneStep]:
+    def _withhold(self, sender: Sender, line: bytes, withheld: Withheld, now_ns: int) -> Iterator[LaneStep]:
+        """Let a line not pass that addons which fail closed cannot see."""
+        by = f"addon {self._policies.gate.addons}"
+        return self._instead(sender, line, Instead(by, "error", withheld.given, withheld.answer), now_ns)
+
+    def _fault(self, passing: Passing, line: bytes, met: MetFault, now_ns: int) -> Iterator[LaneStep]:
         """Do with a line what a rule says."""
         sender, decision, action = passing.sender, met.decision, met.decision.rule.action
         lane, mark = self._lanes[sender], self._mark(decision.rule.name, action.verb)

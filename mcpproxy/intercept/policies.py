@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.intercept.addons.closed_gate import ClosedGate
+from mcpproxy.intercept.addons.closed_gate import ClosedGate, Withheld
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import FaultEffect, error_effect
@@ -83,19 +83,17 @@ class Refused:
 class Instead:
     """Other bytes in the place of a message: for its receiver, and for its sender; ``None`` for nothing.
 
-    ``by`` and ``how`` are the mark in the recording. ``status`` is that of the answer over HTTP.
+    ``by`` and ``how`` are the mark in the recording.
     """
 
     by: str
     how: str
     given: bytes | None = None
     answer: bytes | None = None
-    why: str = ""
-    status: int = 200
 
 
 @slotted(frozen=True)
-class Met:
+class MetFault:
     """A fault rule acts on a message, or a breakpoint holds it. ``effect`` is what becomes of its bytes."""
 
     decision: FaultDecision
@@ -109,7 +107,8 @@ class Asked:
     hook: str
 
 
-Action: TypeAlias = Refused | Instead | Met | Asked
+Action: TypeAlias = Withheld | Instead | MetFault | Asked
+"""What becomes of a message; ``Withheld``: an addon that fails closed cannot see it."""
 
 
 class Policy:
@@ -131,7 +130,7 @@ class Policy:
         """Take note of an event that nobody can act on, such as a part of a message, or an end."""
         del event, leaves
 
-    def denied(self, passing: Passing) -> Instead | None:
+    def denied(self, passing: Passing) -> Withheld | None:
         """Return what becomes of a message when the policies have failed; ``None`` lets it pass."""
         del passing
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpproxy.intercept.held_messages import Release
     from mcpproxy.intercept.live.live_judge import LiveLines
     from mcpproxy.intercept.policies import Policy
-    from mcpproxy.relay.stdio.gate_interface import GatedRelay
+    from mcpproxy.relay.stdio.line_gate import GatedRelay
     from mcpproxy.relay.stdio.sinks import RelaySource, Sink
     from mcpproxy.session.frame import Sender
 

@@ -1,20 +1,25 @@
 """What a client gets of the answers of a server over HTTP, as a conversation without a network."""
 
-from typing import Final
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 
 from mcpproxy.framing.bodies import Chunked
-from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
+from mcpproxy.intercept.addons.addon_policy import AddonPolicy
 from mcpproxy.intercept.addons.closed_gate import ClosedGate
 from mcpproxy.intercept.fault_decisions import FaultDecision
+from mcpproxy.intercept.fault_policy import FaultPolicy
 from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.intercept.http_answer_faults import AnswerFaults
-from mcpproxy.intercept.http_answer_steps import AnswerStep, ExpectedAnswer
-from mcpproxy.intercept.http_answers import AnswerReader
-from mcpproxy.intercept.http_enforcer import FaultEnforcer
-from mcpproxy.protocol.jsonrpc import parse
-from mcpproxy.session.frame import CLIENT, Frame, RequestHead
+from mcpproxy.intercept.gate_options import GateOptions
+from mcpproxy.intercept.http.http_answer_faults import AnswerFaults
+from mcpproxy.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer
+from mcpproxy.intercept.http.http_answers import AnswerReader
+from mcpproxy.intercept.http.http_events import HttpEvents
+from mcpproxy.intercept.http.http_gate import HttpGate
+from mcpproxy.intercept.policies import Instead, MetFault, Passing, Policies, Policy
+from mcpproxy.session.frame import CLIENT, FaultMark, Frame, RequestHead
 
 MS: Final = 1_000_000
 ASKED: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}'
@@ -51,21 +56,28 @@ class Answers:
     """The answers to one request, in a session without faults before."""
 
     def __init__(self, *specs: str) -> None:
-        self.faults = FaultEnforcer(read_faults([], specs, "http", 7))
-        decision = self._asked()
         self.said: list[str] = []
-        self.faults.say = self.said.append
-        self.reader = AnswerReader(
-            AnswerFaults(self.faults.decide_answer, self.faults.mark), self.faults.on_bug
-        )
-        self.reader.expected.append(ExpectedAnswer("", "POST", decision))
         self.steps: list[AnswerStep] = []
+        self.marks = 0
+        self.rules = FaultPolicy(read_faults([], specs, "http", 7), is_http=True)
+        self.decision = self._asked()
+        self.begin([self.rules], ClosedGate())
+
+    def begin(self, policies: list[Policy], gate: ClosedGate, *, is_gated: bool = False) -> None:
+        """Read the answer to one request from now on."""
+        faults = AnswerFaults(Policies(policies, self.said.append, gate), self.mark)
+        self.reader = AnswerReader(faults, lambda fault: self.said.append(f"a bug: {fault}"))
+        id = b"1" if is_gated else b""
+        self.reader.expected.append(ExpectedAnswer("", "POST", self.decision, is_gated, id))
+
+    def mark(self, rule: str, action: str) -> FaultMark:
+        self.marks += 1
+        return FaultMark(rule, action, self.marks)
 
     def _asked(self) -> FaultDecision | None:
-        self.faults.observe(RequestHead(1, 1, 1, method="POST", target="/mcp", headers=()))
-        self.faults.refusal(Frame(2, CLIENT, ASKED).with_message(parse(ASKED)))
-        verdict = self.faults.verdict
-        return verdict.decision if verdict and verdict.decision.rule.action.text == "response" else None
+        self.rules.enter_head(RequestHead(1, 1, 1, method="POST", target="/mcp", headers=()))
+        met = self.rules.enter(Passing(Frame(2, CLIENT, ASKED)))
+        return met.decision if met and met.decision.rule.action.text == "response" else None
 
     def feed(self, *parts: bytes) -> bytes:
         """Return what the client is given."""
@@ -262,22 +274,21 @@ def test_a_bug_of_ours_lets_everything_pass(answer: bytes, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr("mcpproxy.intercept.http_answer_faults.effect_of", fail)
+    monkeypatch.setattr("mcpproxy.intercept.fault_policy.effect_of", fail)
     answers = Answers("from:server tool:search => drop")
     assert answers.feed(*(answer[at : at + 50] for at in range(0, len(answer), 50))) == answer
-    assert answers.said == ["a fault of mcpproxy, no rule acts on these answers: LookupError: a bug"]
+    assert answers.said == ["a fault of mcpproxy, no rule acts any more: LookupError: a bug"]
 
 
 @pytest.mark.parametrize("sent", [body(SAID), STREAM])
 def test_a_bug_opens_no_closed_gate(sent: bytes) -> None:
-    def decide(session: str, content: bytes) -> None:
-        raise RuntimeError(session, content)
+    class Failing(Policy):
+        def enter(self, passing: Passing) -> MetFault:
+            raise RuntimeError(passing)
 
     answers = Answers("tool:none => drop")
     gate = ClosedGate("Guard")
-    faults = AnswerFaults(decide, answers.faults.mark, lambda _: None, gate)
-    answers.reader = AnswerReader(faults, answers.faults.on_bug)
-    answers.reader.expected.append(ExpectedAnswer("", "POST", None, True, b"1"))
+    answers.begin([Failing(), AddonPolicy(lambda _, __: False, gate)], gate, is_gated=True)
     given = answers.feed(sent, sent)
     assert SAID not in given
     assert given.count(b'"id":1,"error"') == 1
@@ -290,11 +301,9 @@ class Gated(Answers):
 
     def __init__(self, *specs: str, hook: str | None = None) -> None:
         super().__init__(*(specs or ("tool:none => drop",)))
-        decision = self.reader.expected.pop().decision
         gate = ClosedGate("Guard", self.said.append)
-        faults = AnswerFaults(self.faults.decide_answer, self.faults.mark, lambda _: hook, gate)
-        self.reader = AnswerReader(faults, self.faults.on_bug)
-        self.reader.expected.append(ExpectedAnswer("", "POST", decision, True, b"1"))
+        addons = AddonPolicy(lambda kind, _: kind == hook, gate)
+        self.begin([self.rules, addons], gate, is_gated=True)
 
 
 ODD: Final = SAID.replace(b"[]", b"NaN")
@@ -336,21 +345,23 @@ def test_addons_are_asked_whatever_a_rule_does_to_the_head(sent: bytes, changed:
     answers.feed(sent)
     assert answers.kinds == ["ask"]
     asked = answers.steps.pop()
-    assert asked.answered is not None
-    answers.steps += asked.answered(
-        AddonOutcome("drop" if changed is None else "new", "Guard", changed or b"")
-    )
+    given = Instead("addon Guard", "new", changed) if changed != SAID else None
+    answers.steps += asked.on_answer(given)
     assert SAID not in answers.given or changed == SAID
     if changed is not None:
         assert changed in answers.given
         assert b"\r\nX-Set: 5\r\n" in answers.given
 
 
-def test_a_stream_that_is_refused_has_an_error_for_its_request_behind_its_answer() -> None:
+def test_of_the_events_of_one_body_each_meets_its_own_policy() -> None:
     answers = Gated("from:server kind:notification => drop")
     given = answers.feed(body(event(SAID) + event(LOG) + event(ODD), LENGTH_HEAD))
+    assert SAID in given
+    assert LOG not in given
+    assert ODD not in given
     assert b'"id":1,"error"' in given
-    assert SAID not in given
+    head, _, content = given.partition(b"\r\n\r\n")
+    assert b"Content-Length: %d" % len(content) in head
 
 
 @pytest.mark.parametrize(
@@ -373,10 +384,43 @@ def test_a_body_that_clients_may_read_differently_does_not_pass_a_closed_gate(
     assert (b'"id":1,"error"' in given) == is_gated
 
 
-def test_a_request_that_nothing_has_judged_does_not_pass_a_closed_gate() -> None:
-    faults = FaultEnforcer(read_faults([], ["tool:none => drop"], "http", 7))
-    for is_closed in (False, True):
-        faults.gate = ClosedGate("Guard" if is_closed else "")
-        faults.begin()
-        faults.deny_unjudged(is_broken=True)
-        assert (faults.response is not None) == is_closed
+class Guard:
+    """Addons that fail closed, and are never asked."""
+
+    closed = "Guard"
+    next_due_ns = None
+
+    @classmethod
+    def made(cls, *_: object) -> "Guard":
+        return cls()
+
+    def attach(self, *_: object) -> None:
+        return
+
+    def wants_now(self, *_: object) -> bool:
+        return False
+
+
+class Quiet(SimpleNamespace):
+    """A proxy without a network."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(stderr_log=SimpleNamespace(say=say), router=SimpleNamespace(), record=print)
+        self.loop = SimpleNamespace(forget=print)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_request_that_nothing_has_judged_does_not_pass_a_closed_gate(
+    is_closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError("a bug")
+
+    said: list[str] = []
+    monkeypatch.setattr(HttpEvents, "read_client", fail)
+    rules = read_faults([], ["tool:none => drop"], "http", 7)
+    options = GateOptions(rules, cast("Any", Guard.made) if is_closed else None)
+    gate = HttpGate(cast("Any", Quiet(said.append)), options, "/mcp", "", cast("Any", None))
+    for _ in range(2):
+        assert (gate.enter(b"POST", 0, 1).action is not None) == is_closed
+    assert said[0] == "a fault of mcpproxy, no rule acts any more: LookupError: a bug"

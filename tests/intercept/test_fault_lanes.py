@@ -86,19 +86,6 @@ def test_a_delay_of_one_message_lets_the_others_overtake() -> None:
     assert lanes.at(100) == [("to server", ONE)]
 
 
-def test_a_request_that_is_answered_here_never_reaches_the_server() -> None:
-    lanes = Played('tool:search => error {"code": -32000, "message": "down"}')
-    error = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"down"}}\n'
-    assert lanes.client(ONE + TWO) == [("keep", ONE), ("to client", error), ("pass", TWO)]
-
-
-def test_an_error_takes_the_place_of_an_answer() -> None:
-    lanes = Played("from:server tool:search => error -32000")
-    lanes.client(ONE)
-    error = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Internal error"}}\n'
-    assert lanes.server(SAID_ONE) == [("keep", SAID_ONE), ("to client", error)]
-
-
 @pytest.mark.parametrize(
     ("do", "given"),
     [

@@ -44,7 +44,7 @@ def while_looking_up() -> None:
 
 def while_lingering() -> None:
     setattr(tunnel, "LINGER_S", 0.01)  # noqa: B010 # it is Final
-    break_down(Tunnel, "_close")
+    break_down(Tunnel, "close")
 
 
 def with_few_sockets() -> None:

@@ -122,8 +122,7 @@ def run(argv: list[str]) -> int:
     settings, listener, proxy_address = prepare(options)
     trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
     settings.greetings.append(greeting)
-    if recording.gate is not None:
-        settings.make_proxy = recording.gate.make_proxy(options.endpoint, trace)
+    settings.make_gate = recording.http_gate(options.endpoint, trace)
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:

@@ -1,4 +1,4 @@
-"""What addons make of a message: the bytes for its receiver, and the answer to its sender."""
+"""What addons make of a message."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from mcpproxy.base.slotted import slotted
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_effects import error_effect
+from mcpproxy.intercept.policies import Instead
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response
 from mcpproxy.session.frame import Sender
 
@@ -42,16 +43,19 @@ def addon_kind(message: Message) -> str | None:
             return None
 
 
-def outcome_of(outcome: AddonOutcome, raw: bytes, message: Message) -> tuple[bytes | None, bytes | None]:
-    """Return the bytes for the receiver, and the answer to the sender; ``None`` for nothing."""
+def instead_after(outcome: AddonOutcome, raw: bytes, message: Message) -> Instead | None:
+    """Return what addons put in the place of a message; ``None`` if it passes."""
+    given: bytes | None = None
+    answer: bytes | None = None
     match outcome.how:
         case "same":
-            return raw, None
+            return None
         case "new":
-            return outcome.raw, None
+            given = outcome.raw
         case "answer":
-            return None, outcome.raw
+            answer = outcome.raw
         case "error" if (effect := error_effect(_FAILED, raw, message)) is not None:
-            return (effect.given[0][1] if effect.given else None), effect.answer
+            given, answer = (effect.given[0][1] if effect.given else None), effect.answer
         case _:
-            return None, None
+            pass
+    return None if given == raw else Instead(f"addon {outcome.addon}", outcome.how, given, answer)

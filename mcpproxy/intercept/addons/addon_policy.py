@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from mcpproxy.intercept.addons.addon_outcomes import addon_kind
 from mcpproxy.intercept.addons.closed_gate import A_FAULT, ClosedGate, Withheld, is_message
-from mcpproxy.intercept.policies import Asked, Instead, Passing, Policy
+from mcpproxy.intercept.policies import Asked, Passing, Policy
 from mcpproxy.session.frame import CLIENT
 
 
@@ -19,22 +19,16 @@ class AddonPolicy(Policy):
         self._wants = wants
         self._gate = gate
 
-    def enter(self, passing: Passing) -> Instead | Asked | None:
+    def enter(self, passing: Passing) -> Withheld | Asked | None:
         if self._gate.addons and (passing.is_gated or passing.sender == CLIENT):
             withheld = self._gate.withheld(passing.sender, passing.raw, passing.message)
             if withheld is not None:
                 is_gated = passing.is_gated or is_message(passing.raw, passing.message)
-                return instead_of(withheld, self._gate) if is_gated else None
+                return withheld if is_gated else None
         kind = addon_kind(passing.message)
         return Asked(kind) if kind is not None and self._wants(kind, passing) else None
 
-    def denied(self, passing: Passing) -> Instead | None:
+    def denied(self, passing: Passing) -> Withheld | None:
         if not self._gate.addons or not passing.is_gated:
             return None
-        return instead_of(self._gate.withhold(passing.sender, passing.raw, A_FAULT), self._gate)
-
-
-def instead_of(withheld: Withheld, gate: ClosedGate) -> Instead:
-    """Return what becomes of a message that does not pass a gate that fails closed."""
-    status = 200 if withheld.is_known else 400
-    return Instead(f"addon {gate.addons}", "error", withheld.given, withheld.answer, withheld.why, status)
+        return self._gate.withhold(passing.sender, passing.raw, A_FAULT)

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.intercept.live.live_judge import Findings, LiveJudge
+from mcpproxy.intercept.policies import Passing, Policy
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal as journals
 from mcpproxy.session.frame import (
@@ -51,7 +52,7 @@ class _Direction:
     """The messages of the server, each as a hash, of which nobody has asked yet what was found."""
 
 
-class LiveExchanges:
+class LiveExchanges(Policy):
     """Judges what peers send over HTTP, and remembers what the other peer is given. This never raises."""
 
     def __init__(self, judge: LiveJudge, endpoint: str) -> None:
@@ -63,6 +64,18 @@ class LiveExchanges:
         """Number of an exchange in what is recorded -> its number in what is sent."""
         self._ended: dict[int, Sender] = {}
         """Connection -> the peer that has ended first."""
+
+    def enter(self, passing: Passing) -> None:
+        frame = passing.frame
+        is_answer = frame.sender == SERVER  # which was judged when it was read
+        passing.findings = self.found(frame.connection, frame.raw) if is_answer else self.sent(frame)
+
+    def enter_head(self, head: RequestHead) -> None:
+        self.sent(head)
+
+    def observe(self, event: Event, *, leaves: bool) -> None:
+        if not leaves:
+            self.sent(event)
 
     def sent(self, event: Event) -> Findings:
         """Judge an event of what is sent; return what was found in a message and in the head before it."""

@@ -26,43 +26,54 @@ CHUNK_BYTES: Final = 64 << 10
 class Pair:
     """The connection of one client, and its upstream connection or the attempt to open one."""
 
-    __slots__ = ("_client", "_dial", "_is_over", "_proxy", "_records", "_requests", "_upstream")
+    __slots__ = (
+        "_dial",
+        "_proxy",
+        "_requests",
+        "_upstream",
+        "client",
+        "holds_client",
+        "holds_upstream",
+        "is_over",
+        "records",
+    )
 
     def __init__(
         self, proxy: ProxyInterface, client: TunnelSocket, records: Records, requests: RequestReader
     ) -> None:
         self._proxy = proxy
-        self._client = client
-        self._records = records
+        self.client = client
+        self.records = records
         self._requests = requests
         self._upstream: TunnelSocket | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
-        self._is_over = False
+        self.is_over = False
+        self.holds_client = self.holds_upstream = False  # whether a gate lets an end not be read
 
     def start(self) -> None:
         """Begin to read the client."""
-        self._watch()
+        self.watch()
 
     def stop(self, why: str) -> None:
         """Close both connections; ``why`` is recorded."""
-        if self._records.number:
-            self._records.note("closed", why, journals.now_ns())
-        self._close()
+        if self.records.number:
+            self.records.note("closed", why, journals.now_ns())
+        self.close()
 
     def abandon(self, why: str) -> None:
         """Close both connections after a fault (a bug in mcpproxy), in whatever state they are."""
         now_ns = journals.now_ns()
-        was_over, self._is_over = self._is_over, True
+        was_over, self.is_over = self.is_over, True
         self._proxy.tunnels.discard(self)
         try:
-            if self._records.number or not was_over:
-                self._records.note("closed", why, now_ns)
-            self._records.close(now_ns)
+            if self.records.number or not was_over:
+                self.records.note("closed", why, now_ns)
+            self.records.close(now_ns)
         finally:
             try:
                 self._drop_upstream()
             finally:
-                self._client.close()
+                self.client.close()
 
     def _drop_upstream(self) -> None:
         """Close the upstream connection, or cancel the attempt to open it."""
@@ -83,37 +94,37 @@ class Pair:
         Bytes that a server sent before are still delivered."""
         end_socket.broken = True
         end_socket.rest = None
-        if end_socket is self._client or end_socket.ended:
+        if end_socket is self.client or end_socket.ended:
             self._on_reset(end_socket)
         else:
-            self._watch()
+            self.watch()
 
     def _on_reset(self, end_socket: TunnelSocket) -> None:
         """Reset the other connection too, because the peer of ``end_socket`` has reset its connection."""
-        kind = journals.CLIENT_EOF if end_socket is self._client else journals.SERVER_EOF
-        self._records.end(kind, journals.now_ns(), RESET)
-        for each_end in (self._client, self._upstream):
+        kind = journals.CLIENT_EOF if end_socket is self.client else journals.SERVER_EOF
+        self.records.end(kind, journals.now_ns(), RESET)
+        for each_end in (self.client, self._upstream):
             if each_end is not None:
                 each_end.abort()
-        self._close()
+        self.close()
 
     def _close_if_done(self) -> None:
         """Close both connections if both directions have ended."""
         upstream = self._upstream
         if upstream is None:
-            is_upstream_done = self._client.ended and self._dial is None
+            is_upstream_done = self.client.ended and self._dial is None
         else:
-            is_upstream_done = upstream.broken or (self._client.ended and upstream.finished)
-        if is_upstream_done and self._client.finished:
-            self._close()
+            is_upstream_done = upstream.broken or (self.client.ended and upstream.finished)
+        if is_upstream_done and self.client.finished:
+            self.close()
 
-    def _close(self) -> None:
-        if self._is_over:
+    def close(self) -> None:
+        if self.is_over:
             return
-        self._is_over = True
+        self.is_over = True
         self._drop_upstream()
-        self._client.close()
-        self._records.close(journals.now_ns())
+        self.client.close()
+        self.records.close(journals.now_ns())
         self._proxy.tunnels.discard(self)
 
     # Readiness.
@@ -139,7 +150,7 @@ class Pair:
         """Handle all events except readability. Return whether ``end_socket`` can be read now."""
         if events & WRITE and end_socket.rest is not None:
             self._flush(end_socket)
-        if self._is_over:
+        if self.is_over:
             return False
         if end_socket.events & READ:
             return bool(events & (READ | BROKEN))
@@ -160,20 +171,21 @@ class Pair:
             return
         if end_socket.finishing:
             end_socket.finish()
-        self._watch()
+        self.watch()
         self._close_if_done()
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
         """Watch each end for the events that can be handled now."""
-        if self._is_over:
+        if self.is_over:
             return
-        client, upstream = self._client, self._upstream
+        client, upstream = self.client, self._upstream
         reads_client = (
             not client.ended
+            and not self.holds_client
             and self._dial is None
             and (upstream is None or (upstream.rest is None and not upstream.broken))
             and not self._requests.is_full
         )
         client.watch(reads_client)
         if upstream is not None:
-            upstream.watch(not upstream.ended and client.rest is None)
+            upstream.watch(not upstream.ended and client.rest is None and not self.holds_upstream)

@@ -44,8 +44,7 @@ def run(
     Arguments and result are those of ``mcpproxy.relay.http.proxy.run``, except ``recorder``: the command that
     starts the recorder.
     """
-    proxy = (settings.make_proxy or PortableProxy)(settings, listener, journal)
-    assert isinstance(proxy, PortableProxy)
+    proxy = PortableProxy(settings, listener, journal)
 
     def start_recorder() -> None:
         if recorder is not None:

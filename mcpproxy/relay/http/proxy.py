@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.proxy_interface import Record, StoppableTunnel
+    from mcpproxy.relay.http.proxy_interface import MakeProxyGate, ProxyGate, Record, StoppableTunnel
     from mcpproxy.relay.http.rewrite import Rewriting
     from mcpproxy.relay.http.route import Router
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
@@ -93,7 +93,7 @@ class Settings:
         recorder_s: how long the proxy waits at its end for the recorder to complete the trace.
         is_quiet: write nothing to stderr.
         greetings: the lines to write to stderr when the proxy is ready.
-        make_proxy: makes the `Proxy`, if a subclass is to be used.
+        make_gate: makes what holds messages before they pass, if something does.
     """
 
     def __init__(self, router: Router, upstream: str = "") -> None:
@@ -106,7 +106,7 @@ class Settings:
         self.recorder_s = RECORDER_S
         self.is_quiet = False
         self.greetings: list[str] = []
-        self.make_proxy: Callable[[Settings, socket.socket, Journal | None], Proxy] | None = None
+        self.make_gate: MakeProxyGate | None = None
 
 
 def run(
@@ -123,7 +123,7 @@ def run(
     occupy_standard()
     most_files = raise_limit()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, the recorder's id may become another's
-    proxy = (settings.make_proxy or Proxy)(settings, listener, journal)
+    proxy = Proxy(settings, listener, journal)
 
     def start_recorder() -> None:
         if recorder_main is not None:
@@ -144,7 +144,6 @@ class Proxy:
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
         self.loop = Loop(self._on_fault)
         self.timers = Timers(self._on_fault)
-        self.tunnel: type[Tunnel] = Tunnel  # a subclass, if requests are judged before they are forwarded
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
@@ -180,6 +179,7 @@ class Proxy:
                 pass  # the disk is full; then each record is journaled before its bytes are forwarded
         self.loop.watch(self._wakeup.fileno(), READ, self._on_wakeup)
         self.loop.watch(listener.fileno(), READ, self._on_listener)
+        self.gate: ProxyGate | None = None if settings.make_gate is None else settings.make_gate(self)
 
     def _open_stderr(self, is_quiet: bool) -> None:
         """Open stderr. `PortableProxy`, for systems without fork, overrides this."""
@@ -211,11 +211,15 @@ class Proxy:
         left_s = self.timers.run()
         if limit_s is not None:
             left_s = limit_s if left_s is None else min(left_s, limit_s)
+        if self.gate is not None:
+            left_s = self.gate.run_due(left_s)
         self._journal_turn()
         self.loop.turn(left_s)
 
     def _journal_turn(self) -> None:
         """Journal the records of the last turn, all bytes of which were forwarded, and wake the recorder."""
+        if self.gate is not None:
+            self.gate.read_recorded()
         if self._turn_buffer is not None:
             try:
                 self._turn_buffer.flush()
@@ -247,6 +251,8 @@ class Proxy:
             unwritten = self._journal.close(now_ns)
             self.record = _discard
         self._leave_recorder(unwritten)
+        if self.gate is not None:
+            self.gate.close()
 
     def _leave_recorder(self, unwritten: bytes) -> None:
         """Tell the recorder, if there is one, that the proxy is done, and forward its last notes."""
@@ -319,7 +325,7 @@ class Proxy:
             self._tls.handshake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
 
     def _begin(self, sock: Sock, peer: str) -> None:
-        tunnel = self.tunnel(self, sock, peer)
+        tunnel = Tunnel(self, sock, peer)
         self.tunnels.add(tunnel)
         try:
             tunnel.start()

@@ -1,4 +1,7 @@
-"""The part of a proxy that its tunnels use. The module holds only types: nothing imports it at run time."""
+"""What a proxy, its tunnels and a gate, if messages are held before they pass, use of each other.
+
+The module holds only types: nothing imports it at run time. Times are in ns.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from typing import Protocol, TypeAlias
 
 from mcpproxy.relay.http.dial import Dialer
 from mcpproxy.relay.http.loop import Loop, Timers
+from mcpproxy.relay.http.request_head import Refusal
 from mcpproxy.relay.http.rewrite import Rewriting
-from mcpproxy.relay.http.route import Router
+from mcpproxy.relay.http.route import Route, Router
+from mcpproxy.relay.http.socket import TunnelSocket
 
 Record: TypeAlias = Callable[[int, int, bytes, int], None]
 """Records what was received, before it is forwarded: ``(kind, at_ns, payload, connection)``."""
@@ -33,6 +38,7 @@ class ProxyInterface(Protocol):
     rewriting: Rewriting | None
     record: Record
     tunnels: set[StoppableTunnel]  # those that have not ended
+    gate: ProxyGate | None  # holds what passes, if something does
     last_number: int  # of the last connection that had something to record
 
     def on_upstream_failed(self, address: str, why: str) -> None:
@@ -42,3 +48,140 @@ class ProxyInterface(Protocol):
     def on_upstream_reached(self, address: str) -> None:
         """Note that a connection to ``address`` is open."""
         ...
+
+
+class TunnelRecords(Protocol):
+    """The part of ``Records`` that a gate uses."""
+
+    number: int
+
+    def begin(self, at_ns: int) -> None:
+        """Write the first record, unless it is written already."""
+        ...
+
+    def add(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
+        """Write a record, after the CONNECT record."""
+        ...
+
+    def note(self, what: str, why: str, at_ns: int) -> None:
+        """Write a note about what mcpproxy did to the connection."""
+        ...
+
+
+class GatedTunnel(Protocol):
+    """The part of a ``Tunnel`` that its gate uses."""
+
+    client: TunnelSocket
+    holds_client: bool
+    holds_upstream: bool
+    is_over: bool
+
+    @property
+    def records(self) -> TunnelRecords:
+        """What writes the records of the connection."""
+        ...
+
+    def forward(self, data: bytes, now: int, *, is_recorded: bool = False) -> None:
+        """Forward bytes of the client; with ``is_recorded`` the gate records them."""
+        ...
+
+    def give_down(self, data: bytes) -> None:
+        """Send bytes of upstream to the client."""
+        ...
+
+    def refuse(self, refusal: Refusal, now: int) -> None:
+        """Forward no more requests, and answer if the client cannot misunderstand it."""
+        ...
+
+    def end_upstream(self) -> None:
+        """Forward the end of upstream."""
+        ...
+
+    def finish(self, *, is_reset: bool) -> None:
+        """Close both connections after the bytes that wait for the client are sent, or reset the client's."""
+        ...
+
+    def watch(self) -> None:
+        """Watch each end for the events that can be handled now."""
+        ...
+
+    def close(self) -> None:
+        """Close both connections."""
+        ...
+
+
+class TunnelGate(Protocol):
+    """Gets the bytes of both peers of one tunnel, and gives the tunnel what may pass."""
+
+    def take_client(self, data: bytes, now: int) -> None:
+        """Take what the client has sent."""
+        ...
+
+    def take_client_end(self, now: int) -> None:
+        """Forward what is held, because the client sends nothing more."""
+        ...
+
+    def on_request(self, route: Route, now: int) -> None:
+        """Take note of a request that is forwarded now."""
+        ...
+
+    def lets_upstream_pass(self, *, is_upgrade: bool) -> bool:
+        """Return whether what upstream sends passes from now on; ``is_upgrade``: it answers an upgrade."""
+        ...
+
+    def take_upstream(self, data: bytes, now: int) -> None:
+        """Take what upstream has sent, which is empty at its end."""
+        ...
+
+    def drop_upstream(self) -> None:
+        """Record what upstream has sent and nobody was given: its connection is closed."""
+        ...
+
+    def close(self) -> None:
+        """Hold nothing more: the tunnel is over."""
+        ...
+
+
+class Says(Protocol):
+    """The part of ``StderrLog`` that a gate uses."""
+
+    def say(self, text: str) -> None:
+        """Write a line to stderr."""
+        ...
+
+
+class GatedProxy(Protocol):
+    """The part of a ``Proxy`` that its gate uses."""
+
+    loop: Loop
+    timers: Timers
+    router: Router
+    record: Record
+
+    @property
+    def stderr_log(self) -> Says:
+        """What writes lines to stderr."""
+        ...
+
+
+class ProxyGate(Protocol):
+    """What the gates of all tunnels of a proxy share."""
+
+    def tunnel_gate(self, tunnel: GatedTunnel) -> TunnelGate:
+        """Return the gate of a new tunnel."""
+        ...
+
+    def read_recorded(self) -> None:
+        """Take note of what was recorded in the last turn."""
+        ...
+
+    def run_due(self, limit_s: float | None) -> float | None:
+        """Do what is due; return for how long the proxy may wait, at most ``limit_s``."""
+        ...
+
+    def close(self) -> None:
+        """End what the gate has started."""
+        ...
+
+
+MakeProxyGate: TypeAlias = Callable[[GatedProxy], ProxyGate]

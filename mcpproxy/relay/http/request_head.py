@@ -36,13 +36,15 @@ _CONTROL: Final = pattern(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 class Refusal(Exception):  # noqa: N818 # it becomes an answer to the client
     """A request that is not forwarded. ``why`` is a sentence fragment for the client and the recording.
-    ``has_body`` is false if the answer must have no body."""
+    ``has_body`` is false if the answer must have no body. ``response`` is sent instead of the usual answer,
+    if there is one."""
 
-    def __init__(self, status: int, why: str, *, has_body: bool = True) -> None:
+    def __init__(self, status: int, why: str, *, has_body: bool = True, response: bytes = b"") -> None:
         super().__init__(status, why)
         self.status = status
         self.why = why
         self.has_body = has_body
+        self.response = response
 
 
 class ParsedHead:

@@ -21,7 +21,10 @@ bytes that it has sent are still delivered. The tunnel is over when both directi
 *The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
 forwarded, after the server has answered the last request, or while the last request is incomplete and not
 answered yet, or after the server has ended TLS without an answer. Otherwise the connection ends without an
-answer."""
+answer.
+
+*Gate.* With a ``TunnelGate`` the bytes of both peers go to the gate instead. It calls ``forward`` and
+``give_down`` for what may pass, and ``refuse`` for a request that it answers."""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.proxy_interface import ProxyInterface
+    from mcpproxy.relay.http.proxy_interface import ProxyInterface, TunnelGate
     from mcpproxy.relay.http.request_head import Refusal
     from mcpproxy.relay.http.route import Route
 
@@ -63,7 +66,7 @@ class Tunnel(Pair):
     ``now`` is a time in ns, from ``journals.now_ns``.
     """
 
-    __slots__ = ("_is_first_answer", "_out", "_rewriter", "_stage", "_upgrade")
+    __slots__ = ("_gate", "_is_first_answer", "_out", "_rewriter", "_stage", "_upgrade")
 
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = TunnelSocket(proxy.loop, sock, self._on_client)
@@ -74,11 +77,12 @@ class Tunnel(Pair):
         self._upgrade: UpgradeResponse | None = None  # reads the answer to an upgrade
         self._rewriter: Rewriter | None = None
         self._is_first_answer = False  # upstream is connected and has sent nothing yet
+        self._gate: TunnelGate | None = None if proxy.gate is None else proxy.gate.tunnel_gate(self)
 
     # From the client.
 
     def _on_client(self, events: int) -> None:
-        data = self._read(self._client, events)
+        data = self._read(self.client, events)
         if data:
             self._pass(data, journals.now_ns())
         elif data is not None:
@@ -87,24 +91,27 @@ class Tunnel(Pair):
     def _pass(self, data: bytes, now: int) -> None:
         """Treat bytes of the client as its stage demands."""
         if self._stage == _HTTP:
-            self._take(data, now)
+            if self._gate is None:
+                self.forward(data, now)
+            else:
+                self._gate.take_client(data, now)
         elif self._stage == _OPAQUE:
             self._send_up(data, data, now)
         else:
-            self._records.add(journals.CLIENT, now, data)
+            self.records.add(journals.CLIENT, now, data)
 
-    def _take(self, data: bytes, now: int) -> None:
-        """Forward the bytes that the request reader releases."""
+    def forward(self, data: bytes, now: int, *, is_recorded: bool = False) -> None:
+        """Forward the bytes that the request reader releases; with ``is_recorded`` a gate records them."""
         out, taken, refusal = self._requests.take(data, now)
         if taken:
-            self._forward_up(out, taken, now)
+            self._forward_up(out, b"" if is_recorded and out else taken, now)
         if refusal is not None:
-            self._refuse(refusal, now)
+            self.refuse(refusal, now)
 
     def _forward_up(self, out: list[bytes], data: bytes, now: int) -> None:
         """Forward ``out`` instead of ``data``, which the client sent. ``out`` may be empty."""
         if not out:
-            self._records.add(journals.CLIENT, now, data)
+            self.records.add(journals.CLIENT, now, data)
         elif self._upstream is None:
             self._open(b"".join(out), data, now)
         else:
@@ -117,7 +124,7 @@ class Tunnel(Pair):
         if route.wants_upgrade:
             self._upgrade = UpgradeResponse()
         if route.note:
-            self._records.note("rewrote-head", route.note, now)
+            self.records.note("rewrote-head", route.note, now)
         rewriting = self._proxy.rewriting
         if self._rewriter is not None and self._rewriter.reads_all:
             self._rewriter.expect(route)
@@ -126,12 +133,14 @@ class Tunnel(Pair):
                 self._rewriter = rewriting.rewriter(self._note_rewrite)
             if self._rewriter is not None:
                 self._rewriter.expect(route)
+        if self._gate is not None:
+            self._gate.on_request(route, now)
 
     def _send_up(self, out: bytes, data: bytes, now: int) -> None:
         """Send ``out`` to upstream instead of ``data``, which the client sent."""
         upstream = self._upstream
         assert upstream is not None
-        self._records.add(journals.CLIENT, now, data)
+        self.records.add(journals.CLIENT, now, data)
         try:
             is_sent = upstream.put(out)
         except OSError:
@@ -139,12 +148,16 @@ class Tunnel(Pair):
             return
         self._requests.note_sent()
         if not is_sent:
-            self._watch()
+            self.watch()
 
     def _on_client_end(self, now: int) -> None:
-        self._client.ended = True
+        if self._gate is not None:
+            self._gate.take_client_end(now)
+            if self.is_over:
+                return
+        self.client.ended = True
         self._forward_client_end(now)
-        self._watch()
+        self.watch()
         self._close_if_done()
 
     def _forward_client_end(self, now: int) -> None:
@@ -153,13 +166,13 @@ class Tunnel(Pair):
         if requests.held:
             if requests.is_waiting:
                 return
-            self._records.add(journals.CLIENT, now, requests.held)
+            self.records.add(journals.CLIENT, now, requests.held)
             requests.held = b""
-        self._records.end(journals.CLIENT_EOF, now)
+        self.records.end(journals.CLIENT_EOF, now)
         if self._upstream is not None:
             self._upstream.finish()
         elif self._dial is None:
-            self._client.finish()
+            self.client.finish()
 
     # From upstream.
 
@@ -172,11 +185,48 @@ class Tunnel(Pair):
                 self._on_upstream_end(upstream)
             return
         self._requests.upstream_reads += 1
-        self._records.add(journals.SERVER, journals.now_ns(), data)
+        self.records.add(journals.SERVER, journals.now_ns(), data)
         self._send_down(self._rewritten(data))
         if self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
             self._upgrade = None
             self._resume(status == 101, journals.now_ns())
+
+    def _on_held_upstream(self, events: int) -> None:
+        """Let the gate take what upstream has sent."""
+        gate, upstream = self._gate, self._upstream
+        assert gate is not None
+        assert upstream is not None
+        if gate.lets_upstream_pass(is_upgrade=self._upgrade is not None):
+            self._on_upstream(events)
+        elif (data := self._read(upstream, events)) is not None:
+            self._requests.upstream_reads += bool(data)
+            gate.take_upstream(data, journals.now_ns())
+
+    def give_down(self, data: bytes) -> None:
+        """Send bytes of upstream to the client."""
+        self._send_down(self._rewritten(data))
+
+    def end_upstream(self) -> None:
+        """Forward the end of upstream, after a gate has given what came before."""
+        assert self._upstream is not None
+        self._on_upstream_end(self._upstream)
+
+    def finish(self, *, is_reset: bool) -> None:
+        """Close both connections after the bytes that wait for the client are sent, or reset the client's."""
+        if is_reset:
+            self.client.abort()
+        if self.client.rest is None or is_reset:
+            self.close()
+            return
+        self._drop_upstream()
+        self.client.finish()
+        self.watch()
+        self._close_if_done()
+
+    def close(self) -> None:
+        if self._gate is not None and not self.is_over:
+            self._gate.close()
+        super().close()
 
     def _rewritten(self, data: bytes) -> bytes:
         """Return what the client gets instead of ``data`` of upstream."""
@@ -208,15 +258,15 @@ class Tunnel(Pair):
             self._rewriter.remove_hops()
 
     def _note_rewrite(self, what: str) -> None:
-        self._records.note("rewrote-response", what, journals.now_ns())
+        self.records.note("rewrote-response", what, journals.now_ns())
 
     def _send_down(self, out: bytes) -> None:
         """Send ``out`` to the client. If the client is gone, the tunnel is over."""
         try:
-            if not self._client.put(out):
-                self._watch()
+            if not self.client.put(out):
+                self.watch()
         except OSError:
-            self._on_broken(self._client)
+            self._on_broken(self.client)
 
     def _on_upstream_end(self, upstream: TunnelSocket) -> None:
         if upstream.broken:  # it was reset; sending has shown that already
@@ -224,17 +274,17 @@ class Tunnel(Pair):
             return
         held = b"" if self._rewriter is None else self._rewriter.end()
         self._rewriter = None
-        self._records.end(journals.SERVER_EOF, journals.now_ns())
+        self.records.end(journals.SERVER_EOF, journals.now_ns())
         upstream.ended = True
         if held:
             self._send_down(held)
-        self._client.finish()
+        self.client.finish()
         if self._stage == _NOT_FORWARDED:
-            self._proxy.timers.start(LINGER_S, self._close)
-        while self._requests.is_waiting and not self._is_over:
+            self._proxy.timers.start(LINGER_S, self.close)
+        while self._requests.is_waiting and not self.is_over:
             self._upgrade = None
             self._resume(False, journals.now_ns())
-        self._watch()
+        self.watch()
         self._close_if_done()
 
     def _on_read_failed(self, end_socket: TunnelSocket, error: OSError) -> None:
@@ -246,10 +296,10 @@ class Tunnel(Pair):
         tls = self._proxy.dialer.tls
         if end_socket is self._upstream and tls is not None and (reason := tls.failure(error)):
             now = journals.now_ns()
-            why = no_tls(self._records.upstream, reason)
-            self._records.note("upstream-failed", why, now)
+            why = no_tls(self.records.upstream, reason)
+            self.records.note("upstream-failed", why, now)
             # By another name than that of the address, which could be reached.
-            self._proxy.on_upstream_failed(f"TLS with {self._records.upstream}", why)
+            self._proxy.on_upstream_failed(f"TLS with {self.records.upstream}", why)
             if self._stage == _HTTP and self._requests.is_unanswered:
                 self._answer(502, why, now, has_body=self._requests.wants_body)
                 return
@@ -260,14 +310,14 @@ class Tunnel(Pair):
         none, they are."""
         held = self._requests.resume()
         if is_opaque:
-            self._records.add(journals.OPAQUE, now)
+            self.records.add(journals.OPAQUE, now)
             self._stage = _OPAQUE
             self._rewriter = None
         if held:
             self._pass(held, now)
-            if self._client.ended:
+            if self.client.ended:
                 self._forward_client_end(now)
-        self._watch()
+        self.watch()
 
     # The upstream connection.
 
@@ -275,16 +325,17 @@ class Tunnel(Pair):
         """Connect to the server of the first request; ``out`` and ``data`` as for ``_send_up``."""
         route = self._requests.route
         assert route is not None
-        self._records.add(journals.CLIENT, now, data)
+        self.records.add(journals.CLIENT, now, data)
         self._out = out
         self._dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         self._dial.start()
-        self._watch()
+        self.watch()
 
     def _use_upstream(self, sock: Sock) -> TunnelSocket:
         """Use the new upstream connection, and send the bytes that waited for it."""
-        upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, self._on_upstream)
-        self._proxy.on_upstream_reached(self._records.upstream)
+        handler = self._on_upstream if self._gate is None else self._on_held_upstream
+        upstream = self._upstream = TunnelSocket(self._proxy.loop, sock, handler)
+        self._proxy.on_upstream_reached(self.records.upstream)
         self._requests.note_sent()
         self._is_first_answer = True
         out, self._out = self._out, b""
@@ -300,68 +351,67 @@ class Tunnel(Pair):
         now = journals.now_ns()
         if dial.failure is not None:
             status, why = dial.failure
-            self._records.note("upstream-failed", why, now)
-            self._proxy.on_upstream_failed(self._records.upstream, why)
+            self.records.note("upstream-failed", why, now)
+            self._proxy.on_upstream_failed(self.records.upstream, why)
             self._answer(status, why, now, has_body=self._requests.wants_body)
             return
         assert dial.sock is not None
         upstream = self._use_upstream(dial.sock)
-        if self._client.ended or self._stage == _NOT_FORWARDED:
+        if self.client.ended or self._stage == _NOT_FORWARDED:
             upstream.finish()
         route = self._requests.route
         if route is not None and route.wants_tunnel:
             self._send_own(ESTABLISHED, now)
-            if self._is_over:
+            if self.is_over:
                 return
             self._resume(True, now)
-        self._watch()
+        self.watch()
 
     def _leave_upstream(self, now: int) -> None:
         """Close the connection to one server, because the next request is for another server.
 
         The server has answered all requests. In the journal, the next request begins a new connection.
         """
-        self._records.close(now)
+        self.records.close(now)
         self._drop_upstream()
 
     def _drop_upstream(self) -> None:
+        if self._gate is not None and self._upstream is not None:
+            self._gate.drop_upstream()
         self._rewriter = self._upgrade = None
         super()._drop_upstream()
 
     # Answers of the proxy itself.
 
-    def _refuse(self, refusal: Refusal, now: int) -> None:
+    def refuse(self, refusal: Refusal, now: int) -> None:
         """Forward no more requests. Answer only if the client cannot take our answer for one of the
         server."""
-        if self._is_over or self._stage == _NOT_FORWARDED:
+        if self.is_over or self._stage == _NOT_FORWARDED:
             return
-        self._records.note("refused", refusal.why, now)
-        is_free = self._client.rest is None and not self._client.finishing
+        self.records.note("refused", refusal.why, now)
+        is_free = self.client.rest is None and not self.client.finishing
         if is_free and self._requests.may_be_answered:
-            self._answer(refusal.status, refusal.why, now, refusal.has_body)
+            self._answer(refusal.status, refusal.why, now, refusal.has_body, refusal.response)
             return
         self._stage = _NOT_FORWARDED
         if self._upstream is not None:
             self._upstream.finish()
-        self._watch()
+        self.watch()
         self._close_if_done()
 
-    def _answer(self, status: int, why: str, now: int, has_body: bool) -> None:
-        """Answer in upstream's place, then end the connection."""
+    def _answer(self, status: int, why: str, now: int, has_body: bool, response: bytes = b"") -> None:
+        """Answer in upstream's place, with ``response`` if it is given; then end the connection."""
         self._drop_upstream()
         self._stage = _NOT_FORWARDED
-        self._send_own(self._reply(status, why, has_body=has_body), now)
-        if self._is_over:
+        self._send_own(response or reply(status, why, has_body=has_body), now)
+        if self.is_over:
             return
-        self._client.finish()
-        self._proxy.timers.start(LINGER_S, self._close)
+        self.client.finish()
+        self._proxy.timers.start(LINGER_S, self.close)
         self._resume(False, now)  # what was held is only recorded
         self._close_if_done()
 
     def _send_own(self, out: bytes, now: int) -> None:
         """Send bytes of the proxy itself to the client."""
-        self._records.add(journals.OWN, now, out)
+        self.records.add(journals.OWN, now, out)
         self._send_down(out)
-
-    def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
-        return reply(status, why, has_body=has_body)

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.forked_recorder import Recorder
-    from mcpproxy.relay.stdio.gate_interface import LineGate, MakeLineGate
     from mcpproxy.relay.stdio.inheritance import WrappedServer
+    from mcpproxy.relay.stdio.line_gate import LineGate, MakeLineGate
     from mcpproxy.relay.stdio.signals import Signals
     from mcpproxy.relay.stdio.witness import Witness
 

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.forked_recorder import RecorderMain
-    from mcpproxy.relay.stdio.gate_interface import MakeLineGate
+    from mcpproxy.relay.stdio.line_gate import MakeLineGate
 
 
 def run(

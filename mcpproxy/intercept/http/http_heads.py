@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER, error_message
+from mcpproxy.relay.http.reply import reply
 
 _CHALLENGE = ("WWW-Authenticate", 'Bearer error="invalid_token"')
 """The header of a 401 for which the rule names none."""
@@ -33,6 +34,14 @@ def status_head(action: FaultAction, body: bytes = b"") -> tuple[bytes, bytes]:
     first = b"HTTP/1.1 %d %b" % (action.count, reason(action.count).encode())
     own = (b"Content-Type: application/json", b"Content-Length: %d" % len(body), b"Connection: close")
     return b"\r\n".join((first, *fields, *own)) + b"\r\n\r\n", body
+
+
+def status_reply(action: FaultAction, why: str, body: bytes) -> bytes:
+    """Return a whole response that answers a request as an action says; ``body`` as for ``reply``."""
+    status = action.count or 200
+    fields = b"".join(b"\r\n" + _field(name, value) for name, value in status_headers(action))
+    _, _, rest = reply(200, why, body=body).partition(b"\r\n")
+    return f"HTTP/1.1 {status} {reason(status)}".encode() + fields + b"\r\n" + rest
 
 
 def status_headers(action: FaultAction) -> tuple[tuple[str, str], ...]:

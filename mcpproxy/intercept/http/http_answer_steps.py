@@ -1,23 +1,20 @@
 """What a tunnel has to do with the answers of a server, and how events and bodies are written."""
 
+import json
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.framing.bodies import Body, Chunked
 from mcpproxy.framing.sse import SseBlock, SseFramer
-from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
-from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_decisions import FaultDecision
-from mcpproxy.session.frame import FaultMark, Finding
+from mcpproxy.intercept.policies import Instead, MetFault, Passing
+from mcpproxy.session.frame import FaultMark
 
 LIMIT_BYTES: Final = 16 << 20
 """The longest body or event that is held."""
 
-Decide: TypeAlias = Callable[[str, bytes], FaultDecision | None]
-"""Returns the rule that acts on a message in an answer, from the session of its request and its bytes."""
-
-StepKind: TypeAlias = Literal["pass", "alter", "give", "wait", "hold", "ask", "end"]
+AnswerStepKind: TypeAlias = Literal["pass", "alter", "give", "wait", "hold", "ask", "end"]
 
 
 @slotted(frozen=True)
@@ -26,14 +23,14 @@ class AnswerStep:
 
     ``pass``: forward ``data`` as it is. ``alter``: only record ``data``, which the server sent. ``give``:
     send ``data`` to the client; ``content`` is what is recorded, a ``head``, ``body`` or ``event`` as
-    ``part`` says. ``wait``: so many nanoseconds. ``hold``: until the message ``content``, in which
-    ``findings`` were found, is released, as ``action`` says; ``go_on`` returns the steps for what is given
-    then, ``None`` for nothing. ``ask``: call ``hook`` of the addons for the message ``content`` in the bytes
-    ``data``; ``answered`` returns the steps for what they say. ``end``: close the connection, with a reset if
-    ``is_reset``. ``has_more`` says that something follows with the same ``fault``.
+    ``part`` says. ``wait``: so many nanoseconds. ``hold``: until the message ``passing`` is released, as the
+    breakpoint ``met`` says; ``go_on`` returns the steps for what is given then, ``None`` for nothing.
+    ``ask``: call ``hook`` of the addons for the message ``passing`` in the bytes ``data``; ``on_answer``
+    returns the steps for what they put in its place, ``None`` if it passes. ``end``: close the connection,
+    with a reset if ``is_reset``. ``has_more`` says that something follows with the same ``fault``.
     """
 
-    kind: StepKind
+    kind: AnswerStepKind
     data: bytes = b""
     fault: FaultMark | None = None
     content: bytes = b""
@@ -41,12 +38,11 @@ class AnswerStep:
     delay_ns: int = 0
     has_more: bool = False
     is_reset: bool = False
-    action: FaultAction | None = None
-    findings: tuple[Finding, ...] = ()
-    go_on: "Callable[[bytes | None], list[AnswerStep]] | None" = None
+    passing: Passing | None = None
+    met: MetFault | None = None
+    go_on: "Callable[[bytes | None], list[AnswerStep]]" = lambda _: []
     hook: str = ""
-    session: str = ""
-    answered: "Callable[[AddonOutcome], list[AnswerStep]] | None" = None
+    on_answer: "Callable[[Instead | None], list[AnswerStep]]" = lambda _: []
 
 
 class ChunksOf(Chunked):
@@ -120,3 +116,13 @@ def with_data(block: SseBlock, data: bytes) -> bytes:
     lines = [line for line in block.raw.splitlines() if line and not line.startswith(b"data")]
     lines += [b"data: " + line for line in data.splitlines()]
     return b"\n".join(lines) + b"\n\n"
+
+
+def marked(fault: FaultMark, data: bytes, part: str = "", *, has_more: bool = False) -> bytes:
+    """Return the payload of a record about a fault."""
+    mark: dict[str, object] = {"rule": fault.rule, "action": fault.action, "number": fault.number}
+    if part:
+        mark["part"] = part
+    if has_more:
+        mark["more"] = True
+    return json.dumps(mark).encode() + b"\n" + data

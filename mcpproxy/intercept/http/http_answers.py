@@ -16,8 +16,14 @@ from typing import Final
 from mcpproxy.framing.bodies import Chunked, Length, UntilClose, response_body
 from mcpproxy.framing.heads import Headers, response_head
 from mcpproxy.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG
-from mcpproxy.intercept.http_answer_faults import AnswerFaults
-from mcpproxy.intercept.http_answer_steps import LIMIT_BYTES, AnswerStep, ChunksOf, ExpectedAnswer, HeldAnswer
+from mcpproxy.intercept.http.http_answer_faults import AnswerFaults
+from mcpproxy.intercept.http.http_answer_steps import (
+    LIMIT_BYTES,
+    AnswerStep,
+    ChunksOf,
+    ExpectedAnswer,
+    HeldAnswer,
+)
 
 _HEAD_BYTES: Final = 64 << 10
 
