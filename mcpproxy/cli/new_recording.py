@@ -113,7 +113,8 @@ class RecordingOptions:
         if live not in _LIVE:
             refuse(where, f"--live {live} is not known", "use text, json or off")
         self.live: Mode = _LIVE[live]
-        self.is_awaited = "--live" in given and live != "off"
+        # Addons may have a hook for findings, of which the recorder writes the last at the end.
+        self.is_awaited = ("--live" in given and live != "off") or "--addon" in given
         """Whether the user asked for the recorder's lines, the last of which come after the session."""
         self.is_quiet = "--quiet" in given
         self.app_errors, self.secrets = "--app-errors" in given, "--secrets" in given

@@ -88,6 +88,7 @@ def test_options() -> None:
         "max_bytes": 1 << 30,
         "reserve": 0,
         "live": "json",
+        "is_awaited": True,
         "grace_s": 1.5,
         "given": {
             "--trace": ["t"],
