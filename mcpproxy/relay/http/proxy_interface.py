@@ -51,25 +51,17 @@ class ProxyInterface(Protocol):
 
 
 class TunnelRecords(Protocol):
-    """The part of ``Records`` that a gate uses."""
+    """The part of ``Records`` that a gate uses; see there."""
 
     number: int
 
-    def begin(self, at_ns: int) -> None:
-        """Write the first record, unless it is written already."""
-        ...
-
-    def add(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
-        """Write a record, after the CONNECT record."""
-        ...
-
-    def note(self, what: str, why: str, at_ns: int) -> None:
-        """Write a note about what mcpproxy did to the connection."""
-        ...
+    def begin(self, at_ns: int) -> None: ...
+    def add(self, kind: int, at_ns: int, payload: bytes = b"") -> None: ...
+    def note(self, what: str, why: str, at_ns: int) -> None: ...
 
 
 class GatedTunnel(Protocol):
-    """The part of a ``Tunnel`` that its gate uses."""
+    """The part of a ``Tunnel`` that its gate uses; see there."""
 
     client: TunnelSocket
     holds_client: bool
@@ -77,37 +69,14 @@ class GatedTunnel(Protocol):
     is_over: bool
 
     @property
-    def records(self) -> TunnelRecords:
-        """What writes the records of the connection."""
-        ...
-
-    def forward(self, data: bytes, now: int, *, is_recorded: bool = False) -> None:
-        """Forward bytes of the client; with ``is_recorded`` the gate records them."""
-        ...
-
-    def give_down(self, data: bytes) -> None:
-        """Send bytes of upstream to the client."""
-        ...
-
-    def refuse(self, refusal: Refusal, now: int) -> None:
-        """Forward no more requests, and answer if the client cannot misunderstand it."""
-        ...
-
-    def end_upstream(self) -> None:
-        """Forward the end of upstream."""
-        ...
-
-    def finish(self, *, is_reset: bool) -> None:
-        """Close both connections after the bytes that wait for the client are sent, or reset the client's."""
-        ...
-
-    def watch(self) -> None:
-        """Watch each end for the events that can be handled now."""
-        ...
-
-    def close(self) -> None:
-        """Close both connections."""
-        ...
+    def records(self) -> TunnelRecords: ...
+    def forward(self, data: bytes, now: int, *, is_recorded: bool = False) -> None: ...
+    def give_down(self, data: bytes) -> None: ...
+    def refuse(self, refusal: Refusal, now: int) -> None: ...
+    def end_upstream(self) -> None: ...
+    def finish(self, *, is_reset: bool) -> None: ...
+    def watch(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class TunnelGate(Protocol):
@@ -145,9 +114,7 @@ class TunnelGate(Protocol):
 class Says(Protocol):
     """The part of ``StderrLog`` that a gate uses."""
 
-    def say(self, text: str) -> None:
-        """Write a line to stderr."""
-        ...
+    def say(self, text: str) -> None: ...
 
 
 class GatedProxy(Protocol):
@@ -159,9 +126,7 @@ class GatedProxy(Protocol):
     record: Record
 
     @property
-    def stderr_log(self) -> Says:
-        """What writes lines to stderr."""
-        ...
+    def stderr_log(self) -> Says: ...
 
 
 class ProxyGate(Protocol):
