@@ -84,8 +84,11 @@ def _add_policy(copy: Path) -> None:
     for path in ("mcpproxy/intercept/call_limit.py", "tests/intercept/test_call_limit.py"):
         (copy / path).write_text(file(path), encoding="utf-8")
     options = copy / "mcpproxy/cli/new_recording.py"
-    for name, before in (("option", '    ("--faults", "FILE"'), ("policy", '    "--enforce": "')):
-        _insert(options, before, named(f"row of a new {name}").text.splitlines(keepends=True)[1])
+    for block, before in (
+        (named("row of a new option"), '    ("--faults", "FILE"'),
+        (named("row of a new policy"), '    "--enforce": "'),
+    ):
+        _insert(options, before, block.text.splitlines(keepends=True)[1])
 
 
 def _insert(path: Path, before: str, text: str) -> None:
