@@ -87,9 +87,10 @@ def test_an_extra_is_what_its_modules_import_besides(extra: str) -> None:
 
 def test_the_extra_for_tests_brings_what_tests_import() -> None:
     extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
-    assert f"mcpproxy[{','.join(EXTRAS)}]" in extras["test"]
+    light = "test-light"
+    assert f"mcpproxy[{','.join((*EXTRAS, light))}]" in extras["test"]
     brought = named(PROJECT["dependencies"])
-    for extra in ("test", *EXTRAS):
+    for extra in ("test", *EXTRAS, light):
         brought |= named(extras[extra])
     # Servers and clients that tests start run in environments of their own.
     assert owners((ROOT / "tests").rglob("*.py"), brought) - brought == set()

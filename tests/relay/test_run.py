@@ -337,6 +337,7 @@ START_PATH = {
     "_struct",
     "mcpproxy",
     "mcpproxy.base",
+    "mcpproxy.base.json_string",
     "mcpproxy.base.paths",
     "mcpproxy.cli",
     "mcpproxy.cli.commands",
