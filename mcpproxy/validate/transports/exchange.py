@@ -59,6 +59,8 @@ class ClientExchange:
     """Whether the body of our request was recorded: as a whole, just before the last of it is written."""
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
+    awaited: asyncio.Event | None = None
+    """The response is not processed until this is set: then whoever sent the request knows its number."""
     _early_frames: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=lambda: SseFramer(4 * LONGEST_URL))
 

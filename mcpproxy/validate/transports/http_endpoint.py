@@ -169,6 +169,8 @@ class HttpEndpoint:
             target = self._server.resolve(url.encode("utf-8", "surrogateescape")) if url else ""
             sent = self._server.exchange(method, fields, body, url=target, on_sent=exchange.written.set)
             async with sent as response:
+                if exchange.awaited is not None:
+                    await exchange.awaited.wait()
                 exchange.begin(response.status, response.headers)
                 async for chunk in response.chunks():
                     exchange.find_endpoint(chunk)

@@ -112,6 +112,7 @@ class HttpWire:
         """
         # With HTTP+SSE the response to a POST is not a message; messages come on the stream.
         exchange = self.last = ClientExchange(None if self.is_http_sse else self)
+        exchange.awaited = returning = asyncio.Event()
         sent = asyncio.Event()
 
         def on_record(event: Recorded) -> None:
@@ -128,6 +129,7 @@ class HttpWire:
             for wait in waits:
                 wait.cancel()
             self.recording.remove_listener(on_record)
+            returning.set()
         if exchange.failure:
             raise GoneError(f"the server {exchange.failure}", exchange.evidence)
         return exchange
