@@ -223,7 +223,7 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
     """Wait until the starting recorder has written the header, and open the trace."""
     while True:
         try:
-            return open_trace(name)
+            return open_trace(name, finish_s=0)
         except TraceError:
             if not _is_under_way(name):
                 raise

@@ -86,7 +86,10 @@ def is_session_over(trace: str) -> bool:
     try:
         folder = Folder(journal.folder(trace))
         with damage_refused(folder.path):
-            header = read_trace(trace).header if os.path.lexists(trace) else header_in_journal(folder.path)
+            try:
+                header = read_trace(trace).header
+            except TraceError:  # the recorder has not written it yet
+                header = header_in_journal(folder.path)
     except FileNotFoundError:  # the recorder has just removed its journal
         return True
     except (OSError, McpProxyError):

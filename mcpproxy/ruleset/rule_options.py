@@ -8,14 +8,14 @@ same user chose their folders.
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcpproxy.base import files, paths
 from mcpproxy.errors import McpProxyError
+from mcpproxy.ruleset.printing import printing_to_stderr
 from mcpproxy.session.frame import Event, Finding, Frame, Repeated
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class FilteredObserver:
         The lines of ``Observer.left_out`` are included."""
         self._event: Event | None = None  # the event being judged
         self._runs_code = bool(options.folders)
-        with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
+        with printing_to_stderr() if self._runs_code else nullcontext():
             rules, self._selection = options.resolve(self._leave_out)
         self._observer = rules.observer(has_faults=options.has_faults)
 
@@ -156,7 +156,7 @@ class FilteredObserver:
         """Judge ``event``; return the findings that are wanted."""
         self._event = event
         takes = self._selection.takes
-        with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
+        with printing_to_stderr() if self._runs_code else nullcontext():
             findings = [finding for finding in self._observer.observe(event) if takes(finding.rule)]
         self.left_out += [line for line in self._observer.left_out if line not in self.left_out]
         return findings

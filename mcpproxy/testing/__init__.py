@@ -21,8 +21,7 @@ from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError, UsageError
-from mcpproxy.recorder.liveness import is_relay_there
-from mcpproxy.recorder.recovery import recover
+from mcpproxy.recorder.recovery import is_session_over, recover
 from mcpproxy.relay import journal
 from mcpproxy.replay.join import join, lacks
 from mcpproxy.reports import text
@@ -152,7 +151,7 @@ class McpRecording:
         Always false once ``url`` was used: its proxy runs until ``finish``.
         """
         return not self._running and all(
-            _relay_has_exited(trace) and _finish_within(trace, _END_S) for trace in self.sessions
+            is_session_over(trace) and _finish_within(trace, _END_S) for trace in self.sessions
         )
 
     def finish(self) -> None:
@@ -338,19 +337,6 @@ def _header(trace: str) -> reader.Header | None:
 def _is_on_stdio(trace: str) -> bool:
     header = _header(trace)
     return header is not None and header.transport == "stdio"
-
-
-def _relay_has_exited(trace: str) -> bool:
-    """Whether the relay of a session has exited, even if the trace is not complete yet.
-
-    The folder of the journal, the raw bytes of the session, is removed when the trace is complete.
-    """
-    try:
-        folder = files.Folder(journal.folder(trace))
-    except OSError:
-        return True
-    header = _header(trace)
-    return header is not None and not is_relay_there(folder, header)
 
 
 def _finish_within(trace: str, seconds: float) -> bool:

@@ -23,6 +23,7 @@ from mcpproxy.trace import chain, shipped_files
 from mcpproxy.view.folder import recordings
 from tests.benchmarks import processes
 from tests.cli.conftest import Mcpproxy
+from tests.relay.hosts import until_recorded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no process to signal")
 
@@ -241,6 +242,7 @@ def test_somebody_who_follows_slowly_is_told(session: Session, shipper: Shipper)
 
 def test_a_note_without_its_recording_is_removed(tmp_path: Path, session: Session, shipper: Shipper) -> None:
     session.end()
+    until_recorded(session.trace)
     ship_all(shipper)
     Path(session.trace + shipped_files.SUFFIX).write_text("{}\n")
     assert shipper.ship().faults == {}

@@ -1,6 +1,9 @@
 """A session that is judged by the user's choice of rules: live, and from the journal of a killed recorder."""
 
+import contextlib
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -127,6 +130,19 @@ def test_a_rule_that_fails_is_left_out_and_judging_goes_on(
     said = [line for line in capfd.readouterr().err.splitlines() if "judging" in line]
     assert len(said) == 1
     assert said[0].startswith("mcpproxy: judging goes on; HOUSE-001")
+
+
+def test_a_rule_that_prints_does_not_fail_when_nobody_reads(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay has exited before the recorder is done."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with contextlib.suppress(BrokenPipeError), open(writer, "w", buffering=1) as unread:
+        monkeypatch.setattr(sys, "stderr", unread)
+        record(trace, RuleOptions((house.build(tmp_path),)), [*OPENED, *listing(2)])
+    assert ("HOUSE-001", 4) in found(trace)
+    assert judge_error(trace) == ""
 
 
 def test_values_that_are_not_checked_are_no_rule_that_is_left_out(

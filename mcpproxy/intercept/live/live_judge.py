@@ -8,15 +8,15 @@ module.
 A bug of ours in it harms nothing: judging ends, stderr says so once, and no breakpoint on a finding holds
 anything more. If a function of the user's own rules fails, only its rules end."""
 
-import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcpproxy.intercept.lane import LaneStep
 from mcpproxy.intercept.policies import Passing, Policy
 from mcpproxy.observer.two_views import CUT, KILLED, TwoViews
+from mcpproxy.ruleset.printing import printing_to_stderr
 from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.session.frame import (
     CLIENT,
@@ -108,7 +108,7 @@ class LiveJudge:
 
     def _own_stdout(self) -> AbstractContextManager[object]:
         """Keep what a user's rule prints away from stdout, which belongs to the protocol."""
-        return redirect_stdout(sys.stderr) if self._runs_code else nullcontext()
+        return printing_to_stderr() if self._runs_code else nullcontext()
 
     def _leave_out(self, codes: tuple[str, ...], fault: "CustomRuleError") -> None:
         rules, why = ", ".join(codes) or "a state update", " ".join(str(fault).split())
