@@ -92,6 +92,7 @@ class ClientExchange:
         early_frames, self._early_frames = self._early_frames, []
         for frame in early_frames:
             self.on_frame(frame)
+        self.progressed.set()
 
     def on_frame(self, frame: Frame) -> None:
         """Process a frame of the server. Frames that are recorded before ``begin`` wait until then."""
@@ -113,8 +114,8 @@ class ClientExchange:
                 self.progressed.set()
 
     async def wait_until(self, is_enough: Callable[[], bool]) -> None:
-        """Wait until ``is_enough`` returns true, or until the exchange has ended."""
-        while not is_enough() and not self.ended.is_set():
+        """Wait until ``is_enough`` returns true and all frames are processed, or the exchange has ended."""
+        while not (self.started.is_set() and is_enough()) and not self.ended.is_set():
             self.progressed.clear()
             await self.progressed.wait()
 
