@@ -22,6 +22,8 @@ GRACE_S: Final = 2.0
 _LAST_OUTPUT_S: Final = 0.5
 """How long to wait for the last output, and for stdin to close, after the server was killed."""
 
+_POLL_S: Final = 0.01
+
 
 class ChildProcess:
     """The process of a server, with pipes at its ``stdin`` and ``stdout``."""
@@ -75,8 +77,18 @@ class ChildProcess:
         """Wait for the process to exit; return whether it has exited within ``limit_s`` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self._process.wait()
+                await self._exited()
         return self._process.returncode is not None
+
+    async def _exited(self) -> int:
+        """Wait for the process to exit, and return its code.
+
+        ``Process.wait`` also waits for the pipes, in some versions of Python, and a process that the server
+        started may keep them open.
+        """
+        while (code := self._process.returncode) is None:
+            await asyncio.sleep(_POLL_S)
+        return code
 
     def signal(self, number: int) -> None:
         """Send a signal to the process alone.
@@ -105,7 +117,7 @@ class ChildProcess:
         that the server started may have left the group and keep stdout open.
         """
         self.kill_all()
-        code = await self._process.wait()
+        code = await self._exited()
         if users:
             await asyncio.wait(users, timeout=_LAST_OUTPUT_S)
         for task in users:

@@ -1,6 +1,7 @@
 """A stdio server as a child process: its start, its streams and its end."""
 
 import asyncio
+import os
 import signal
 import sys
 
@@ -13,7 +14,7 @@ DEADLINE_S = 60
 
 PARENT = """
 import subprocess, sys
-waits = "import signal; print('up', flush=True); signal.pause()"
+waits = "import signal; import os; print('up', os.getpid(), sep=os.linesep, flush=True); signal.pause()"
 child = subprocess.Popen([sys.executable, "-S", "-c", waits])
 sys.stdin.read()
 """
@@ -33,6 +34,7 @@ def test_what_the_server_has_started_ends_with_it() -> None:
     async def story() -> None:
         process = await ChildProcess.start(python(PARENT))
         assert await process.stdout.readline() == b"up\n"
+        await process.stdout.readline()
         process.stdin.close()
         assert await process.wait_for_exit(DEADLINE_S)
         assert process.exit_code == 0
@@ -42,6 +44,23 @@ def test_what_the_server_has_started_ends_with_it() -> None:
         assert not reading.cancelled()
 
     asyncio.run(story())
+
+
+def test_what_has_left_the_group_and_holds_stdout_is_not_waited_for() -> None:
+    async def story() -> None:
+        process = await ChildProcess.start(
+            python(PARENT.replace("waits])", "waits], start_new_session=True)"))
+        )
+        assert await process.stdout.readline() == b"up\n"
+        left = int(await process.stdout.readline())
+        try:
+            process.stdin.close()
+            reading = asyncio.create_task(read_to_the_end(process))
+            assert await process.end([reading]) in (0, -signal.SIGKILL)
+        finally:
+            os.kill(left, signal.SIGKILL)
+
+    asyncio.run(asyncio.wait_for(story(), DEADLINE_S))
 
 
 async def read_to_the_end(process: ChildProcess) -> None:
