@@ -49,16 +49,17 @@ class ManifestChain:
         Only manifests that were written after the object are read, each once. ``None`` if none names it.
 
         Raises:
-            StoreError: a manifest cannot be read.
+            StoreError: a manifest cannot be read. The next call reads it.
         """
         while key not in self._by_key and self._unread:
             batch = self._unread[-_READERS:]
             if self._written_s[batch[-1]] < written_s - _CLOCK_S:
                 break
-            del self._unread[-_READERS:]
             with ThreadPoolExecutor(_READERS) as pool:
-                for data in pool.map(self._read_if_there, batch):
-                    self._remember_manifest(data)
+                read = list(pool.map(self._read_if_there, batch))
+            del self._unread[-_READERS:]  # only now: a manifest that was not read may name the object
+            for data in read:
+                self._remember_manifest(data)
         return self._by_key.get(key)
 
     def add(self, describe: Callable[[int, str], Manifest]) -> Manifest:

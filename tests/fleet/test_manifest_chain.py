@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mcpproxy.fleet.manifest import Manifest
 from mcpproxy.fleet.manifest_chain import ManifestChain
-from mcpproxy.fleet.store import Store
+from mcpproxy.fleet.store import Store, StoreUnreachableError
 
 
 def describes(key: str) -> Callable[[int, str], Manifest]:
@@ -54,3 +56,23 @@ def test_a_file_that_another_writer_adds_late_is_not_added_again(tmp_path: Path)
     assert next_one.add(describes("lima")).number == 2
     assert next_one.add(describes("oslo")).number == 1
     assert ManifestChain(store, "desk").length == 2
+
+
+def test_manifests_that_could_not_be_read_are_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store fails while a new shipper looks for what the killed one has described."""
+    store = Store(f"file://{tmp_path}", creates=True)
+    ManifestChain(store, "desk").add(describes("oslo"))
+    next_one = ManifestChain(store, "desk")
+
+    def fails(self: Store, key: str, limit: int) -> bytes:
+        raise StoreUnreachableError(key, "connection refused", "try again")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(Store, "read", fails)
+        with pytest.raises(StoreUnreachableError):
+            next_one.find("recordings/oslo", 0)
+    found = next_one.find("recordings/oslo", 0)
+    assert found is not None
+    assert found.number == 1
