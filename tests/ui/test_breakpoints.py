@@ -447,6 +447,21 @@ def test_what_another_session_holds_is_seen_too(
     other.close()
 
 
+def test_a_row_does_not_move_while_the_pointer_is_down(held: Held, visitor: Visitor, page: Served) -> None:
+    """The first message goes between the press and the release of a click on the second."""
+    held.call(1)
+    held.call(2)
+    goes(visitor, page, 2)
+    row(visitor, 2).get_by_role("button", name="Resume").hover()
+    visitor.page.mouse.down()
+    ask(held.trace, {"do": "drop", "number": 1})
+    expect(visitor.page).to_have_title(re.compile(r"^\(1 held\) "))
+    expect(row(visitor, 1)).to_have_count(1)
+    visitor.page.mouse.up()
+    assert held.hear()["id"] == 2
+    expect(visitor.page.locator(".held li")).to_have_count(0)
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_rule_of_accessibility_is_broken(held: Held, visitor: Visitor, page: Served, theme: Any) -> None:
     for id in (1, 2):

@@ -5,6 +5,7 @@ import { duration, plural, size, visible } from "./format.js";
 import { parse } from "./json_tree.js";
 import { takesText } from "./keys.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
+import { useStill } from "./still.js";
 
 const TICK_MS = 500;
 const SHORT_MS = 10_000;
@@ -76,6 +77,7 @@ export function HeldPanel({ held, recordings, here, go }) {
   const [said, setSaid] = useState("");
   const [, setNow] = useState(0);
   const context = useHeldContext(id, messages);
+  const { press, still } = useStill();
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const next = useRef(/** @type {number | null} */ (null));
   const numbers = new Set(messages.map((one) => one.number));
@@ -104,7 +106,7 @@ export function HeldPanel({ held, recordings, here, go }) {
     const buttons = toggles(list.current).filter((one) => numberOf(one) !== released);
     (buttons.find((one) => numberOf(one) > released) ?? buttons.at(-1) ?? list.current)?.focus();
   });
-  if (!isShown) return null;
+  if (!isShown) return still(null);
 
   /** @param {HeldMessage} message @param {boolean} isOpen */
   const show = (message, isOpen) =>
@@ -134,7 +136,7 @@ export function HeldPanel({ held, recordings, here, go }) {
   };
   const age = performance.now() - held.at;
   const now = here ? Date.now() - here.started_ms : 0;
-  return html`<section class="held" aria-labelledby="held-title" ref=${list} tabindex="-1" onKeyDown=${(/** @type {KeyboardEvent} */ event) => onKeyDown(event, list.current)}>
+  return still(html`<section class="held" aria-labelledby="held-title" ref=${list} tabindex="-1" onPointerDown=${press} onKeyDown=${(/** @type {KeyboardEvent} */ event) => onKeyDown(event, list.current)}>
     <header>
       <h2 id="held-title"><span aria-hidden="true">❚❚</span> ${messages.length ? `${plural(messages.length, "message")} held` : "Nothing is held here"}</h2>
       ${messages.length > 1 && held.may_release ? html`<button type="button" onClick=${resumeAll}>Resume all ${messages.length}</button>` : null}
@@ -150,7 +152,7 @@ export function HeldPanel({ held, recordings, here, go }) {
         isRunning=${held.sessions.some((each) => each.recording === id)} isOpen=${open.has(one.number)} show=${show} release=${held.may_release ? release : null} go=${go} />`,
     )}</ul>
     ${messages.length > MANY ? html`<p class="count">${plural(messages.length - MANY, "more message")}; these come first.</p>` : null}
-  </section>`;
+  </section>`);
 }
 
 /** @type {Record<Answer["do"], string>} */

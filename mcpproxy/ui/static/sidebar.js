@@ -3,6 +3,7 @@
 import { SEVERITY_MARKS, duration, visible } from "./format.js";
 import { heldIn } from "./held.js";
 import { html } from "./preact.js";
+import { useStill } from "./still.js";
 import { href } from "./address.js";
 import { focusList } from "./virtual_list.js";
 
@@ -16,13 +17,14 @@ import { focusList } from "./virtual_list.js";
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
 export function Sidebar({ isLoaded, recordings, runs, held, place, go }) {
+  const { press, still } = useStill();
   const byId = new Map(recordings.map((one) => [one.id, one]));
   const grouped = new Set(runs.flatMap((run) => run.recordings));
   const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", why: "", recordings: [one.id] }));
   /** @param {import("./types.js").Run} run */
   const newest = (run) => Math.max(...run.recordings.map((id) => byId.get(id)?.started_ms ?? 0));
   const groups = [...runs, ...single].sort((left, right) => newest(right) - newest(left));
-  return html`<nav class="sidebar" aria-label="Recordings">
+  return still(html`<nav class="sidebar" aria-label="Recordings" onPointerDown=${press}>
     <h2>Recordings <span class="count">times in UTC</span></h2>
     ${recordings.length || !isLoaded ? null : html`<p class="empty">There is no recording yet. <code>mcpproxy -- YOUR SERVER</code> makes one, and it appears here.</p>`}
     ${groups.map(
@@ -34,7 +36,7 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go }) {
         })}</ul>
       </div>`,
     )}
-  </nav>`;
+  </nav>`);
 }
 
 /**
