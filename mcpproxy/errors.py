@@ -15,6 +15,7 @@
     ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
     ├── ForeignUrlError             a peer named a URL that is not requested; becomes a reason
     ├── NotDoneError                a command about held messages is not done
+    │   └── NothingHeldError        nothing is held by the number that it names
     ├── FilterError                 a filter of calls cannot be read
     ├── FaultRuleError              rules of faults cannot be used
     ├── AddonError                  an addon cannot be used
@@ -22,6 +23,7 @@
     ├── NoRecordingError            the page asks for a recording that is not in its folder
     ├── NoSuchFormError             a call cannot be written in the form that was asked for
     ├── NotReleasedError            the page cannot release a message that a breakpoint holds
+    ├── BodyTooLargeError           the body of a request to the page is larger than its reader allows
     ├── NotSentError                a call cannot be sent again
     ├── StoreError                  an object store, or an object in it, cannot be used
     │   ├── ObjectExistsError       an object is there already

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.base import own_sockets
-from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.fault_actions import FaultAction
-from mcpproxy.intercept.held_messages import HeldMessage, Release
+from mcpproxy.intercept.held_messages import HeldMessage, NotDoneError, NothingHeldError, Release
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import target_of
 
@@ -46,8 +45,8 @@ class Control:
     """The relay's side of the socket.
 
     ``register`` and ``unregister`` are those of the relay's loop. ``on_command`` returns the answer to a
-    command; it raises a ``ValueError`` for what is not a command, and a ``LookupError`` with its number for a
-    message that is not held.
+    command; it raises a ``ValueError`` for what is not a command, and a ``NothingHeldError`` for a message
+    that is not held.
 
     Raises:
         OSError: there is no such socket.
@@ -112,11 +111,10 @@ class Control:
             if not isinstance(command, dict):
                 return {"refused": "not a command"}
             answer = self._on_command(cast("Command", command))
-        except LookupError as error:
-            number = error.args[0]
-            if how := self._released.get(number):
-                return {"refused": f"message {number} was {how} already", "gone": True}
-            return {"refused": f"nothing is held by the number {number}", "gone": True}
+        except NothingHeldError as error:
+            if how := self._released.get(error.number):
+                return {"refused": f"message {error.number} was {how} already", "gone": True}
+            return {"refused": f"nothing is held by the number {error.number}", "gone": True}
         except NotDoneError as error:
             return {"refused": str(error)}
         except Exception:  # whatever a command says, the session goes on
@@ -210,7 +208,7 @@ def answered(
     that nothing has changed. ``show`` returns one. The others release one.
 
     Raises:
-        LookupError: nothing is held by this number.
+        NothingHeldError: nothing is held by this number.
         ValueError: it is not a command, or cannot be done; then the message is still held.
     """
     do, number = command.get("do"), command.get("number")
@@ -224,7 +222,7 @@ def answered(
     if do == "show" and type(number) is int:
         shown = [_whole(held, now_ns) for held in messages if held.mark.number == number]
         if not shown:
-            raise LookupError(number)
+            raise NothingHeldError(number)
         return {"held": shown}
     asked = _read_release(command)
     release(asked)
@@ -306,7 +304,3 @@ def _error(command: Command) -> FaultAction:
     except UnicodeEncodeError:
         raise NotDoneError("the text of the error is not UTF-8") from None
     return FaultAction("error", text=text, code=code)
-
-
-class NotDoneError(McpProxyError):
-    """A command that is not done; the text says why to whoever gave it."""

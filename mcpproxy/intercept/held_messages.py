@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import error_effect
@@ -12,6 +13,18 @@ from mcpproxy.protocol.jsonrpc import Message
 from mcpproxy.session.frame import FaultMark, Finding, Sender
 
 _INTERNAL_ERROR: Final = FaultAction("error", text="Internal error")
+
+
+class NotDoneError(McpProxyError):
+    """A command that is not done; the text says why to whoever gave it."""
+
+
+class NothingHeldError(NotDoneError):
+    """Nothing is held by the ``number`` that a command names."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 @slotted(frozen=True)
@@ -104,8 +117,10 @@ class HeldMessages:
         """Release a message.
 
         Raises:
-            LookupError: nothing is held by this number.
+            NothingHeldError: nothing is held by this number.
         """
+        if release.number not in self._held:
+            raise NothingHeldError(release.number)
         held, go_on = self._held[release.number]
         outcome = released(held, release)  # if it fails, the message is still held
         del self._held[release.number]

@@ -106,7 +106,7 @@ class Lanes:
         """Release a line that a breakpoint holds, and yield what to do.
 
         Raises:
-            LookupError: nothing is held by this number.
+            NothingHeldError: nothing is held by this number.
         """
         self._held.release(release, now_ns)
         return self._given(now_ns)

@@ -183,12 +183,13 @@ class StdioGate:
     def _on_command(self, command: Command) -> Command:
         """Do what a command of ``mcpproxy breakpoints`` says, and return the answer."""
         from mcpproxy.intercept.control import answered
+        from mcpproxy.intercept.held_messages import NothingHeldError
 
         lanes, now_ns = self._lanes, time.monotonic_ns()
 
         def release(asked: Release) -> None:
             if lanes is None:
-                raise LookupError(asked.number)
+                raise NothingHeldError(asked.number)
             self._run_steps(lanes.release(asked, now_ns), now_ns)
 
         return answered(command, lanes.paused if lanes is not None else [], now_ns, release)

@@ -20,7 +20,7 @@ from mcpproxy.base.ready import is_readable
 from mcpproxy.errors import UsageError
 from mcpproxy.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
 from mcpproxy.intercept.control import Command, Control, control_path
-from mcpproxy.intercept.held_messages import Release
+from mcpproxy.intercept.held_messages import NothingHeldError, Release
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame
@@ -48,7 +48,7 @@ def test_a_held_line_lets_the_others_pass_and_goes_on_when_it_may() -> None:
     assert [(held.sender, held.raw) for held in lanes.lanes.paused] == [("client", ONE)]
     assert [step.data for step in lanes.lanes.release(Release(1, "pass"), 0)] == [ONE]
     assert lanes.lanes.paused == []
-    with pytest.raises(LookupError):
+    with pytest.raises(NothingHeldError):
         list(lanes.lanes.release(Release(1, "pass"), 0))
 
 
