@@ -30,6 +30,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import written
+from mcpproxy.ui.request_body import BodyTooLargeError, read_body
 
 PATH: Final = "/mcp"
 
@@ -64,12 +65,11 @@ class RequestChecks:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body = b""
-        async for chunk in HttpRequest(scope, receive).stream():
-            body += chunk
-            if len(body) > _MAX_BODY_BYTES:
-                await PlainTextResponse("too large\n", 413)(scope, receive, send)
-                return
+        try:
+            body = await read_body(HttpRequest(scope, receive), _MAX_BODY_BYTES)
+        except BodyTooLargeError as fault:
+            await PlainTextResponse(f"{fault}\n", 413)(scope, receive, send)
+            return
         body = whole_characters(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         if refusal := _refusal(Headers(scope=scope), body):
             await refusal(scope, receive, send)

@@ -31,6 +31,7 @@ from mcpproxy.session.filter import parse_filter
 from mcpproxy.ui import copies, json_rows, plots
 from mcpproxy.ui.held_sessions import OFF, POLL_S, Breakpoints, NotReleasedError
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
+from mcpproxy.ui.request_body import BodyTooLargeError, read_body
 from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.view import View
@@ -42,6 +43,8 @@ STATIC: Final = Path(__file__).parent / "static"
 _MAX_SPANS: Final = 1500
 _MAX_POINTS: Final = 20_000
 """How many calls the timeline and the plot of latencies draw."""
+_MOST_BODY_BYTES: Final = 64 << 20
+"""What a person writes into a message; a line of stdio may have as many."""
 _LARGEST: Final = 1 << 53
 """The largest number of the query: more rows than a recording has."""
 _LATEST_NS: Final = (1 << 63) - 1
@@ -101,6 +104,7 @@ class PageApp:
             exception_handlers={
                 NoRecordingError: _sentence(404),
                 NotReleasedError: _sentence(409),
+                BodyTooLargeError: _sentence(413),
                 LookupError: _sentence(404),
                 McpProxyError: _sentence(400),
                 ValueError: _sentence(400),
@@ -310,7 +314,7 @@ class PageApp:
         """Send a call again, edited, in a session of its own; return its answer and the new recording."""
         if self._sender is None:
             return PlainTextResponse("Sending is off. Start the page with --allow-send.\n", 403)
-        body = read(await request.body())  # ``read`` keeps numbers exact
+        body = read(await read_body(request, _MOST_BODY_BYTES))  # ``read`` keeps numbers exact
         if not isinstance(body, dict) or not isinstance(number := body.get("call"), int):
             return PlainTextResponse("call: a number is expected\n", 400)
         recorded = await self._with_view(request, lambda view: recorded_call(view, number))
@@ -338,7 +342,7 @@ class PageApp:
         """Resume, drop, edit or answer held messages."""
         if not self._breakpoints.may_release:
             return PlainTextResponse(f"{OFF}\n", 403)
-        body = read(await request.body())
+        body = read(await read_body(request, _MOST_BODY_BYTES))
         if isinstance(body, Flaw):
             return PlainTextResponse(f"{body.value}\n", 400)
         return _json(await self._breakpoints.release(request.path_params["id"], body))

@@ -278,6 +278,12 @@ def test_nothing_is_sent_unless_it_was_asked_for(visitor: Visitor, recorded: Pat
     assert len(calls_made(recorded)) == 2
 
 
+def test_a_body_that_is_too_large_is_not_read_to_its_end(page: Served) -> None:
+    url = f"{page.home}/api/recordings/any/send"
+    answer = httpx.post(url, content=b" " * ((64 << 20) + 1), headers=page.bearer)
+    assert (answer.status_code, answer.text) == (413, "the body has more than 64 MiB\n")
+
+
 def test_a_recording_without_a_server_says_why(visitor: Visitor, tmp_path: Path) -> None:
     records = SITUATIONS["failed tool"]
     write(tmp_path / "s.jsonl", (records[0].replace('"cwd":"/srv"', '"cwd":"/nowhere/at/all"'), *records[1:]))
