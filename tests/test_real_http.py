@@ -78,8 +78,8 @@ def test_a_session_on_the_first_http_transport_is_the_same_and_found_clean(
 def test_a_session_through_a_forward_proxy_is_the_same_and_found_clean(
     peers: Peers, sessions: Sessions, client: str, tmp_path: Path
 ) -> None:
-    directly = sessions.http(client, "everything").directly
     with server(peers.http_server("everything"), {"PORT": "0"}) as origin:
+        directly = sessions.directly_over_http(client, "everything", f"{origin}/mcp")
         drive = [*peers.client(client, peers.plan("everything", "http")), "--", f"{origin}/mcp"]
         with Proxy(tmp_path, "--forward") as proxy:
             through = run(drive, {"HTTP_PROXY": proxy.address, "NO_PROXY": ""})

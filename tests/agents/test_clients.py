@@ -120,7 +120,8 @@ def test_the_command_line_of_the_inspector(peers: Peers) -> None:
     inspector = [*peers.inspector(), *mcp(str(RECORDINGS))]
     tools = json.loads(run([*inspector, "--method", "tools/list"]))["tools"]
     assert [tool["name"] for tool in tools] == list(CALLS)
-    for name, arguments in CALLS.items():
+    for name in ("list_recordings", "find_calls", "get_call"):  # a process each; other clients use all tools
+        arguments = CALLS[name]
         given = [word for key, value in arguments.items() for word in ("--tool-arg", f"{key}={value}")]
         result = json.loads(run([*inspector, "--method", "tools/call", "--tool-name", name, *given]))
         assert json.loads(result["content"][0]["text"]) == result["structuredContent"]

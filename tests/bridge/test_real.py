@@ -13,7 +13,7 @@ from tests.bridge.ends import Bridge, bridge, complete
 from tests.peers.conformance import REVISIONS, Suite, example_server
 from tests.peers.fixtures import Peers
 from tests.peers.processes import run, server
-from tests.peers.sessions import PAIRS
+from tests.peers.sessions import PAIRS, Sessions
 from tests.test_conformance import OF_SERVER
 from tests.test_real_http import settled
 
@@ -42,11 +42,11 @@ def found(folder: Path) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=IDS)
 def test_a_host_on_stdio_reaches_a_server_over_http(
-    peers: Peers, client: str, peer: str, tmp_path: Path
+    peers: Peers, sessions: Sessions, client: str, peer: str, tmp_path: Path
 ) -> None:
     drive = [*peers.client(client, peers.plan(peer, "http")), "--"]
     with server(peers.http_server(peer), {"PORT": "0"}) as origin:
-        direct = run([*drive, f"{origin}/mcp"])
+        direct = sessions.directly_over_http(client, peer, f"{origin}/mcp")
         through = run([*drive, *bridge(tmp_path, f"{origin}/mcp")])
 
     assert settled(through) == settled(direct)

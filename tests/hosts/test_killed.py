@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-RUNS = 100
+RUNS = 40
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system has no fork")

@@ -1,8 +1,11 @@
 """Sessions of real peers, run once directly and once through mcpproxy.
 
-Several tests use the same session. It runs once per process, for the first test that needs it.
+Several tests use the same session. It runs once per process, for the first test that needs it. What the
+client got directly is shared by all processes of a run.
 """
 
+import fcntl
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,9 +59,10 @@ class Session:
 class Sessions:
     """Runs sessions of the clients and servers in :class:`Peers`, by name."""
 
-    def __init__(self, peers: Peers, folder: Callable[[], Path]) -> None:
+    def __init__(self, peers: Peers, folder: Callable[[], Path], shared: Path) -> None:
         self._peers = peers
         self._folder = folder
+        self._shared = shared
         self._run: Final[dict[tuple[str, str, str], Session]] = {}
 
     def stdio(self, client: str, peer: str) -> Session:
@@ -84,7 +88,7 @@ class Sessions:
         drive = [*self._peers.client(client, self._peers.plan(peer)), "--"]
         command = self._peers.server(peer)
         wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(folder), "--"]
-        directly = run([*drive, *command])
+        directly = self._directly(f"stdio {client} {peer}", lambda: run([*drive, *command]))
         through = run([*drive, *wrapper, *command])
         until_recorded(folder)
         return Session(directly, through, sorted(folder.glob("*.jsonl")), [])
@@ -92,15 +96,32 @@ class Sessions:
     def _http(self, client: str, peer: str) -> Session:
         drive = [*self._peers.client(client, self._peers.plan(peer, "http")), "--"]
         with server(self._peers.http_server(peer), {"PORT": "0"}) as origin:
-            return self._over_http(drive, f"{origin}/mcp", f"{origin}/mcp")
+            directly = self.directly_over_http(client, peer, f"{origin}/mcp")
+            return self._over_http(drive, directly, f"{origin}/mcp")
 
     def _sse(self, client: str, peer: str) -> Session:
         drive = [*self._peers.client(client, self._peers.plan(peer)), "--"]
         with server(self._peers.http_server(peer, "sse"), {"PORT": "0"}) as origin:
-            return self._over_http(drive, f"{origin}/sse", origin, "--endpoint", "/sse")
+            directly = self._directly(f"sse {client} {peer}", lambda: run([*drive, f"{origin}/sse"]))
+            return self._over_http(drive, directly, origin, "--endpoint", "/sse")
 
-    def _over_http(self, drive: list[str], url: str, *options: str) -> Session:
-        directly = run([*drive, url])
+    def directly_over_http(self, client: str, peer: str, url: str) -> str:
+        """Return what a client gets from the server ``peer``, which runs at ``url``."""
+        drive = [*self._peers.client(client, self._peers.plan(peer, "http")), "--", url]
+        return self._directly(f"http {client} {peer}", lambda: run(drive))
+
+    def _directly(self, key: str, session: Callable[[], str]) -> str:
+        """Return what ``session`` returned in the first process that needed it."""
+        with (self._shared / f"directly {key}".replace(" ", "-")).open("a+", encoding="utf-8") as kept:
+            fcntl.flock(kept, fcntl.LOCK_EX)
+            kept.seek(0)
+            if not (said := kept.read()):
+                said = session()
+                kept.write(said)
+                kept.flush()
+            return said
+
+    def _over_http(self, drive: list[str], directly: str, *options: str) -> Session:
         with Proxy(self._folder(), *options) as proxy:
             through = run([*drive, proxy.address])
             said = proxy.stop()
@@ -110,4 +131,6 @@ class Sessions:
 @pytest.fixture(scope="session")
 def sessions(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> Sessions:
     """Sessions of real peers, each run once."""
-    return Sessions(peers, lambda: tmp_path_factory.mktemp("session"))
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return Sessions(peers, lambda: tmp_path_factory.mktemp("session"), shared)
