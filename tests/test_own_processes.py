@@ -35,14 +35,13 @@ STARTING: Final = {
 
 ALLOWED: Final = {
     # With ``own_command``:
+    "mcpproxy.base.companion": "the senders of recordings and of spans",
     "mcpproxy.bridge.session_recordings": "the recorder of all sessions",
     "mcpproxy.cli.calls.http_lines": "the lines of mcpproxy http",
     "mcpproxy.cli.commands.demo": "mcpproxy itself, and the bundled server",
     "mcpproxy.cli.replay_update": "mcpproxy before the server",
     "mcpproxy.fleet.judge.client": "the judge",
-    "mcpproxy.fleet.ship_process": "the sender of recordings",
     "mcpproxy.intercept.addons.addon_calls": "the host of addons",
-    "mcpproxy.otel.live_process": "the sender of spans",
     "mcpproxy.relay.spawned_recorder": "the recorder, where there is no fork",
     "mcpproxy.testing.background": "mcpproxy, as mcpproxy.testing calls it",
     "mcpproxy.ui.beside": "the page",

@@ -4,19 +4,14 @@ The recorder starts ``mcpproxy.otel.live`` as a separate process, which reads th
 neither the traffic nor the recording waits for a collector.
 """
 
-import os
 import shlex
-import subprocess
 import sys
-import threading
 from typing import Final
 
-from mcpproxy.base.own_process import own_command
+from mcpproxy.base.companion import Companion, write_stderr
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
 from mcpproxy.otel import installed
-
-_STDERR: Final = 2
 
 GIVE_UP_S: Final = 5.0
 """How long the process tries to send the last spans after the end of the session."""
@@ -43,16 +38,8 @@ def start(trace: str, url: str, *, content: bool, quiet: bool) -> "LiveSpans | N
     try:
         return LiveSpans(trace, url, content=content, quiet=quiet)
     except (OSError, RuntimeError) as fault:  # RuntimeError: no more threads for this user
-        _write_stderr(f"mcpproxy: no spans are sent: {fault}\n".encode(), quiet=quiet)
+        write_stderr(f"mcpproxy: no spans are sent: {fault}\n".encode(), quiet=quiet)
         return None
-
-
-def _write_stderr(line: bytes, *, quiet: bool) -> None:
-    if not quiet:
-        try:
-            os.write(_STDERR, line)
-        except OSError:
-            pass  # nobody reads it, or not fast enough
 
 
 def resend_command(trace: str, url: str) -> str:
@@ -61,33 +48,22 @@ def resend_command(trace: str, url: str) -> str:
 
 
 class LiveSpans:
-    """The process that sends spans, and the thread that forwards its lines to stderr.
-
-    The process does not hold stderr open, because it may outlive the session. Its lines of two numbers say
-    how many spans were sent and how many wait.
-    """
+    """The process that sends spans. Its lines of two numbers say how many were sent and how many wait."""
 
     def __init__(self, trace: str, url: str, *, content: bool, quiet: bool) -> None:
-        command = own_command("mcpproxy.otel.live", trace, url, *(["--content"] * content))
-        self.process: Final = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
         self._resend_command: Final = resend_command(trace, url)
         self._is_quiet: Final = quiet
         self._sent = self._waiting = 0
-        threading.Thread(target=self._read_lines, daemon=True).start()
+        options = ["--content"] if content else []
+        self._companion: Final = Companion(self._take_line, "mcpproxy.otel.live", trace, url, *options)
+        self.process: Final = self._companion.process
 
     def finish(self) -> None:
         """Tell the process that the recording is finished, and tell the user how many spans wait.
 
         Do not wait for its end: the relay waits for the recorder, and the host for the relay.
         """
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self._companion.finish()
         code = self.process.poll()
         if code == 0:
             return  # it has said why
@@ -104,13 +80,10 @@ class LiveSpans:
         self._tell_user(text)
 
     def _tell_user(self, text: str) -> None:
-        _write_stderr(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
+        write_stderr(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
 
-    def _read_lines(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                if line.startswith(b"mcpproxy: "):
-                    _write_stderr(line, quiet=self._is_quiet)
-                else:
-                    self._sent, self._waiting = map(int, line.split())
+    def _take_line(self, line: bytes) -> None:
+        if line.startswith(b"mcpproxy: "):
+            write_stderr(line, quiet=self._is_quiet)
+        else:
+            self._sent, self._waiting = map(int, line.split())

@@ -12,9 +12,9 @@ from typing import IO, Final
 
 import pytest
 
+from mcpproxy.base import companion
 from mcpproxy.cli.commands import http, run
 from mcpproxy.errors import UsageError
-from mcpproxy.otel import live_process
 from mcpproxy.otel.live_process import LiveSpans
 from tests.otel.decoding import exported, values
 from tests.otel.receiver import receiving
@@ -166,7 +166,7 @@ class Sender:
         os.mkfifo(gate)
         stderr, write_end = os.pipe()
         self._monkeypatch.setattr(sys, "executable", str(program))
-        self._monkeypatch.setattr(live_process, "_STDERR", write_end)
+        self._monkeypatch.setattr(companion, "_STDERR", write_end)
         spans = LiveSpans("s.jsonl", "http://127.0.0.1:4318", content=False, quiet=False)
         with open(stderr) as lines:
             assert lines.readline() == "mcpproxy: ready\n"

@@ -1,0 +1,54 @@
+"""A process of mcpproxy that works beside a recording, and lines on stderr that nobody waits for."""
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.base.own_process import own_command
+
+_STDERR: Final = 2
+
+
+class Companion:
+    """A process of ours beside a recording, and the thread that gives each of its lines to ``take_line``.
+
+    The process does not hold stderr open, because it may outlive the session. Its stdin ends with the
+    recording, however the recorder ends.
+
+    Raises:
+        OSError: the process cannot be started.
+        RuntimeError: this user may have no more threads.
+    """
+
+    def __init__(self, take_line: Callable[[bytes], object], module: str, *arguments: str) -> None:
+        self._take_line: Final = take_line
+        self.process: Final = subprocess.Popen(
+            own_command(module, *arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read_lines, daemon=True).start()
+
+    def finish(self) -> None:
+        """Tell the process that the recording is finished, and do not wait until it ends."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                self._take_line(line)
+
+
+def write_stderr(line: bytes, *, quiet: bool = False) -> None:
+    """Write a line to stderr, unless ``quiet`` forbids it or nobody reads it."""
+    if not quiet:
+        try:
+            os.write(_STDERR, line)
+        except OSError:
+            pass  # nobody reads it, or not fast enough
