@@ -196,17 +196,18 @@ def last_record(path: str) -> CloseRecord | Continued | None:
 def _header_and_last(path: str) -> tuple[Header | None, CloseRecord | Continued | None]:
     """Return the header of a file and the record that closes it, each ``None`` if the file has none."""
     with open(open_regular(path), "rb") as file:
-        header = _decoded(file.readline(_HEADER_BYTES))
+        header = record_of(file.readline(_HEADER_BYTES))
         file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)
         tail = file.read()
-    last = _decoded(tail[tail.rfind(b"\n", 0, -1) + 1 :]) if tail.endswith(b"\n") else None
+    last = record_of(tail[tail.rfind(b"\n", 0, -1) + 1 :]) if tail.endswith(b"\n") else None
     return (
         header if isinstance(header, Header) else None,
         last if isinstance(last, CloseRecord | Continued) else None,
     )
 
 
-def _decoded(line: bytes) -> object:
+def record_of(line: bytes) -> object:
+    """Return the record of a line of a recording; ``None`` if it has none."""
     try:
         return decode(line)
     except McpProxyError:

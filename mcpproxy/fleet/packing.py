@@ -13,13 +13,11 @@ import zstandard
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.edit.redact import Redaction, RedactionScope
-from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.closed_files import ClosedFile
+from mcpproxy.fleet.closed_files import ClosedFile, record_of
 from mcpproxy.fleet.manifest import FILES
 from mcpproxy.fleet.store import SINGLE_PUT_BYTES
 from mcpproxy.session.frame import Finding
-from mcpproxy.trace.decode import decode
 from mcpproxy.trace.encode import encode_header
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import CloseRecord, Continued, Header
@@ -149,7 +147,7 @@ def _write_packed(lines: Iterable[bytes], content: IO[bytes], facts: Facts) -> N
             facts.packed_bytes += content.write(piece)
         if found := _TIME.search(line, 0, _START_BYTES):
             times[1:] = [int(found[1])]
-        elif line.find(_FINDING, 0, _START_BYTES) >= 0 and isinstance(record := _decoded(line), Finding):
+        elif line.find(_FINDING, 0, _START_BYTES) >= 0 and isinstance(record := record_of(line), Finding):
             rules[record.rule] += 1
     piece = compressor.flush()
     packed.update(piece)
@@ -158,17 +156,10 @@ def _write_packed(lines: Iterable[bytes], content: IO[bytes], facts: Facts) -> N
     facts.rules = dict(sorted(rules.items()))
     if times:
         facts.first_ns, facts.last_ns = times[0], times[-1]
-    closing = _decoded(last)
+    closing = record_of(last)
     if isinstance(closing, CloseRecord | Continued) and (tally := closing.tally):
         facts.frames, facts.findings = {**tally.frames}, {**tally.total_findings}
     if isinstance(closing, CloseRecord):
         facts.ending = closing.close.ending
     elif isinstance(closing, Continued):
         facts.ending = "continued"
-
-
-def _decoded(line: bytes) -> object:
-    try:
-        return decode(line)
-    except McpProxyError:
-        return None
