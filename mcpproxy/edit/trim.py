@@ -34,7 +34,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import member, singles, target_of
+from mcpproxy.protocol.message_parts import member, singles, target_of, updated_resource
 from mcpproxy.session.frame import (
     CLIENT,
     Event,
@@ -217,9 +217,8 @@ class _DependencyIndex:
             uri = target_of(message.method, message.params)
             if message.method == "resources/subscribe" and uri is not None:
                 self._issued[session, uri] = seq
-        elif isinstance(message, Notification) and message.method == "notifications/resources/updated":
-            uri = member(message.params, "uri")
-            if isinstance(uri, str) and (issued_at := self._issued.get((session, uri))):
+        elif uri := updated_resource(message):
+            if issued_at := self._issued.get((session, uri)):
                 node.needs.append(issued_at)
         elif isinstance(message, Response):
             for path in _ISSUED:

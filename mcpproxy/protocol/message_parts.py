@@ -39,6 +39,13 @@ def target_of(method: str, params: "JSON | Absent") -> str | None:
     return target if isinstance(target, str) else None
 
 
+def updated_resource(message: Single) -> str | None:
+    """Return the URI of the resource that a notification says was updated, ``None`` for other messages."""
+    if isinstance(message, Notification) and message.method == "notifications/resources/updated":
+        return text_member(message.params, "uri")
+    return None
+
+
 def singles(message: Message) -> tuple[Single, ...]:
     """Return the messages of a frame: those of a batch, or the one message."""
     return message.items if isinstance(message, Batch) else (message,)
@@ -46,15 +53,13 @@ def singles(message: Message) -> tuple[Single, ...]:
 
 def well_formed(message: Message) -> tuple[WellFormed, ...]:
     """Return the messages of a frame that are not malformed."""
-    if isinstance(message, Batch):
-        return tuple(item for item in message.items if not isinstance(item, Malformed))
-    return () if isinstance(message, Malformed) else (message,)
+    return tuple(single for single in singles(message) if not isinstance(single, Malformed))
 
 
 def value_of(message: Message) -> "JSON | Absent":
     """Return the JSON value of a frame, of a batch an array; ``ABSENT`` for what is not JSON."""
     if isinstance(message, Batch):
-        return [cast("JSON", item.value) for item in message.items]  # items of an array have a value
+        return [cast("JSON", item.value) for item in singles(message)]  # items of an array have a value
     return message.value
 
 

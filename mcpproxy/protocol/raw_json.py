@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, Batch, Message, Single
+from mcpproxy.protocol.message_parts import singles
 
 Path: TypeAlias = tuple[str, ...]
 """Member names, from the outermost object inwards."""
@@ -69,11 +70,9 @@ def elements(raw: bytes) -> Iterator[bytes]:
 
 
 def messages_with_bytes(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
-    """Yield the messages of a frame, each with its own bytes; a batch contains several."""
-    if isinstance(message, Batch):
-        yield from zip(message.items, elements(raw), strict=True)
-    else:
-        yield message, raw
+    """Return the messages of a frame, each with its own bytes; a batch contains several."""
+    parts = elements(raw) if isinstance(message, Batch) else (raw,)
+    return zip(singles(message), parts, strict=True)
 
 
 def readable_members(raw: bytes) -> dict[str, bytes]:

@@ -21,17 +21,13 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Message, Notification, Request, Response, parse
-from mcpproxy.protocol.message_parts import member, singles, text_member
+from mcpproxy.protocol.message_parts import TARGETS, member, singles, text_member
 from mcpproxy.protocol.mirrors import Mirrors, encoded, mirrored_arguments
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
 
 MCP_NAME_SOURCE: Final[Mapping[str, str]] = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "tasks/get": "taskId",
-    "tasks/update": "taskId",
-    "tasks/cancel": "taskId",
+    **{method: TARGETS[method] for method in ("tools/call", "prompts/get", "resources/read")},
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
 }
 """Method -> the member of its params that ``Mcp-Name`` repeats."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import (
     ExchangeEnd,
     Frame,
@@ -176,10 +177,8 @@ def _frame_role(columns: Columns, frame: Frame, line: int, owner: int, *, is_inn
 
 
 def _summary(frame: Frame) -> str:
-    message = frame.message
-    if isinstance(message, Batch):
-        return f"batch of {len(message.items)}"
-    return _summary_of(frame, message)
+    messages = singles(frame.message)
+    return f"batch of {len(messages)}" if isinstance(frame.message, Batch) else _summary_of(frame, *messages)
 
 
 def _summary_of(frame: Frame, message: Single) -> str:

@@ -9,6 +9,7 @@ from mcpproxy.protocol.message_parts import (
     singles,
     target_of,
     text_member,
+    updated_resource,
     value_of,
     well_formed,
 )
@@ -83,3 +84,16 @@ def test_the_target_of_a_request_is_the_member_that_its_method_defines(
     method: str, params: "JSON | Absent", expected: str | None
 ) -> None:
     assert target_of(method, params) == expected
+
+
+def updated(params: str, method: str = "notifications/resources/updated") -> str | None:
+    return updated_resource(
+        *singles(parse(f'{{"jsonrpc":"2.0","method":"{method}","params":{params}}}'.encode()))
+    )
+
+
+def test_an_update_names_its_resource() -> None:
+    assert updated('{"uri":"file:///a"}') == "file:///a"
+    assert [updated('{"uri":7}'), updated("[]"), updated('{"uri":"file:///a"}', "notifications/other")] == [
+        None
+    ] * 3

@@ -19,7 +19,7 @@ from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
 from mcpproxy.checks.stateless.subscriptions import normalized_uri, subscription_of
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member, target_of
+from mcpproxy.protocol.message_parts import as_object, member, target_of, updated_resource
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
@@ -239,8 +239,8 @@ def remember_subscription(context: MessageContext, history: History) -> None:
 def unsubscribed_update(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report an update of a resource that the client is not subscribed to (RES-006)."""
     message = context.message
-    uri = member(message.params, "uri")
-    if not isinstance(uri, str) or history.in_both_eras:
+    uri = updated_resource(message)
+    if uri is None or history.in_both_eras:
         return ()  # A session with a handshake and stateless requests may have both kinds of subscription.
     pointer = context.at + "/params/uri"
     if history.stateless_seq is not None:

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
+from mcpproxy.protocol.message_parts import TARGETS
 from mcpproxy.protocol.wording import token
 from mcpproxy.replay.diff.values import EXACT, Difference, DiffRules, differences
 from mcpproxy.replay.recording import SessionMessage
@@ -28,7 +29,7 @@ LEVELS: Final[tuple[Level, ...]] = ("strict", "default", "loose")
 OPAQUE: Final = ("/params/cursor", "/params/requestState", "/params/inputResponses/*")
 """Places of values that the server issued or the client generated. Only ``strict`` compares these values."""
 
-_NAMES: Final = ("name", "uri", "ref", "taskId")
+_NAMES: Final = (*dict.fromkeys(TARGETS.values()), "ref", "taskId")
 """Members of params that name a thing; ``loose`` compares only these."""
 _MAX_DIFFERENCES: Final = 20
 _MAX_CANDIDATES: Final = 500
