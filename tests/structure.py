@@ -25,7 +25,7 @@ NOT_COUNTED: Final = frozenset({"demo", "examples", "mutations"})
 _NAMES: Final = ("name", "uri")
 _REQUIRED_HEADERS: Final = ("mcp-method", "mcp-name", "mcp-param-")
 _OF_REQUESTS: Final = ("request", "pending", "by_key", "live", "markers_of", "_by_id")
-_LATER_FACTS: Final = frozenset({"id", "latency_ns", "latency_ms", "outcome"})
+_LATER_FACTS: Final = frozenset({"latency_ns", "latency_ms", "outcome"})
 
 
 def reads_the_name_of_a_call(node: ast.AST) -> bool:
@@ -139,11 +139,13 @@ def reads_a_chunk_size(node: ast.AST) -> bool:
 
 
 def writes_a_call_as_json(node: ast.AST) -> bool:
-    """A dictionary with the method and with what became of it, or its id, which is no message itself."""
+    """A dictionary, or a row with milliseconds, that has the method and what became of the request."""
     match node:
+        case ast.Call(keywords=keywords):
+            return {"method", "latency_ms"} <= {keyword.arg for keyword in keywords}
         case ast.Dict(keys=keys, values=values) if not all(isinstance(value, ast.Name) for value in values):
             names = set(_values(keys))
-            return "method" in names and "jsonrpc" not in names and bool(names & _LATER_FACTS)
+            return "method" in names and bool(names & _LATER_FACTS)
         case _:
             return False
 
@@ -159,6 +161,18 @@ DECISIONS: Final[Mapping[str, Pattern]] = {
     "JSON form of a call": writes_a_call_as_json,
 }
 """Each decision with the pattern of a place that makes it; the pattern's docstring says what it counts."""
+
+OTHER_DECISIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "name of a call": {
+        "mcpproxy/protocol/registration.py": "whether the name of a tool is one",
+        "mcpproxy/reports/fingerprint.py": "what tells the entries of a list apart",
+    },
+    "JSON form of a call": {
+        "mcpproxy/fleet/columns/frame_batch.py": "the columns of a table with a row for each message",
+        "mcpproxy/reports/transcripts/transcript_json.py": "one message, and the frame that it answers",
+    },
+}
+"""Decision -> modules in which its pattern finds something that decides something else, and what."""
 
 
 def _is_params(node: ast.expr) -> bool:
@@ -214,6 +228,7 @@ def counted(checkout: Path) -> Structure:
             f"{path.relative_to(checkout).as_posix()}:{line}"
             for path, tree in trees.items()
             if not NOT_COUNTED & set(path.relative_to(package).parts)
+            and path.relative_to(checkout).as_posix() not in OTHER_DECISIONS.get(decision, ())
             for line in places(tree, pattern)
         ]
     counts = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.structure import DECISIONS, counted, places, table
+from tests.structure import DECISIONS, OTHER_DECISIONS, counted, places, table
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -27,6 +27,7 @@ EXAMPLES = [
     ("line before a chunk", 'LINE = pattern(rb"([0-9A-Fa-f]{1,15});?")', 1),
     ("line before a chunk", 'COLOUR = pattern(r"#[0-9A-Fa-f]{6}")', 0),
     ("JSON form of a call", 'def f(call): return {"method": call.method, "outcome": call.outcome}', 1),
+    ("JSON form of a call", "def f(call): return Row(method=call.method, latency_ms=1)", 1),
     ("JSON form of a call", 'def f(id): return {"jsonrpc": "2.0", "id": id, "method": "ping"}', 0),
 ]
 
@@ -44,6 +45,12 @@ def test_every_pattern_has_an_example_and_a_neighbour() -> None:
 def test_a_function_is_one_place_however_often_it_decides() -> None:
     source = 'def f(params):\n    return params["name"] or params["uri"]\n'
     assert places(ast.parse(source), DECISIONS["name of a call"]) == [2]
+
+
+def test_what_is_no_such_decision_would_be_found() -> None:
+    for decision, modules in OTHER_DECISIONS.items():
+        for path in modules:
+            assert places(ast.parse((CHECKOUT / path).read_bytes()), DECISIONS[decision]), path
 
 
 def test_this_checkout_is_counted() -> None:

@@ -5,7 +5,7 @@ The rows of the viewer are what all others are compared with, for each call of e
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -30,6 +30,7 @@ from mcpproxy.session.outcomes import ERRORS, Outcome
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.ui import json_rows
+from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call
 from mcpproxy.view.view import open_view
 
@@ -69,7 +70,7 @@ def agents(path: Path) -> Iterator[Said]:
     for row in rows(path):
         said = call_row("r1", row)
         took_ns = None if said.latency_ms is None else round(said.latency_ms * 1e6)
-        yield Said(said.frame, said.method, said.target or None, said.outcome, took_ns, said.answer)
+        yield Said(said.frame, said.method, said.target, said.outcome, took_ns, said.answer)
 
 
 def python(path: Path) -> Iterator[Said]:
@@ -176,6 +177,20 @@ def test_all_say_the_same_of_a_call(path: Path, reader: Reader) -> None:
         row.frame for row in by_frame.values() if row.answer is not None or reader is not frames_as_json
     }
     assert {one.frame for one in said} == wanted, "calls are missing"
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_the_page_and_the_agents_give_the_same_members(path: Path) -> None:
+    """The number of the row and the time of its request have a name of their own in each."""
+    for row in rows(path):
+        shared, on_page, for_agents = call_members(row), json_rows.call(row), asdict(call_row("r1", row))
+        assert on_page == {**shared, "number": row.number, "started_ms": milliseconds(row.started_ns)}
+        own = {"recording": "r1", "call": row.number, "at_ms": milliseconds(row.started_ns)}
+        assert for_agents == {**shared, **own}
+
+
+def test_a_time_in_milliseconds_is_rounded_to_the_microsecond() -> None:
+    assert [milliseconds(time) for time in (1_234_499, 1_234_501, 0, None)] == [1.234, 1.235, 0, None]
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,7 @@ cursor of the next page, if there is one.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, overload
-
-
-@overload
-def milliseconds(time_ns: int) -> float: ...
-@overload
-def milliseconds(time_ns: int | None) -> float | None: ...
-def milliseconds(time_ns: int | None) -> float | None:
-    """Return a time in milliseconds, to the microsecond."""
-    return None if time_ns is None else round(time_ns / 1e6, 3)
-
+from typing import Final, Literal, TypeAlias
 
 ALWAYS: Final = "always"
 """Metadata of a member that is in the answer even if it has its default value."""
@@ -122,7 +112,7 @@ class CallRow:
     outcome: str
     at_ms: float
     method: str = ""
-    target: str = ""
+    target: str | None = None
     id: str = ""
     session: int = 0
     answer: int | None = None
@@ -135,7 +125,7 @@ class CallRow:
     result: str = ""
     progress: str = ""
     findings: int = 0
-    severity: str = ""
+    severity: str | None = None
     parent: int = 0
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.agents import cursors
-from mcpproxy.agents.answer_types import CallDetail, FindingRow, FrameText, PartRow, milliseconds
+from mcpproxy.agents.answer_types import CallDetail, FindingRow, FrameText, PartRow
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.finding_rows import finding_row, rule_rows
 from mcpproxy.agents.pages import ANSWER_BYTES, FRAME_BYTES, AnswerPage, beginning, cost
@@ -14,6 +14,7 @@ from mcpproxy.agents.recording_tools import call_row
 from mcpproxy.agents.tool_arguments import Cursor, Handle, Number
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
+from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Detail, FoundRule, Part
 from mcpproxy.view.view import View
 

@@ -3,11 +3,12 @@
 from typing import Final
 
 from mcpproxy.agents import cursors
-from mcpproxy.agents.answer_types import CostPage, CostRow, StatisticsPage, StatisticsRow, milliseconds
+from mcpproxy.agents.answer_types import CostPage, CostRow, StatisticsPage, StatisticsRow
 from mcpproxy.agents.pages import AnswerPage
 from mcpproxy.agents.recording_library import RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle
 from mcpproxy.session.filter import parse_filter
+from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, StatisticsBuilder, ToolCost, statistics
 
 _MAX_ROWS: Final = 100

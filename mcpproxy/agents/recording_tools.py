@@ -14,7 +14,6 @@ from mcpproxy.agents.answer_types import (
     RunPage,
     RunRow,
     SessionRow,
-    milliseconds,
 )
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.pages import AnswerPage
@@ -22,6 +21,7 @@ from mcpproxy.agents.recording_library import ListedRecording, OpenedRecording, 
 from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, HandleOrAll, Limit, MatchText
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.filter import Filter, parse_filter
+from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, SessionSummary
 from mcpproxy.view.runs import ClientRun
 
@@ -211,29 +211,7 @@ _AT_ONCE: Final = 25
 def call_row(handle: str, call: Call) -> CallRow:
     """Return a call of a recording. Its texts are masked and shortened by the view."""
     return CallRow(
-        recording=handle,
-        call=call.number,
-        frame=call.frame,
-        sender=call.sender,
-        kind=call.kind,
-        outcome=call.outcome,
-        at_ms=milliseconds(call.started_ns),
-        method=call.method,
-        target=call.target or "",
-        id=call.id,
-        session=call.session,
-        answer=call.answer,
-        error_code=call.error_code,
-        latency_ms=milliseconds(call.latency_ns),
-        waited_ms=milliseconds(call.waited_ns),
-        request_bytes=call.request_bytes,
-        answer_bytes=call.answer_bytes,
-        arguments=call.arguments,
-        result=call.result,
-        progress=call.progress,
-        findings=call.findings,
-        severity=call.severity or "",
-        parent=call.parent,
+        recording=handle, call=call.number, at_ms=milliseconds(call.started_ns), **call_members(call)
     )
 
 

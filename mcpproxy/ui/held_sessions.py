@@ -22,6 +22,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame
 from mcpproxy.ui import held_text
 from mcpproxy.ui.library import Library, id_of
+from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Role
 from mcpproxy.view.view import View
 
@@ -231,7 +232,7 @@ def _context(view: View, numbers: frozenset[int]) -> JSONObject:
             if fault and fault.number in numbers and str(fault.number) not in found:
                 found[str(fault.number)] = {
                     "call": call.number,
-                    "started_ms": call.started_ns / 1e6,
+                    "started_ms": milliseconds(call.started_ns),
                     "preview": call.result if part.role is Role.ANSWER else call.arguments,
                 }
     return {

@@ -7,12 +7,13 @@ makes the hidden characters in it visible.
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, cast
 
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
 from mcpproxy.trace.opened_trace import STILL_RECORDING
+from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
 from mcpproxy.view.drift import drift as drift_from_pins
 from mcpproxy.view.index.columns import SEVERITIES
@@ -36,30 +37,8 @@ TEXT_LIMIT: Final = 200_000
 
 def call(row: Call) -> JSONObject:
     """Return one row of the list."""
-    return {
-        "number": row.number,
-        "kind": row.kind,
-        "frame": row.frame,
-        "answer": row.answer,
-        "id": row.id,
-        "session": row.session,
-        "sender": row.sender,
-        "method": row.method,
-        "target": row.target,
-        "outcome": row.outcome,
-        "error_code": row.error_code,
-        "started_ms": row.started_ns / 1e6,
-        "latency_ms": milliseconds(row.latency_ns),
-        "waited_ms": milliseconds(row.waited_ns),
-        "request_bytes": row.request_bytes,
-        "answer_bytes": row.answer_bytes,
-        "arguments": row.arguments,
-        "result": row.result,
-        "progress": row.progress,
-        "findings": row.findings,
-        "severity": row.severity,
-        "parent": row.parent,
-    }
+    members = cast("JSONObject", call_members(row))
+    return {"number": row.number, "started_ms": milliseconds(row.started_ns), **members}
 
 
 def detail(found: Detail) -> JSONObject:
@@ -95,7 +74,7 @@ def part(found: Part) -> JSONObject:
     return {
         "role": found.role,
         "seq": found.seq,
-        "at_ms": found.at_ns / 1e6,
+        "at_ms": milliseconds(found.at_ns),
         "row": found.row,
         "sender": sender,
         "summary": found.summary,
@@ -158,11 +137,6 @@ def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
     }
 
 
-def milliseconds(time_ns: int | None) -> float | None:
-    """Return a time in milliseconds; ``None`` stays."""
-    return None if time_ns is None else time_ns / 1e6
-
-
 def recording(id: str, entry: RecordingEntry) -> JSONObject:
     """Return one recording of the folder; ``id`` is its name in the addresses of the page."""
     return {
@@ -173,7 +147,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "server": entry.server,
         "transport": entry.transport,
         "started_at": entry.started_at,
-        "started_ms": entry.started_ns / 1e6,
+        "started_ms": milliseconds(entry.started_ns),
         "duration_ms": milliseconds(entry.duration_ns),
         "running": entry.running,
         "state": entry.state,

@@ -3,6 +3,7 @@
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.outcomes import Outcome
 from mcpproxy.ui import json_rows
+from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.index.columns import OUTCOMES
 from mcpproxy.view.view import View
 
@@ -25,8 +26,8 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
     return {
         "total": total,
         "row": list(rows),
-        "at_ms": [started_ns[row] / 1e6 for row in rows],
-        "latency_ms": [latency_ns[row] / 1e6 for row in rows],
+        "at_ms": [milliseconds(started_ns[row]) for row in rows],
+        "latency_ms": [milliseconds(latency_ns[row]) for row in rows],
     }
 
 
