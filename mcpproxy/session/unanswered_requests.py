@@ -26,7 +26,10 @@ ONE_SESSION: Final[tuple[Scope, ...]] = ("",)
 
 
 class UnansweredRequests(Generic[T]):
-    """What is kept of each open request. Of more than ``most`` the oldest are forgotten; 0 keeps all."""
+    """What is kept of each open request. Of more than ``most`` the oldest are forgotten; 0 keeps all.
+
+    A request with two scopes counts twice.
+    """
 
     def __init__(self, most: int = 0) -> None:
         self._most: Final = most
@@ -44,7 +47,7 @@ class UnansweredRequests(Generic[T]):
         for scope in scopes:
             self._open.pop((scope, sender, id), None)
             self._open[scope, sender, id] = entry
-        if self._most and len(self._open) > self._most:
+        while 0 < self._most < len(self._open):
             self._open.popitem(last=False)
 
     def find(self, sender: Sender, id: object, scopes: Iterable[Scope] = ONE_SESSION) -> T | None:
@@ -67,3 +70,9 @@ class UnansweredRequests(Generic[T]):
                         del self._open[its_scope, sender, id]
                 return entry[0]
         return None
+
+    def take_all(self, scope: Scope) -> list[T]:
+        """Take out all open requests with ``scope``, and return them in the order in which they came."""
+        keys = [key for key in self._open if key[0] == scope]
+        taken = (self.take(sender, id, (scope,)) for _, sender, id in keys)
+        return [request for request in taken if request is not None]

@@ -64,3 +64,20 @@ def test_the_oldest_requests_are_forgotten() -> None:
     for id in (1, 2, 1, 3):
         requests.add(CLIENT, id, id)
     assert [requests.take(CLIENT, id) for id in (1, 2, 3)] == [1, None, 3]
+
+
+def test_of_requests_with_two_scopes_the_oldest_are_forgotten_too() -> None:
+    requests: UnansweredRequests[int] = UnansweredRequests(most=4)
+    for number in range(10):
+        requests.add(CLIENT, number, number, (number, "a"))
+    assert [requests.find(CLIENT, number, (number, "a")) for number in range(10)] == [None] * 8 + [8, 9]
+
+
+def test_what_a_scope_still_waits_for_is_taken_out_of_all_scopes() -> None:
+    requests: UnansweredRequests[str] = UnansweredRequests()
+    requests.add(CLIENT, 1, "one", (5, "a"))
+    requests.add(SERVER, 1, "the server's", (5, "a"))
+    requests.add(CLIENT, 2, "elsewhere", (6, "a"))
+    assert requests.take_all(5) == ["one", "the server's"]
+    assert requests.take_all(5) == []
+    assert (requests.take(CLIENT, 1, ("a",)), requests.take(CLIENT, 2, ("a",))) == (None, "elsewhere")
