@@ -7,8 +7,8 @@ the relay keeps traffic that is not in the trace yet. A recording of another pro
 
 import os
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.relay import journal
@@ -24,9 +24,11 @@ from mcpproxy.trace.trace_file import ENDLESS, NOT_OURS, SECOND_HEADER, open_fil
 if TYPE_CHECKING:
     from mcpproxy.trace.shipped_files import ShippedFiles
 
+T = TypeVar("T")
 
 FINISH_S: Final = 5.0
 """How long the reader of a recording waits for the recorder of a session that has ended."""
+_FINISH_POLL_S: Final = 0.01
 
 
 def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> Trace:
@@ -45,8 +47,12 @@ def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> T
     first_file = chain.first_of(name)
     has_journal = os.path.lexists(journal.folder(first_file))
     is_recording, copied_file, trouble = _recover(first_file) if has_journal else (False, "", "")
-    if is_recording and finish_s and _await_recorder(first_file, finish_s):
-        is_recording, copied_file, trouble = _recover(first_file)
+    if is_recording and finish_s:
+        from mcpproxy.recorder.recovery import is_session_over
+
+        if is_session_over(first_file):
+            await_finish(first_file, finish_s)
+            is_recording, copied_file, trouble = _recover(first_file)
     if copied_file:
         # The user sees the names of the original files, but the files in ``copy_folder`` are read.
         files = [
@@ -110,21 +116,6 @@ def _recover(first_file: str) -> tuple[bool, str, str]:
         return False, "", f"the journal beside it could not be recovered: {reason}"
 
 
-def _await_recorder(first_file: str, finish_s: float) -> bool:
-    """Wait for the recorder of a session that has ended. Return whether the recorder has ended, too."""
-    from mcpproxy.recorder import foreign_journals
-    from mcpproxy.recorder.recovery import is_session_over
-
-    end = time.monotonic() + finish_s
-    if not is_session_over(first_file):
-        return False
-    while is_recording := foreign_journals.is_recording(first_file):
-        if time.monotonic() > end:
-            break
-        time.sleep(0.01)
-    return not is_recording
-
-
 def _open_import(name: str) -> Trace | None:
     """Open a recording of another program; return ``None`` if its format is not known."""
     from mcpproxy.importers.detect import detect_format, open_foreign
@@ -144,7 +135,11 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     """
     name = os.fspath(path)
     first_file = chain.first_of(name)
-    trace = _wait_for_trace(first_file, poll_s)
+    trace = when_begun(
+        lambda: open_trace(first_file, finish_s=0),
+        lambda: _is_under_way(first_file),
+        lambda: time.sleep(poll_s),
+    )
     if type(trace) is not Trace or trace.is_copy:  # no recorder appends to an import or to a copy
         yield from trace.events()
         return
@@ -219,15 +214,42 @@ def _follow_file(
                 has_recorder_ended = True  # lines may have been added before the journal was removed
 
 
-def _wait_for_trace(name: str, poll_s: float) -> Trace:
-    """Wait until the starting recorder has written the header, and open the trace."""
+def when_begun(open: Callable[[], T], may_begin: Callable[[], bool], pause: Callable[[], object]) -> T:
+    """Return what ``open`` returns of a recording, as soon as its recorder has written enough of it.
+
+    ``pause`` waits a moment before the next attempt. There is one more attempt after ``may_begin`` has said
+    that nobody begins the recording any more: it may have been written between the two.
+
+    Raises:
+        TraceError: the last attempt has failed.
+    """
+    is_last = False
     while True:
         try:
-            return open_trace(name, finish_s=0)
+            return open()
         except TraceError:
-            if not _is_under_way(name):
+            if is_last:
                 raise
-        time.sleep(poll_s)
+        is_last = not may_begin()
+        if not is_last:
+            pause()
+
+
+def await_finish(first_file: str, within_s: float) -> bool:
+    """Wait until no recorder writes a recording any more. Return whether that took less than ``within_s``.
+
+    If the recorder was killed, the recording is completed here. Until it can be, it is waited for.
+    """
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            if not _is_under_way(first_file):
+                return True
+        except TraceError:
+            pass  # its recorder may complete it, or there may be room for it later
+        if time.monotonic() > deadline:
+            return not os.path.isdir(journal.folder(first_file))
+        time.sleep(_FINISH_POLL_S)
 
 
 def _is_under_way(first_file: str) -> bool:

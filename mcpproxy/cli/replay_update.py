@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,8 +18,7 @@ from mcpproxy.base.files import open_regular
 from mcpproxy.base.own_process import own_command
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import open_trace
-from mcpproxy.relay import journal
+from mcpproxy.opening import await_finish, open_trace
 from mcpproxy.replay.recording import LoadedTrace
 from mcpproxy.trace import chain
 
@@ -74,8 +72,8 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
             renewal = Renewal("", [*proxy, "run", "--trace", new, "--quiet", "--", *command])
             yield renewal
         if renewal.keeps:
-            _await_recorder(new)
-            open_trace(new)  # completes a trace that a recorder left unfinished
+            await_finish(new, _DEADLINE_S)
+            open_trace(new)  # fails if there is nothing to keep
             os.replace(new, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -114,10 +112,3 @@ def _proxy_before(url: str, command: list[str]) -> Generator[str]:
         process.kill()
         process.wait()
         process.stderr.close()
-
-
-def _await_recorder(trace: str) -> None:
-    """Wait until the recorder has completed the trace and deleted the journal."""
-    until = time.monotonic() + _DEADLINE_S
-    while os.path.isdir(journal.folder(trace)) and time.monotonic() < until:
-        time.sleep(0.01)

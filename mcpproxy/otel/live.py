@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
-from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.errors import McpProxyError
 from mcpproxy.otel.live_process import GIVE_UP_S, resend_command
 from mcpproxy.relay import priority
 
@@ -106,16 +106,14 @@ class LiveExport:
         Raises:
             TraceError: the recording has ended, and cannot be read.
         """
+        from mcpproxy.opening import when_begun
         from mcpproxy.view.view import open_view
 
-        while True:
-            is_last = self._recording_ended.is_set()
-            try:
-                return open_view(self._trace)
-            except TraceError:
-                if is_last:
-                    raise
-            self._recording_ended.wait(POLL_S / 5)
+        return when_begun(
+            lambda: open_view(self._trace),
+            lambda: not self._recording_ended.is_set(),
+            lambda: self._recording_ended.wait(POLL_S / 5),
+        )
 
     def _read_part(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> bool:
         """Read a part of the new records and queue their spans. Return whether there are more records."""

@@ -5,12 +5,10 @@ own, in front of the real server or a replay of the recording. A miss is a reque
 not answer. Misses and findings are reported when the test ends.
 """
 
-import os
 import re
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -21,8 +19,7 @@ from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError, UsageError
-from mcpproxy.recorder.recovery import is_session_over, recover
-from mcpproxy.relay import journal
+from mcpproxy.recorder.recovery import is_session_over
 from mcpproxy.replay.join import join, lacks
 from mcpproxy.reports import text
 from mcpproxy.reports.judged_traces import more_text
@@ -43,7 +40,6 @@ _MCPPROXY: Final = tuple(own_command("mcpproxy"))
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
 """How long a session may take to end after its client has ended."""
-_POLL_S: Final = 0.02
 
 
 def action_for(mode: Mode, exists: bool) -> Action:
@@ -151,7 +147,7 @@ class McpRecording:
         Always false once ``url`` was used: its proxy runs until ``finish``.
         """
         return not self._running and all(
-            is_session_over(trace) and _finish_within(trace, _END_S) for trace in self.sessions
+            is_session_over(trace) and opening.await_finish(trace, _END_S) for trace in self.sessions
         )
 
     def finish(self) -> None:
@@ -168,7 +164,7 @@ class McpRecording:
         sessions = self.sessions
         deadline = time.monotonic() + _END_S
         for trace in sessions:
-            if not _finish_within(trace, deadline - time.monotonic()):
+            if not opening.await_finish(trace, deadline - time.monotonic()):
                 next_step = "let the client end it before the test is over"
                 raise UsageError(str(self.path), "the server of this test still runs", next_step)
         if self.action != "replay" and not self._faults:
@@ -337,19 +333,3 @@ def _header(trace: str) -> reader.Header | None:
 def _is_on_stdio(trace: str) -> bool:
     header = _header(trace)
     return header is not None and header.transport == "stdio"
-
-
-def _finish_within(trace: str, seconds: float) -> bool:
-    """Wait until the trace is complete, and return whether that took less than ``seconds``.
-
-    The trace is complete when the folder of its journal, the raw bytes of the session, is gone. If the
-    recorder of the trace has died, the trace is completed here.
-    """
-    deadline = time.monotonic() + seconds
-    while os.path.isdir(journal.folder(trace)):
-        with suppress(OSError, TraceError):
-            recover(trace)
-        if time.monotonic() > deadline:
-            return not os.path.isdir(journal.folder(trace))
-        time.sleep(_POLL_S)
-    return True

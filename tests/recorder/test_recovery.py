@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import open_trace
+from mcpproxy.opening import await_finish, open_trace, when_begun
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.pipeline import RecordingPipeline
@@ -227,6 +227,50 @@ def test_a_recorder_that_is_behind_when_its_session_is_over_is_waited_for(
     assert frame.raw == b"1"
     assert len(waited) == 1
     assert is_gone(trace)
+
+
+def test_a_recording_whose_relay_lives_is_waited_for_as_long_as_is_said(
+    trace: Path, process: "subprocess.Popen[bytes]"
+) -> None:
+    assert await_finish(str(trace), 0), "there is nothing to wait for"
+    folder = JournalFolder(trace, [start(process.pid, time.monotonic_ns()), client(b"1\n")])
+    assert not await_finish(str(trace), 0)
+    folder.append(1, packed(EXIT))
+    process.communicate()
+    assert await_finish(str(trace), 30)
+    assert is_gone(trace)
+
+
+def test_a_recording_is_opened_as_soon_as_it_has_begun(trace: Path) -> None:
+    paused: list[int] = []
+
+    def pause() -> None:
+        paused.append(1)
+        if len(paused) == 2:
+            trace.write_text("begun")
+
+    assert when_begun(lambda: begun(trace), lambda: True, pause) == "begun"
+    assert len(paused) == 2
+
+
+def test_what_was_written_before_its_recorder_ended_is_opened(trace: Path) -> None:
+    """The recorder writes the beginning and ends, both after the first attempt."""
+    assert when_begun(lambda: begun(trace), lambda: not trace.write_text("begun"), unexpected) == "begun"
+
+
+def test_a_recording_that_nobody_begins_is_not_waited_for(trace: Path) -> None:
+    with pytest.raises(TraceError, match="no such file"):
+        when_begun(lambda: begun(trace), lambda: False, unexpected)
+
+
+def unexpected() -> None:
+    pytest.fail("it is waited for")
+
+
+def begun(trace: Path) -> str:
+    if not trace.exists():
+        raise TraceError(str(trace), None, "no such file", "record one")
+    return trace.read_text()
 
 
 def test_a_line_that_is_being_written_is_not_torn(trace: Path) -> None:

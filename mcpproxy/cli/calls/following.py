@@ -18,6 +18,7 @@ from mcpproxy.cli.calls.listing import footer_lines, header_lines, last_stderr
 from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
+from mcpproxy.opening import when_begun
 from mcpproxy.relay import journal
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Finding
@@ -79,11 +80,7 @@ def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POL
     with _open_begun(path) as view:
         followed = FollowedSession(view, wanted, screen)
         followed.print_header()
-        while view.running:
-            followed.print_news()
-            time.sleep(poll_s)
-            view.refresh()
-        followed.print_news()
+        followed.print_until_end(poll_s)
         screen.redraw([])
         screen.print(footer_lines(view, wanted, screen.style))
 
@@ -91,30 +88,23 @@ def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POL
 def print_calls(path: str, screen: Screen) -> None:
     """Print only the calls of one recording, without findings, until it ends."""
     with _open_begun(path) as view:
-        followed = FollowedSession(view, parse_filter(""), screen, judges=False)
-        while view.running:
-            followed.print_news()
-            time.sleep(POLL_S)
-            view.refresh()
-        followed.print_news()
+        FollowedSession(view, parse_filter(""), screen, judges=False).print_until_end(POLL_S)
 
 
 def _open_begun(path: str) -> View:
-    return when_begun(path, lambda: open_view(path))
+    return open_begun(path, lambda: open_view(path))
 
 
-def when_begun(path: str, open: Callable[[], T]) -> T:
+def open_begun(path: str, open: Callable[[], T]) -> T:
     """Open a recording. If it is just starting, wait until its journal or its trace says what is recorded."""
     give_up_s = time.monotonic() + _START_S
-    while True:
-        try:
-            return open()
-        except TraceError:
-            # The recorder takes its lock a moment after the journal is there.
-            is_late = time.monotonic() > give_up_s and recording(path).state != "starting"
-            if is_late or not os.path.isdir(journal.folder(path)):
-                raise
-        time.sleep(POLL_S / 2)
+
+    def may_begin() -> bool:
+        # The recorder takes its lock a moment after the journal is there.
+        is_late = time.monotonic() > give_up_s and recording(path).state != "starting"
+        return not is_late and os.path.isdir(journal.folder(path))
+
+    return when_begun(open, may_begin, lambda: time.sleep(POLL_S / 2))
 
 
 class FollowedSession:
@@ -141,6 +131,14 @@ class FollowedSession:
         sessions = view.sessions if view.header.transport == "stdio" else ()
         self._screen.print(header_lines(view.path, view.header, sessions, style))
         self._screen.print([style.paint(CallLines(style).heading, "dim")])
+
+    def print_until_end(self, poll_s: float) -> None:
+        """Print the calls as they are recorded, until the recording ends."""
+        while self._view.running:
+            self.print_news()
+            time.sleep(poll_s)
+            self._view.refresh()
+        self.print_news()
 
     def print_news(self) -> None:
         """Print what was recorded since the last time, and show the open calls."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import http_sessions
-from mcpproxy.cli.calls.following import when_begun
+from mcpproxy.cli.calls.following import open_begun
 from mcpproxy.cli.http_sessions import EventFilter
 from mcpproxy.reports.transcripts import transcript_json
 from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
@@ -26,7 +26,7 @@ EVERYTHING: Span = (0, None)
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
     """Yield the lines of the events that are ``shown``."""
     growing = GrowingTrace(path)
-    trace = when_begun(path, growing.open) if following else growing.open()
+    trace = open_begun(path, growing.open) if following else growing.open()
     transcript = Transcript(style, full=full, transport=trace.header.transport)
     yield from header_lines(path, trace.header)
     for event in growing.follow() if following else with_findings_in_place(trace):
@@ -42,7 +42,7 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
     """Yield the header and the events that are ``shown``, one JSON object each."""
     growing = GrowingTrace(path)
-    trace = when_begun(path, growing.open) if following else growing.open()
+    trace = open_begun(path, growing.open) if following else growing.open()
     header = trace.header
     about = {"label": header.label, "command": header.command, "started_at": header.started_at}
     about |= {"redaction": header.redaction}
