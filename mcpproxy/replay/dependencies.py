@@ -12,13 +12,11 @@ So a client that sends its requests in another order than the recorded client is
 depends on an unrelated message.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Malformed, Notification, Request, Response
-from mcpproxy.replay.message_paths import SUBSCRIPTION_ID
-from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response
+from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
@@ -60,10 +58,7 @@ class _DependencyFinder:
         self._messages: Final = session.messages
         # In all dictionaries, a message is given by its index in the session.
         self._open: Final[dict[int, SessionMessage]] = {}  # client requests without a response
-        self._by_id: Final[dict[TypedId, int]] = {}  # client requests
-        self._by_token: Final[dict[TypedId, int]] = {}  # client requests, by their progress token
         self._by_exchange: Final[dict[int, int]] = {}  # client messages
-        self._server_requests: Final[dict[TypedId, int]] = {}
         self._owner_of_request: Final[dict[int, int | None]] = {}  # server request -> its owner
         # Client request -> the client's answers to server requests that the client request owns, and its
         # cancellations.
@@ -78,18 +73,12 @@ class _DependencyFinder:
             if owner is None or not isinstance(self._messages[owner].message, Request):
                 self._by_exchange[entry.exchange] = index
         match entry.message:
-            case Request(id=id, method=method, params=params):
+            case Request(method=method):
                 self._open[index] = entry
-                if id is not None:
-                    self._by_id[type(id), id] = index
-                if typed_id := _typed_id(params, "_meta", "progressToken"):
-                    self._by_token[typed_id] = index
                 if method == "ping":
                     return  # no message depends on a ping, except its response
-            case Notification(method="notifications/cancelled", params=params):
-                typed_id = _typed_id(params, "requestId")
-                if typed_id and (owner := self._by_id.get(typed_id)) is not None:
-                    self._client_replies.setdefault(owner, []).append(index)
+            case Notification(method="notifications/cancelled") if entry.names is not None:
+                self._client_replies.setdefault(entry.names, []).append(index)
             case Response() | ErrorResponse() if entry.answers is not None:
                 owner = self._owner_of_request.get(entry.answers)
                 if owner is not None:
@@ -101,13 +90,8 @@ class _DependencyFinder:
     def add_server_message(self, entry: SessionMessage) -> Dependency:
         """Add a message of the server and return its dependency."""
         owner = self._owner(entry)
-        match entry.message:
-            case Request(id=id):
-                if id is not None:
-                    self._server_requests[type(id), id] = entry.index
-                self._owner_of_request[entry.index] = owner
-            case _:
-                pass
+        if isinstance(entry.message, Request):
+            self._owner_of_request[entry.index] = owner
         if owner is None:
             return Dependency(after=self._last_client_message)
         if entry.answers is not None:
@@ -123,21 +107,10 @@ class _DependencyFinder:
         """Return the client message to which a server message belongs; ``None`` if there is none."""
         if entry.answers is not None:
             return entry.answers
+        if entry.names is not None:
+            # A request of the server, which the server cancels, has an owner itself.
+            return self._owner_of_request.get(entry.names, entry.names)
         match entry.message:
-            case Notification(method="notifications/progress", params=params):
-                typed_id = _typed_id(params, "progressToken")
-                if typed_id and typed_id in self._by_token:
-                    return self._by_token[typed_id]
-            case Notification(method="notifications/cancelled", params=params):
-                typed_id = _typed_id(params, "requestId")
-                if typed_id and typed_id in self._server_requests:
-                    return self._owner_of_request.get(self._server_requests[typed_id])
-                if typed_id and typed_id in self._by_id:
-                    return self._by_id[typed_id]
-            case Notification(params=params):
-                typed_id = _typed_id(params, "_meta", SUBSCRIPTION_ID)
-                if typed_id and typed_id in self._by_id:
-                    return self._by_id[typed_id]
             case Request(method=method) if (
                 method not in _UNRELATED and entry.exchange not in self._by_exchange
             ):
@@ -161,13 +134,3 @@ class _DependencyFinder:
 
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-
-
-def _typed_id(params: "JSON | Absent", *path: str) -> TypedId | None:
-    """Return the id or token at ``path`` in params, with its JSON type; ``None`` if there is none."""
-    value: JSON | Absent = params
-    for name in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(name)
-    return (type(value), value) if isinstance(value, int | str) and not isinstance(value, bool) else None

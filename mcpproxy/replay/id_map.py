@@ -9,12 +9,13 @@ from typing import Final
 from uuid import uuid4
 
 from mcpproxy.protocol import raw_json
-from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, RequestId
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
 from mcpproxy.protocol.raw_json import spliced
-from mcpproxy.replay.message_paths import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID
-from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
+from mcpproxy.replay.message_paths import ID, OWN_SUBSCRIPTION, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID
+from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.replay.server.live_messages import LiveMessage
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 
 class IdMap:
@@ -28,7 +29,7 @@ class IdMap:
         self, session: RecordedSession, answer_to: Mapping[int, SessionMessage], session_id: str = ""
     ) -> None:
         self._answer_to: Final = answer_to
-        self._open_server_requests: Final[dict[TypedId, SessionMessage]] = {}
+        self._server_requests: Final[UnansweredRequests[SessionMessage]] = UnansweredRequests()
         self._new_ids = 0
         self._recorded_session: Final = session.issued_session_id.encode("latin-1", "replace")
         self._live_session: Final = (session_id or str(uuid4())).encode()
@@ -60,9 +61,9 @@ class IdMap:
             edits["result", "_meta", SUBSCRIPTION_ID] = id
         return spliced(entry.raw, edits)
 
-    def answered_request(self, id: "RequestId | Absent | None") -> SessionMessage | None:
+    def take_answered(self, id: object) -> SessionMessage | None:
         """Remove the open server request that a response with this id answers, and return it."""
-        return self._open_server_requests.pop((type(id), id), None) if isinstance(id, int | str) else None
+        return self._server_requests.take(SERVER, id)
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
         # ``spliced`` replaces only what the message has: no notification gets an id that it did not have.
@@ -73,38 +74,24 @@ class IdMap:
                 return self._server_request(entry, id)
             case Notification(method="notifications/progress") if live is not None:
                 return spliced(entry.raw, {PROGRESS_TOKEN: live.token}) if live.token else None
-            case Notification(method=method, params=params) if live is not None and live.id is not None:
-                edits = {("params", "_meta", SUBSCRIPTION_ID): live.id}
-                if method == "notifications/cancelled" and _is_about(params, live.recorded):
-                    edits = {REQUEST_ID: live.id}
-                return spliced(entry.raw, edits)
+            case Notification(method=method) if live is not None and live.id is not None:
+                names_live = live.recorded is not None and entry.names == live.recorded.index
+                is_cancellation = method == "notifications/cancelled" and names_live
+                return spliced(entry.raw, {REQUEST_ID if is_cancellation else OWN_SUBSCRIPTION: live.id})
             case _:
                 return entry.raw
 
     def _server_request(self, entry: SessionMessage, id: RequestId) -> bytes:
         """Return the bytes of a server request, with a new id if its own id is in use."""
-        if (type(id), id) not in self._open_server_requests:
-            self._open_server_requests[type(id), id] = entry
+        if self._server_requests.find(SERVER, id) is None:
+            self._server_requests.add(SERVER, id, entry)
             return entry.raw
         self._new_ids += 1
         new_id = f"{id}-{self._new_ids}"
-        self._open_server_requests[str, new_id] = entry
+        self._server_requests.add(SERVER, new_id, entry)
         return spliced(entry.raw, {ID: raw_json.written(new_id)})
 
 
 def _is_again(entry: SessionMessage, live: LiveMessage) -> bool:
     """Whether ``entry`` answers the recorded request of ``live`` once more, as only a fault makes it."""
     return live.recorded is not None and entry.answers == live.recorded.index
-
-
-def request_id(params: "JSON | Absent") -> TypedId | None:
-    """Return the ``requestId`` in the params of a cancellation."""
-    id = member(params, "requestId")
-    return (type(id), id) if isinstance(id, int | str) else None
-
-
-def _is_about(params: "JSON | Absent", entry: SessionMessage | None) -> bool:
-    """Whether the params of a cancellation name the request ``entry``."""
-    if entry is None or not isinstance(entry.message, Request):
-        return False
-    return request_id(params) == (type(entry.message.id), entry.message.id)

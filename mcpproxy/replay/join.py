@@ -11,9 +11,9 @@ from typing import Final
 
 from mcpproxy.base import files
 from mcpproxy.opening import open_trace
-from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
+from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.raw_json import spliced, written
-from mcpproxy.replay.message_paths import ID, REQUEST_ID
+from mcpproxy.replay.message_paths import ID, OWN_SUBSCRIPTION, REQUEST_ID
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, from_trace, load
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.replay_source import merged
@@ -106,7 +106,6 @@ class _NewIds:
         ids = [entry.message.id for entry in earlier.messages if isinstance(entry.message, Request)]
         self._next_id = max((id for id in ids if isinstance(id, int)), default=0) + 1
         self._new_by_index: Final[dict[int, bytes]] = {}  # index of a request -> its new id
-        self._new_by_old: Final[dict[tuple[type, RequestId], bytes]] = {}
 
     def has(self, index: int) -> bool:
         """Whether the request at this index was given a new id."""
@@ -118,11 +117,10 @@ class _NewIds:
             case Request(id=id) if id is not None:
                 new_id = written(self._next_id)
                 self._next_id += 1
-                self._new_by_index[entry.index] = self._new_by_old[type(id), id] = new_id
+                self._new_by_index[entry.index] = new_id
                 return spliced(entry.raw, {ID: new_id})
-            case Notification(params={"requestId": int() | str() as id}):
-                new_id = self._new_by_old.get((type(id), id))
-                return spliced(entry.raw, {REQUEST_ID: new_id}) if new_id else entry.raw
+            case _ if entry.names is not None and (new_id := self._new_by_index.get(entry.names)):
+                return spliced(entry.raw, {REQUEST_ID: new_id, OWN_SUBSCRIPTION: new_id})
             case _ if entry.answers is not None and (new_id := self._new_by_index.get(entry.answers)):
                 return spliced(entry.raw, {ID: new_id})
             case _:

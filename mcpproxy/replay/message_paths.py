@@ -16,3 +16,5 @@ OWN_TOKEN: Final[Path] = ("params", "_meta", "progressToken")
 """The progress token that a request chooses for its progress notifications."""
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 """The member of ``_meta`` that names the request which opened a subscription."""
+OWN_SUBSCRIPTION: Final[Path] = ("params", "_meta", SUBSCRIPTION_ID)
+"""Where a notification names the request of its subscription."""

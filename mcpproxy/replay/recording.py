@@ -7,7 +7,7 @@ exchanges in which the messages were sent.
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import parse_qsl
 
 from mcpproxy.opening import open_trace
@@ -17,12 +17,12 @@ from mcpproxy.protocol.jsonrpc import (
     ErrorResponse,
     Notification,
     Request,
-    RequestId,
     Response,
     Single,
 )
 from mcpproxy.protocol.raw_json import messages_with_bytes
 from mcpproxy.replay.delivered import seen_by
+from mcpproxy.replay.named_requests import NamedRequests
 from mcpproxy.session.frame import (
     Eof,
     Event,
@@ -42,16 +42,14 @@ from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Header
 from mcpproxy.trace.session_labels import exchanges_of
 
-TypedId: TypeAlias = tuple[type, RequestId]
-"""An id or progress token with its JSON type: 1 and "1" are different."""
-
 
 @dataclass(frozen=True, slots=True)
 class SessionMessage:
     """One message of a session, or one line that is not a JSON-RPC message.
 
     ``index`` is its position in the messages of the session, from 0. ``answers`` is the index of the request
-    that the message answers. ``seq`` is the number of its frame, and ``raw`` are its bytes on the wire.
+    that the message answers, and ``names`` of the one that a notification names (see ``NamedRequests``).
+    ``seq`` is the number of its frame, and ``raw`` are its bytes on the wire.
     ``batch`` is 0 if the frame is no batch. Otherwise it is the number of the frame; in recordings that are
     joined, another number that no other batch has. ``exchange`` and ``event`` are those of the frame.
     """
@@ -63,6 +61,7 @@ class SessionMessage:
     raw: bytes
     at_ns: int
     answers: int | None = None
+    names: int | None = None
     batch: int = 0
     exchange: int = 0
     event: SseEvent | None = None
@@ -204,6 +203,7 @@ class _SessionReader:
         self.sessions: Final[dict[str, RecordedSession]] = {}
         self._session_names = session_names
         self._conversation = Conversation()
+        self._named_requests = NamedRequests()
         self._indices_of: Final[dict[int, list[int]]] = {}  # number of a frame -> indices of its messages
         self._in_pieces: set[tuple[int, Sender]] = set()  # streams in the middle of an overlong message
         self._overlong_count = 0
@@ -279,6 +279,7 @@ class _SessionReader:
                     raw,
                     at_ns=frame.observed_at_ns,
                     answers=answers,
+                    names=self._named_requests.track_message(frame, single, index, session.name),
                     batch=batch,
                     exchange=frame.exchange,
                     event=frame.event,

@@ -10,7 +10,7 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from mcpproxy.protocol.jsonrpc import RequestId
@@ -76,3 +76,17 @@ class UnansweredRequests(Generic[T]):
         keys = [key for key in self._open if key[0] == scope]
         taken = (self.take(sender, id, (scope,)) for _, sender, id in keys)
         return [request for request in taken if request is not None]
+
+    def take_if(self, is_taken: Callable[[T], bool]) -> list[T]:
+        """Return the open requests for which ``is_taken`` is true, the oldest first, and take them out."""
+        keys = [key for key, (request, _) in self._open.items() if is_taken(request)]
+        return _without_repetition([self._open.pop(key) for key in keys])
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over the requests that are open now, the oldest first."""
+        return iter(_without_repetition(list(self._open.values())))
+
+
+def _without_repetition(entries: list[tuple[T, tuple[Scope, ...]]]) -> list[T]:
+    """Return each request once, however many scopes it has."""
+    return [request for request, _ in {id(entry): entry for entry in entries}.values()]

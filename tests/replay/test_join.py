@@ -98,6 +98,18 @@ def test_a_cancellation_speaks_of_the_new_id(tmp_path: Path) -> None:
     assert said(into)[3] == ("client", json.loads(CANCELLED) | {"params": {"requestId": 10}})
 
 
+def test_an_event_of_a_subscription_speaks_of_the_new_id(tmp_path: Path) -> None:
+    event = '{"jsonrpc":"2.0","method":"n","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}'
+    kept, added, into = traces(
+        tmp_path,
+        frame(4, "client", asks("b", "Lima")),
+        frame(5, "server", event % '"b"'),
+        frame(6, "server", says("b", "Lima")),
+    )
+    assert join(kept, added, into)
+    assert said(into)[3] == ("server", json.loads(event % 10))
+
+
 def test_a_batch_goes_behind_whole(tmp_path: Path) -> None:
     questions = f"[{asks(1, 'Oslo')},{asks(2, 'Lima')}]"
     kept, added, into = traces(tmp_path, frame(4, "client", questions), frame(5, "server", says(2, "Lima")))

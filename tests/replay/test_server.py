@@ -171,6 +171,24 @@ SESSIONS: dict[str, tuple[tuple[Line, ...], tuple[tuple[Any, list[Any]], ...]]] 
         ((C, call(1, "slow")), (C, tell("notifications/cancelled", requestId=1)), (S, text(1, "late"))),
         ((call(5, "slow"), []), (tell("notifications/cancelled", requestId=5), [text(5, "late")])),
     ),
+    "a server that cancels its own request speaks of its own id, even if a request of the client has it": (
+        (
+            (C, call(1, "slow")),
+            (S, ask(1, "sampling/createMessage")),
+            (S, tell("notifications/cancelled", requestId=1)),
+            (S, text(1, "A")),
+        ),
+        (
+            (
+                call(5, "slow"),
+                [
+                    ask(1, "sampling/createMessage"),
+                    tell("notifications/cancelled", requestId=1),
+                    text(5, "A"),
+                ],
+            ),
+        ),
+    ),
     "a batch is answered by a batch": (
         ((C, [ask(1, "ping"), call(2, "a")]), (S, [text(2, "A"), give(1)])),
         (([ask("p", "ping"), call("q", "a")], [[give("p"), text("q", "A")]]),),

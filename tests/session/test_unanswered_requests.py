@@ -81,3 +81,14 @@ def test_what_a_scope_still_waits_for_is_taken_out_of_all_scopes() -> None:
     assert requests.take_all(5) == ["one", "the server's"]
     assert requests.take_all(5) == []
     assert (requests.take(CLIENT, 1, ("a",)), requests.take(CLIENT, 2, ("a",))) == (None, "elsewhere")
+
+
+def test_open_requests_are_listed_once_and_taken_out_by_what_they_are() -> None:
+    requests: UnansweredRequests[str] = UnansweredRequests()
+    requests.add(CLIENT, 1, "in exchange 5", (5, "a"))
+    requests.add(CLIENT, 2, "in exchange 6", (6, "a"))
+    requests.add(CLIENT, 3, "answered")
+    requests.take(CLIENT, 3)
+    assert list(requests) == ["in exchange 5", "in exchange 6"]
+    assert requests.take_if(lambda request: request.endswith("5")) == ["in exchange 5"]
+    assert (list(requests), requests.take(CLIENT, 1, (5, "a"))) == (["in exchange 6"], None)

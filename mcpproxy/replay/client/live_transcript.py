@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Single
-from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage, TypedId
+from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
 from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,11 @@ class OpenRequest:
 
 
 class LiveTranscript:
-    """The live session so far. ``open`` are the client's unanswered requests, by their ids."""
+    """The live session so far. ``open`` are the client's unanswered requests."""
 
     def __init__(self, recorded: RecordedSession) -> None:
         self.session: Final = RecordedSession(recorded.name)
-        self.open: Final[dict[TypedId, OpenRequest]] = {}
+        self.open: Final[UnansweredRequests[OpenRequest]] = UnansweredRequests()
         self._last_exchange = max(recorded.exchanges, default=0)
         self._ids = 0
 
@@ -54,7 +55,6 @@ class LiveTranscript:
             raw,
             at_ns=now_ns,
             answers=answered_index,
-            batch=0,
             exchange=exchange,
             event=event,
         )
@@ -92,5 +92,4 @@ class LiveTranscript:
 
     def take_unanswered(self, exchange: int) -> list[OpenRequest]:
         """Remove and return the open requests of an exchange that has ended."""
-        ids = [id for id, open_request in self.open.items() if open_request.live.exchange == exchange]
-        return [self.open.pop(id) for id in ids]
+        return self.open.take_if(lambda open_request: open_request.live.exchange == exchange)

@@ -14,6 +14,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from mcpproxy.protocol import raw_json
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, error_message
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
@@ -50,7 +51,6 @@ _MAX_UNEXPECTED: Final = 1000
 """If the server sends more messages than this that were not recorded, the replay stops."""
 _MAX_CANDIDATES: Final = 50
 """How many awaited messages a notification is compared with."""
-_NOT_ASKED_ERROR: Final = b'{"code":-32601,"message":"the recorded client was not asked this"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +192,7 @@ class Player:
                 return []
             self._has_missed_answer = True
             self.notes.extend(f"no answer in time to {self._described_request(entry)}" for entry in answers)
-            for key in [key for key, open_request in self._transcript.open.items() if open_request.is_page]:
-                del self._transcript.open[key]
+            self._transcript.open.take_if(lambda open_request: open_request.is_page)
         else:
             self._quiet_ns = max(_LEAST_QUIET_NS, self._quiet_ns // 2)
         for entry in awaited:
@@ -231,8 +230,8 @@ class Player:
     def _take_open_request(self, message: Single) -> OpenRequest | None:
         """Remove and return the open request that a message answers."""
         match message:
-            case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
-                return self._transcript.open.pop((type(id), id), None)
+            case Response(id=id) | ErrorResponse(id=id):
+                return self._transcript.open.take(CLIENT, id)
             case _:
                 return None
 
@@ -281,7 +280,7 @@ class Player:
         step = self._step_of.get(entry.index)
         number = self._transcript.new_exchange(step.exchange if step else None)
         live = self._transcript.add(CLIENT, page_request, raw, now_ns, number)
-        self._transcript.open[str, id] = OpenRequest(entry, live, is_page=True)
+        self._transcript.open.add(CLIENT, id, OpenRequest(entry, live, is_page=True))
         sends.append(Send(live.raw, step, number, has_request=True))
 
     def _on_request(self, live: SessionMessage, request: Request, sends: list[Send], now_ns: int) -> None:
@@ -310,7 +309,9 @@ class Player:
         if answer is not None and not is_masked_anywhere(_value(answer)):
             self._send_now(spliced(answer.raw, {ID: id}), sends, now_ns)
             return
-        self._send_now(b'{"jsonrpc":"2.0","id":' + id + b',"error":' + _NOT_ASKED_ERROR + b"}", sends, now_ns)
+        self._send_now(
+            error_message(METHOD_NOT_FOUND, "the recorded client was not asked this", id), sends, now_ns
+        )
 
     def _match_notification(self, live: SessionMessage) -> None:
         """Match a notification, or a line that is not a message, with an awaited entry of the same method."""
@@ -334,7 +335,7 @@ class Player:
 
     @property
     def _is_paging(self) -> bool:
-        return any(open_request.is_page for open_request in self._transcript.open.values())
+        return any(open_request.is_page for open_request in self._transcript.open)
 
     def _advance(self, now_ns: int) -> list[Send]:
         """Return the messages of all steps that are due."""
@@ -376,8 +377,7 @@ class Player:
         if isinstance(message, Request):
             self._requests[entry.index] = live.index
             self._step_of[entry.index] = step
-            if message.id is not None:
-                self._transcript.open[type(message.id), message.id] = OpenRequest(entry, live)
+            self._transcript.open.add(CLIENT, message.id, OpenRequest(entry, live))
         return raw
 
     def _translated(self, entry: SessionMessage) -> bytes | None:
@@ -392,14 +392,13 @@ class Player:
         except WithheldError as why:
             return self._leave_out(entry, str(why))
         match message:
-            case Request(id=id) if id is not None and (type(id), id) in self._transcript.open:
+            case Request(id=id) if self._transcript.open.find(CLIENT, id):
                 return spliced(raw, {ID: raw_json.written(self._transcript.unused_id())})
-            case Notification(method="notifications/cancelled", params=dict(params)):
-                id = params.get("requestId")
-                for (_, live_id), open_request in self._transcript.open.items():
-                    request = open_request.recorded.message
-                    if isinstance(request, Request) and request.id == id != live_id:
-                        return spliced(raw, {REQUEST_ID: raw_json.written(live_id)})
+            case Notification(method="notifications/cancelled") if entry.names is not None:
+                for open_request in self._transcript.open:
+                    if open_request.recorded.index == entry.names:
+                        live_id = raw_json.value_bytes(open_request.live.raw, ID)
+                        return spliced(raw, {REQUEST_ID: live_id}) if live_id else raw
             case Response() | ErrorResponse() if entry.answers is not None:
                 live_request_id = self._live_request_ids.get(entry.answers)
                 return spliced(raw, {ID: live_request_id}) if live_request_id else None

@@ -18,7 +18,7 @@ import orjson
 
 from mcpproxy.base.style import duration
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
-from mcpproxy.protocol.message_parts import member, target_of
+from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff import listing_diff
 from mcpproxy.replay.diff.answer_diff import answer_changes, normalised, or_none
@@ -28,7 +28,6 @@ from mcpproxy.replay.diff.values import DiffRules, differences
 from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 VOLATILE: Final = (
     "/params/_meta/**",
@@ -426,15 +425,8 @@ def _fingerprint(entry: SessionMessage) -> bytes:
 
 def _cancelled(session: RecordedSession) -> set[int]:
     """Return the indices of the requests that the client cancelled; a server need not answer them."""
-    requests: UnansweredRequests[int] = UnansweredRequests()
-    cancelled: set[int] = set()
-    for entry in session.messages:
-        message = entry.message
-        if entry.sender != CLIENT:
-            continue
-        if isinstance(message, Request):
-            requests.add(CLIENT, message.id, entry.index)
-        elif isinstance(message, Notification) and message.method == "notifications/cancelled":
-            index = requests.find(CLIENT, member(message.params, "requestId"))
-            cancelled |= set() if index is None else {index}
-    return cancelled
+    return {
+        entry.names
+        for entry in session.messages
+        if entry.sender == CLIENT and entry.method == "notifications/cancelled" and entry.names is not None
+    }

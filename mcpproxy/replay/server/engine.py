@@ -26,12 +26,13 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import messages_with_bytes
 from mcpproxy.replay.dependencies import Dependency, dependencies
 from mcpproxy.replay.diff.values import Difference, equal
-from mcpproxy.replay.id_map import IdMap, request_id
+from mcpproxy.replay.id_map import IdMap
 from mcpproxy.replay.message_paths import ID, OWN_TOKEN
-from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
+from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.replay.server.live_messages import (
     EngineResult,
     LiveMessage,
@@ -45,6 +46,7 @@ from mcpproxy.replay.server.live_messages import (
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.schedule import Schedule
 from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 _MAX_SHOWN_DIFFERENCES: Final = 3
 
@@ -82,7 +84,8 @@ class ReplayEngine:
         self._owner: Final = {index: dependency.owner for index, dependency in dependencies_by_index.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
         self._live: Final[dict[int, LiveMessage]] = {}  # index of a recorded message -> its live message
-        self._by_id: Final[dict[TypedId, LiveMessage]] = {}
+        # None is taken out: a request that has been answered can still be cancelled.
+        self._live_requests: Final[UnansweredRequests[LiveMessage]] = UnansweredRequests()
         self._id_map: Final = IdMap(session, self._answer_to, session_id)
         self.answered = 0
         self.misses = 0
@@ -137,7 +140,7 @@ class ReplayEngine:
                 candidates = [entry for entry in self._unmatched if entry.method == method]
                 self._match_one(candidates, live, outcome)
             case Response(id=id) | ErrorResponse(id=id):
-                server_request = self._id_map.answered_request(id)
+                server_request = self._id_map.take_answered(id)
                 if server_request is not None and (entry := self._answer_to.get(server_request.index)):
                     self._mark_received(entry, live, outcome)
             case Malformed():
@@ -151,8 +154,7 @@ class ReplayEngine:
         """Answer a request from the recording, with a generated response, or as a miss."""
         live.id = raw_json.value_bytes(live.raw, ID) or b"null"
         live.token = raw_json.value_bytes(live.raw, OWN_TOKEN)
-        if request.id is not None:
-            self._by_id[type(request.id), request.id] = live
+        self._live_requests.add(CLIENT, request.id, live)
         if entry := self._matcher.take(request):
             self._mark_received(entry, live, outcome)
             if entry.index in self._answer_to:
@@ -229,19 +231,11 @@ class ReplayEngine:
 
     def _cancel(self, live: LiveMessage, params: "JSON | Absent", outcome: EngineResult) -> None:
         """Process a cancellation. If it was not recorded, no more messages are sent for its request."""
-        target = self._by_id.get(key) if (key := request_id(params)) else None
+        target = self._live_requests.find(CLIENT, member(params, "requestId"))
         if target is None:
             return
-        if target.recorded is not None and isinstance(target.recorded.message, Request):
-            id = target.recorded.message.id
-            candidates = [
-                entry
-                for entry in self._unmatched
-                if isinstance(entry.message, Notification)
-                and entry.method == "notifications/cancelled"
-                and entry.index > target.recorded.index
-                and request_id(entry.message.params) == (type(id), id)
-            ]
+        if target.recorded is not None:
+            candidates = [entry for entry in self._unmatched if entry.names == target.recorded.index]
             if self._match_one(candidates, live, outcome):
                 return  # the recorded client cancelled the request too: the recorded reaction is sent
             self._schedule.drop(target.recorded)

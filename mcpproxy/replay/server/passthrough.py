@@ -18,11 +18,13 @@ from mcpproxy.base.start_failure import start_failure
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, parse
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, parse
 from mcpproxy.protocol.raw_json import spliced
 from mcpproxy.replay.message_paths import ID
 from mcpproxy.replay.server.live_messages import LiveMessage, OutgoingMessage, error
 from mcpproxy.replay.whole_lines import WholeLines
+from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_S: Final = 2.0
@@ -40,15 +42,15 @@ class Passthrough:
         self._is_begun = False
         # Whether lines can be written without waiting for the answer to ``initialize``.
         self._is_ready = False
-        self._passed_requests: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
-        # New id of a server request -> the bytes of its own id.
-        self._server_request_ids: Final[dict[str, bytes]] = {}
+        self._passed_requests: Final[UnansweredRequests[LiveMessage]] = UnansweredRequests()
+        # For the requests of the server, which get new ids: the bytes of their own ids.
+        self._own_ids: Final[UnansweredRequests[bytes]] = UnansweredRequests()
         self._numbers: Final = count()
 
     @property
     def has_unanswered(self) -> bool:
         """Whether a request that was passed on is unanswered."""
-        return bool(self._passed_requests)
+        return any(self._passed_requests)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
         """Process a message of the client; return the lines to write to the server.
@@ -63,10 +65,8 @@ class Passthrough:
                     return self._lines_for_server([live.raw])
                 if live.message.method == "notifications/initialized":
                     self._lines_after_handshake.append(live.raw)
-            case Response(id=id) | ErrorResponse(id=id) if (
-                isinstance(id, str) and id in self._server_request_ids
-            ):
-                return [spliced(live.raw, {ID: self._server_request_ids.pop(id)})]
+            case Response(id=id) | ErrorResponse(id=id) if own_id := self._own_ids.take(SERVER, id):
+                return [spliced(live.raw, {ID: own_id})]
             case _:
                 pass
         return []
@@ -74,8 +74,7 @@ class Passthrough:
     def pass_on(self, live: LiveMessage) -> list[bytes]:
         """Pass on a request that the recording does not answer; return the lines to write to the server."""
         assert isinstance(live.message, Request)
-        if live.message.id is not None:
-            self._passed_requests[type(live.message.id), live.message.id] = live
+        self._passed_requests.add(CLIENT, live.message.id, live)
         if self._is_begun:
             return self._lines_for_server([live.raw])
         self._is_begun = True
@@ -96,11 +95,11 @@ class Passthrough:
                     self._initialize, self._is_ready = None, True
                     waiting_lines, self._lines_after_handshake = self._lines_after_handshake, []
                     return [], waiting_lines
-                live = self._passed_requests.pop((type(id), id), None)
+                live = self._passed_requests.take(CLIENT, id)
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
                 new_id = f"passed-{next(self._numbers)}"
-                self._server_request_ids[new_id] = raw_json.value_bytes(raw, ID) or b"null"
+                self._own_ids.add(SERVER, new_id, raw_json.value_bytes(raw, ID) or b"null")
                 return [OutgoingMessage(spliced(raw, {ID: raw_json.written(new_id)}))], []
             case Notification():
                 return [OutgoingMessage(raw)], []
@@ -109,11 +108,8 @@ class Passthrough:
 
     def on_exit(self) -> list[OutgoingMessage]:
         """Return an error for each unanswered request, because the server has ended."""
-        unanswered = list(self._passed_requests.values())
-        self._passed_requests.clear()
-        return [
-            error(live, IN_PLACE_OF_PEER, "the server behind the recording has ended") for live in unanswered
-        ]
+        why = "the server behind the recording has ended"
+        return [error(live, IN_PLACE_OF_PEER, why) for live in self._passed_requests.take_if(lambda _: True)]
 
     def _lines_for_server(self, lines: list[bytes]) -> list[bytes]:
         """Return the lines if they can be written now; else keep them until the handshake is over."""

@@ -123,6 +123,7 @@ def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
                 index=offset + entry.index,
                 at_ns=last_ns + entry.at_ns,
                 answers=None if entry.answers is None else offset + entry.answers,
+                names=None if entry.names is None else offset + entry.names,
                 # A batch has the number of its frame, and every recording numbers its frames from 1.
                 batch=last_batch + entry.batch if entry.batch else 0,
             )
@@ -150,6 +151,7 @@ def merged(sessions: Sequence[RecordedSession]) -> RecordedSession:
             entry,
             index=index,
             answers=None if entry.answers is None else new_index[id(session), entry.answers],
+            names=None if entry.names is None else new_index[id(session), entry.names],
         )
         for index, (entry, session) in enumerate(merged_entries)
     ]
@@ -184,7 +186,12 @@ def _without(session: RecordedSession, left_out: Set[int]) -> RecordedSession:
     kept = [entry for entry in session.messages if entry.exchange not in left_out]
     new_index = {entry.index: index for index, entry in enumerate(kept)}
     messages = [
-        replace(entry, index=index, answers=None if entry.answers is None else new_index.get(entry.answers))
+        replace(
+            entry,
+            index=index,
+            answers=None if entry.answers is None else new_index.get(entry.answers),
+            names=None if entry.names is None else new_index.get(entry.names),
+        )
         for index, entry in enumerate(kept)
     ]
     remaining = {number: exchange for number, exchange in session.exchanges.items() if number not in left_out}
