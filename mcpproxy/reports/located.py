@@ -7,12 +7,11 @@ needs them.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import JSON, Absent, RequestId
-from mcpproxy.protocol.message_parts import target_of
+from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.reports.fingerprint import NOTHING, Subject, fingerprint
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.conversation import Conversation, Turn
@@ -20,9 +19,6 @@ from mcpproxy.trace.members import NotARecordError, read_object
 from mcpproxy.trace.reader import Trace
 
 __all__ = ["Located", "Place", "Remark", "locate", "relative"]
-
-_OpenRequests: TypeAlias = "dict[tuple[int, RequestId | Absent | None], str]"
-"""The frame numbers and ids of the open requests, with the names of what they request."""
 
 
 @slotted(frozen=True)
@@ -142,7 +138,6 @@ _UNKNOWN: Final = _FrameSubjects((NOTHING,))
 def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _FrameSubjects]]:
     """Read the trace, and return the places and the subjects of the ``wanted`` frames and heads."""
     conversation = Conversation()
-    open_requests: _OpenRequests = {}
     places: dict[int, Place] = {}
     subjects: dict[int, _FrameSubjects] = {}
     missing = set(wanted)
@@ -151,45 +146,25 @@ def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict
         if not isinstance(event, Frame | RequestHead | ResponseHead):
             continue
         turns = () if not isinstance(event, Frame) or event.by_proxy else conversation.turns(event)
-        names = list(_requested_names(event.seq, turns, open_requests))
         if event.seq not in missing:
             continue
         path, line = trace.place
         places[event.seq] = Place(event.seq, path, line if _has_lines(trace) else 0)
-        subjects[event.seq] = _subjects_of(event, turns, names)
+        subjects[event.seq] = _subjects_of(event, turns)
         missing.discard(event.seq)
         if not missing:
             break
     return places, subjects
 
 
-def _requested_names(seq: int, turns: Iterable[Turn], open_requests: _OpenRequests) -> Iterator[str]:
-    """Yield, for each message, the name of the requested tool, prompt or resource; empty if it names none.
-
-    A response gets the name of its request.
-    """
-    for turn in turns:
-        if turn.kind in ("response", "error"):
-            yield open_requests.pop((turn.answers, turn.id), "") if turn.answers is not None else ""
-            continue
-        name = (target_of(turn.method or "", turn.body) or "") if turn.kind == "request" else ""
-        if name:
-            open_requests[seq, turn.id] = name
-        yield name
-
-
-def _subjects_of(
-    event: Frame | RequestHead | ResponseHead, turns: tuple[Turn, ...], names: list[str]
-) -> _FrameSubjects:
+def _subjects_of(event: Frame | RequestHead | ResponseHead, turns: tuple[Turn, ...]) -> _FrameSubjects:
     if isinstance(event, RequestHead):
         return _FrameSubjects((Subject(f"HTTP {event.method}"),))
     if isinstance(event, ResponseHead):
         return _FrameSubjects((Subject("HTTP response"),))
     value = _value(event)
-    pairs = zip(turns, names, strict=True)
-    return _FrameSubjects(
-        tuple(Subject(turn.method or "", name, value) for turn, name in pairs) or (NOTHING,)
-    )
+    subjects = (Subject(turn.method or "", turn.target or "", value) for turn in turns)
+    return _FrameSubjects(tuple(subjects) or (NOTHING,))
 
 
 def _value(frame: Frame) -> JSON:

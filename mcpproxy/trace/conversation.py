@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import singles
+from mcpproxy.protocol.message_parts import singles, target_of
 from mcpproxy.session.frame import Frame, other
 from mcpproxy.session.unanswered_requests import ONE_SESSION, Scope, UnansweredRequests
 from mcpproxy.trace.session_labels import SessionNames
@@ -31,10 +31,11 @@ from mcpproxy.trace.session_labels import SessionNames
 class Turn:
     """One message of a frame, in its place in the conversation.
 
-    ``method`` is the method of the message or, for an answer, of the request. For an answer, ``answers`` is
-    the frame number of the request, and ``latency_ns`` the time between the two. All three are ``None`` for
-    an answer that matches no request. ``body`` is the params, result or error; for a value that is not a
-    message, ``body`` is the value and ``flaw`` says what is wrong with it.
+    ``method`` is the method of the message or, for an answer, of the request; ``target`` is the tool, prompt
+    or resource that the request is about. For an answer, ``answers`` is the frame number of the request, and
+    ``latency_ns`` the time between the two. All four are ``None`` for an answer that matches no request.
+    ``body`` is the params, result or error; for a value that is not a message, ``body`` is the value and
+    ``flaw`` says what is wrong with it.
     """
 
     kind: Kind
@@ -44,6 +45,7 @@ class Turn:
     latency_ns: int | None = None
     body: "JSON | Absent" = ABSENT
     flaw: str | None = None
+    target: str | None = None
 
 
 @slotted(frozen=True)
@@ -53,6 +55,7 @@ class _OpenRequest:
     seq: int
     method: str
     at_ns: int
+    target: str | None
 
 
 class Conversation:
@@ -79,9 +82,10 @@ class Conversation:
     def _turn(self, frame: Frame, message: Single) -> Turn:
         match message:
             case Request(method=method, id=id, params=params):
-                open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns)
+                target = target_of(method, params)
+                open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns, target)
                 self._unanswered.add(frame.sender, id, open_request, self._scopes(frame))
-                return Turn("request", method, id, body=params)
+                return Turn("request", method, id, body=params, target=target)
             case Notification(method=method, params=params):
                 return Turn("notification", method, body=params)
             case Response(id=id, result=result):
@@ -101,7 +105,8 @@ class Conversation:
         if open_request is None:
             return Turn(kind, id=id, body=body)
         latency_ns = frame.observed_at_ns - open_request.at_ns
-        return Turn(kind, open_request.method, id, open_request.seq, latency_ns, body)
+        seq, target = open_request.seq, open_request.target
+        return Turn(kind, open_request.method, id, seq, latency_ns, body, target=target)
 
     def _scopes(self, frame: Frame) -> tuple[Scope, ...]:
         """Return the scopes in which a request and its answer can match, the narrowest first."""

@@ -88,3 +88,15 @@ def test_a_batch_is_several_turns() -> None:
 def test_a_notification_has_no_id() -> None:
     (turn,) = Conversation().turns(Frame(1, C, b'{"jsonrpc":"2.0","method":"n"}'))
     assert turn == Turn("notification", "n", ABSENT)
+
+
+def test_an_answer_is_about_what_its_request_is_about_also_in_a_batch() -> None:
+    conversation = Conversation()
+    calls = (
+        b'[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}},'
+        b'{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"x:y"}}]'
+    )
+    answers = b'[{"jsonrpc":"2.0","id":2,"result":{}},{"jsonrpc":"2.0","id":1,"result":{}}]'
+    assert [turn.target for turn in conversation.turns(Frame(1, C, calls))] == ["echo", "x:y"]
+    assert [turn.target for turn in conversation.turns(Frame(2, S, answers))] == ["x:y", "echo"]
+    assert [turn.target for turn in conversation.turns(Frame(3, S, answers))] == [None, None]
