@@ -28,7 +28,8 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import Frame
+from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.unanswered_requests import UnansweredRequests
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.defaults import default_capabilities, default_replies
 from mcpproxy.validate.errors import (
@@ -83,7 +84,7 @@ class RpcConnection:
         """Whether the server has answered a request."""
         self.gone = ""
         """Why the server is gone, as a clause; empty while it is running."""
-        self._pending: Final[dict[RequestId, Pending]] = {}
+        self._pending: Final[UnansweredRequests[Pending]] = UnansweredRequests()
         self._used_ids: Final[set[RequestId]] = set()
         self._next_id = 0
         self._tasks: Final[set[asyncio.Task[None]]] = set()
@@ -174,7 +175,8 @@ class RpcConnection:
 
     def expect(self, id: RequestId, method: str = "") -> Pending:
         """Expect a response with ``id`` from now on; the caller sends the request."""
-        pending = self._pending[id] = Pending(id, method, unsolicited_before=len(self.unsolicited))
+        pending = Pending(id, method, unsolicited_before=len(self.unsolicited))
+        self._pending.add(CLIENT, id, pending)
         self._used_ids.add(id)
         return pending
 
@@ -184,8 +186,7 @@ class RpcConnection:
 
     def forget(self, pending: Pending) -> None:
         """Stop waiting for the response."""
-        if self._pending.get(pending.id) is pending:
-            del self._pending[pending.id]
+        self._pending.take_if(lambda open_request: open_request is pending)
 
     async def answer(self, pending: Pending, timeout_s: float | None = None) -> Answer:
         """Wait for the response to a request.
@@ -276,10 +277,10 @@ class RpcConnection:
     def _on_event(self, event: WireEvent) -> None:
         if isinstance(event, ServerLost):
             self.gone = self.gone or event.why
-            for pending in tuple(self._pending.values()):
+            for pending in self._pending:
                 pending.events.put_nowait(event)
         elif isinstance(event, RequestEnded):
-            for pending in tuple(self._pending.values()):
+            for pending in self._pending:
                 if pending.seq == event.seq:
                     pending.events.put_nowait(event)
         else:
@@ -303,7 +304,7 @@ class RpcConnection:
         """Process a message, and return whether it is the response to an open request."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
-                pending = self._pending.get(id)
+                pending = self._pending.find(CLIENT, id)
                 if pending is None:
                     self._pass_to_only_pending(id, frame)
                     return False
@@ -319,9 +320,9 @@ class RpcConnection:
 
     def _pass_to_only_pending(self, id: RequestId, frame: Frame) -> None:
         """If exactly one request is open, pass to it a response whose id no request had."""
-        if id not in self._used_ids and len(self._pending) == 1:
-            for pending in self._pending.values():
-                pending.events.put_nowait(frame)
+        open_requests = list(self._pending)
+        if id not in self._used_ids and len(open_requests) == 1:
+            open_requests[0].events.put_nowait(frame)
 
     async def _reply(self, request: Request) -> None:
         """Answer a request of the server."""
