@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Literal, Self, TypeAlias, cast
 
+from mcpproxy.protocol.error_message import error_message
 from mcpproxy.protocol.jsonrpc import Flaw, read
 from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.protocol.raw_json import put, value_bytes, with_value, without_value
@@ -118,17 +119,16 @@ class Message:
 
     def answer(self, result: Mapping[str, object]) -> "Answer":
         """Return the answer to this request; its receiver does not get the request."""
-        return self._answered(b'"result":' + _written(result))
+        return Answer(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self._written_id, _written(result)))
 
     def error(self, code: int, text: str, data: object = None) -> "Answer":
         """Return an error as the answer to this request; its receiver does not get the request."""
-        members = {"code": code, "message": text} | ({} if data is None else {"data": data})
-        return self._answered(b'"error":' + _written(members))
+        return Answer(error_message(code, text, self._written_id, None if data is None else _written(data)))
 
-    def _answered(self, member: bytes) -> "Answer":
+    @property
+    def _written_id(self) -> bytes:
         # The id as it was written: reading and writing it again could change a large number.
-        id = value_bytes(self.raw, ("id",)) or b"null"
-        return Answer(b'{"jsonrpc":"2.0","id":%b,%b}' % (id, member))
+        return value_bytes(self.raw, ("id",)) or b"null"
 
     def __repr__(self) -> str:
         return f"Message({self.raw[:200]!r}, {self.sender!r})"

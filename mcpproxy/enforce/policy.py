@@ -15,9 +15,10 @@ from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import Check, takes
 from mcpproxy.intercept.policies import Passing, Policy, Refused
 from mcpproxy.observer import Observer
-from mcpproxy.protocol.error_message import INVALID_PARAMS, INVALID_REQUEST
-from mcpproxy.protocol.jsonrpc import JSON, Batch, JSONObject, Message, Request
+from mcpproxy.protocol.error_message import INVALID_PARAMS, INVALID_REQUEST, error_message
+from mcpproxy.protocol.jsonrpc import JSONObject, Message, Request
 from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.raw_json import written
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Event, Finding, Frame
@@ -101,12 +102,12 @@ def _requests(message: Message) -> list[Request]:
     return [item for item in items if isinstance(item, Request)]
 
 
-def _answer(message: Message, findings: list[Finding]) -> JSON:
-    """Return the error that answers a request, or a list with an error for each request of a batch."""
-    if not isinstance(message, Batch):
-        return error(message.id, findings[0]) if isinstance(message, Request) else None
-    answers: list[JSON] = []
-    for index, item in enumerate(message.items):
+def _answer(message: Message, findings: list[Finding]) -> bytes:
+    """Return the error that answers a request, or an array with an error for each request of a batch."""
+    if isinstance(message, Request):
+        return _error(message, findings[0])
+    answers: list[bytes] = []
+    for index, item in enumerate(singles(message)):
         if isinstance(item, Request):
             prefix = f"/{index}/"
             item_findings = [
@@ -114,11 +115,11 @@ def _answer(message: Message, findings: list[Finding]) -> JSON:
                 for finding in findings
                 if finding.pointer is not None and f"{finding.pointer}/".startswith(prefix)
             ]
-            answers.append(error(item.id, (item_findings or findings)[0]))
-    return answers
+            answers.append(_error(item, (item_findings or findings)[0]))
+    return b"[" + b",".join(answers) + b"]"
 
 
-def error(id: int | str | None, finding: Finding) -> JSONObject:
+def _error(request: Request, finding: Finding) -> bytes:
     """Return the JSON-RPC error that answers a request in which ``finding`` was found.
 
     A check that gives ``data`` for this error has judged the params.
@@ -131,12 +132,14 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
     }
     is_in_params = finding.pointer is not None and "/params" in finding.pointer
     code = INVALID_PARAMS if is_in_params or finding.data is not None else INVALID_REQUEST
-    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": finding.message, "data": data}}
+    # orjson refuses long integers and lone surrogates, which both may hold; the standard library does not.
+    text = json.dumps(data, separators=(",", ":")).encode()
+    return error_message(code, finding.message, written(request.id), text)
 
 
 def _refused(message: Message, findings: list[Finding]) -> Refused:
-    # orjson refuses long integers and lone surrogates, which an id may have; the standard library does not.
-    answer = json.dumps(_answer(message, findings), separators=(",", ":")).encode()
     rules = dict.fromkeys(finding.rule for finding in findings)
     is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))
-    return Refused(", ".join(rules), findings[0].message, answer, 400 if is_stateless else 200)
+    return Refused(
+        ", ".join(rules), findings[0].message, _answer(message, findings), 400 if is_stateless else 200
+    )
