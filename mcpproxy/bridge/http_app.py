@@ -12,7 +12,6 @@ from typing import Final
 
 from mcpproxy.bridge.message_bytes import as_line, requests_in
 from mcpproxy.bridge.session_table import HttpSessions
-from mcpproxy.bridge.stateless_headers import rejection_of, status_of
 from mcpproxy.bridge.stdio_session import PostAnswer, StdioSession, tokens_in, wants_logs
 from mcpproxy.protocol.error_message import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
@@ -25,6 +24,7 @@ from mcpproxy.session_server.http_messages import HttpRequest, HttpResponder, as
 from mcpproxy.session_server.refused_request import METHODS, RefusedRequestError, no_session
 from mcpproxy.session_server.resumable_streams import Polling
 from mcpproxy.session_server.session_endpoint import SessionEndpoint
+from mcpproxy.session_server.stateless_headers import rejection_of, status_of
 
 STREAM_AFTER_S: Final = 1.0
 """How long an answer may take before its response becomes a stream."""

@@ -6,6 +6,13 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transport
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from mcpproxy.protocol.error_message import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 from mcpproxy.protocol.header_names import PARAM_PREFIX
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Message, Notification, Request
 from mcpproxy.protocol.message_parts import member
@@ -13,11 +20,12 @@ from mcpproxy.protocol.mirrors import Mirrors, decoded, encoding_fault, means_sa
 from mcpproxy.protocol.request_headers import mcp_name, stateless_version
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 
-MISMATCH: Final = -32020
-_NO_METHOD: Final = -32601
-_BAD_PARAMS: Final = -32602
-
-_STATUS: Final = {_NO_METHOD: 404, -32020: 400, -32021: 400, -32022: 400}
+_STATUS: Final = {
+    METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
+    UNSUPPORTED_VERSION: 400,
+}
 """Code of an error -> the status of the response that it comes in."""
 
 
@@ -50,7 +58,7 @@ def status_of(message: Message, request: Message) -> int:
     """Return the status of the response ``message`` to a stateless request."""
     error = message.error if isinstance(message, ErrorResponse) else None
     code = member(error, "code")
-    if code == _BAD_PARAMS and isinstance(request, Request) and not _has_capabilities(request):
+    if code == INVALID_PARAMS and isinstance(request, Request) and not _has_capabilities(request):
         return 400
     return _STATUS.get(code, 200) if isinstance(code, int) else 200
 
@@ -60,11 +68,11 @@ def rejection_of(
 ) -> "Rejection | None":
     """Return why a stateless request is not passed on; ``None`` if it is."""
     if message.method == "initialize":
-        return Rejection(404, _NO_METHOD, "this revision has no initialize")
+        return Rejection(404, METHOD_NOT_FOUND, "this revision has no initialize")
     if not stateless_version(message):
-        return Rejection(400, _BAD_PARAMS, f"params._meta has no {VERSION_KEY}")
+        return Rejection(400, INVALID_PARAMS, f"params._meta has no {VERSION_KEY}")
     if why := mismatch(message, fields, mirrors):
-        return Rejection(400, MISMATCH, why)
+        return Rejection(400, HEADER_MISMATCH, why)
     return None
 
 

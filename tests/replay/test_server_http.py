@@ -18,6 +18,7 @@ from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
 from tests.replay.scripts import HELLO, ask, call, give, tell, text, trace
 
 ACCEPT: Final = {"accept": "application/json, text/event-stream"}
+OF_DISCOVER: Final = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "server/discover"}
 
 
 class Client:
@@ -27,8 +28,8 @@ class Client:
         self.url = url
         self.http = httpx.Client(timeout=60, trust_env=False, headers=ACCEPT)
 
-    def post(self, message: Any) -> httpx.Response:
-        got = self.http.post(self.url, json=message)
+    def post(self, message: Any, headers: dict[str, str] | None = None) -> httpx.Response:
+        got = self.http.post(self.url, json=message, headers=headers)
         if id := got.headers.get("mcp-session-id"):
             self.http.headers["mcp-session-id"] = id
         return got
@@ -209,6 +210,27 @@ def test_misses_are_answered_and_counted(tmp_path: Path) -> None:
         assert (broken.status_code, broken.json()["error"]["code"]) == (400, -32700)
 
 
+def test_headers_that_contradict_a_stateless_request_are_refused(tmp_path: Path) -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    schema = {"type": "object", "properties": {"city": {"type": "string", "x-mcp-header": "City"}}}
+    asked = ask(2, "tools/call", name="a", arguments={"city": "Lima"}, _meta=meta)
+    tape = Tape()
+    tools = [{"name": "a", "inputSchema": schema}]
+    tape.give(tape.request("POST", ask(1, "tools/list", _meta=meta)), 200, give(1, tools=tools), JSON)
+    tape.give(tape.request("POST", asked), 200, text(2, "A"), JSON)
+    path = tape.write(tmp_path / "t.jsonl")
+    path.write_text(path.read_text().replace(f'["Mcp-Session-Id","{MASKED}"]', '["X","y"]'))
+    right = {**OF_DISCOVER, "Mcp-Method": "tools/call", "Mcp-Name": "a", "Mcp-Param-City": "Lima"}
+    with replayed(path) as (client, _):
+        for name in right:
+            for headers in (right | {name: "other"}, {key: right[key] for key in right if key != name}):
+                refused = client.post(asked, headers)
+                error = refused.json()["error"]
+                assert (refused.status_code, refused.json()["id"], error["code"]) == (400, 2, -32020)
+                assert f"mcpproxy: {name} is " in error["message"]
+        assert client.post(asked, right).json() == text(2, "A")
+
+
 def test_without_sessions_nobody_gets_an_id(tmp_path: Path) -> None:
     tape = Tape()
     discover = ask(1, "server/discover", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
@@ -223,7 +245,8 @@ def test_without_sessions_nobody_gets_an_id(tmp_path: Path) -> None:
     path = tape.write(tmp_path / "t.jsonl")
     path.write_text(path.read_text().replace(f'["Mcp-Session-Id","{MASKED}"]', '["X","y"]'))
     with replayed(path) as (client, _):
-        assert "mcp-session-id" not in client.post(discover).headers
+        answer = client.post(discover, OF_DISCOVER)
+        assert (answer.status_code, "mcp-session-id" in answer.headers) == (200, False)
         with client.http.stream("POST", client.url, json=ask("L", "subscriptions/listen")) as got:
             events = events_of(got)
             assert next(events)[1]["params"] == {"_meta": {key: "L"}}

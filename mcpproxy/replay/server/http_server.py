@@ -15,8 +15,12 @@ from uuid import uuid4
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.protocol import jsonrpc
+from mcpproxy.protocol.error_message import HEADER_MISMATCH
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.message_parts import singles
+from mcpproxy.protocol.mirrors import listed_mirrors
+from mcpproxy.protocol.request_headers import stateless_version
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.relay.http.guard import Guard
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.replay.http_parts import (
@@ -36,8 +40,9 @@ from mcpproxy.session.masked_values import is_masked
 from mcpproxy.session_server.event_stream import event_bytes
 from mcpproxy.session_server.http_messages import HttpRequest, HttpResponder
 from mcpproxy.session_server.quiet_server import QuietServer
-from mcpproxy.session_server.refused_request import no_session
+from mcpproxy.session_server.refused_request import RefusedRequestError, no_session
 from mcpproxy.session_server.session_endpoint import SessionEndpoint
+from mcpproxy.session_server.stateless_headers import mismatch
 
 
 class HttpReplayServer(SessionEndpoint):
@@ -72,13 +77,19 @@ class HttpReplayServer(SessionEndpoint):
         self._command: Final = command
         self.engines: Final[list[ReplayEngine]] = []
         self._all_sessions: Final[list[LiveHttpSession]] = []
-        self._by_id: Final[dict[str, LiveHttpSession]] = {}
+        self._named_sessions: Final[dict[str, LiveHttpSession]] = {}
         self._session_without_id: LiveHttpSession | None = None
         self._sessions_begun = 0
         self._used_exchanges: Final[set[int]] = set()
         self._is_http_sse: Final = uses_http_sse(replay_source)
         self._was_recorded_over_http: Final = bool(exchanges)
         self._versions: Final = known_versions(replay_source)
+        self._mirrors: Final = {
+            tool: mirrors
+            for session in sessions
+            for entry in session.messages
+            for tool, mirrors in listed_mirrors(entry.raw).items()
+        }
         path = next((path_of(exchange) for exchange in exchanges), "/mcp")
         name = f"[{bound_address[0]}]" if ":" in bound_address[0] else bound_address[0]
         self.url: Final = f"http://{name}:{bound_address[1]}{path}"
@@ -112,7 +123,18 @@ class HttpReplayServer(SessionEndpoint):
         return True
 
     async def answer_post(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Answer messages of the client from the recording."""
+        """Answer messages of the client from the recording.
+
+        Raises:
+            RefusedRequestError: the headers of a stateless request contradict its body.
+        """
+        message = jsonrpc.parse(request.content)
+        if (
+            isinstance(message, jsonrpc.Request)
+            and stateless_version(message) in STATELESS
+            and (why := mismatch(message, request.fields, self._mirrors))
+        ):
+            raise RefusedRequestError(400, why, code=HEADER_MISMATCH)
         received_at = asyncio.get_running_loop().time()
         session = self._session_of_post(request)
         post, messages = session.post(request.content, received_at)
@@ -165,7 +187,7 @@ class HttpReplayServer(SessionEndpoint):
         exchange = self._next_exchange("DELETE", session)
         if session is not None and (not exchange or exchange.status < 300):
             session.end()
-            del self._by_id[session.id]
+            del self._named_sessions[session.id]
         default = 405 if session is None else 200
         await respond.send((exchange and exchange.status) or default, fields=headers_of(exchange))
 
@@ -194,10 +216,10 @@ class HttpReplayServer(SessionEndpoint):
         """
         if not (id := id or request.fields.get(SESSION_ID, "")):
             return None
-        if id not in self._by_id:
+        if id not in self._named_sessions:
             raise no_session()
         request.check_version(self._versions)
-        return self._by_id[id]
+        return self._named_sessions[id]
 
     def _session_of_post(self, request: HttpRequest) -> LiveHttpSession:
         """Return the session that a POST belongs to or begins."""
@@ -221,11 +243,11 @@ class HttpReplayServer(SessionEndpoint):
         issued_id = session.issued_session_id
         id = (
             issued_id
-            if issued_id and not is_masked(issued_id) and issued_id not in self._by_id
+            if issued_id and not is_masked(issued_id) and issued_id not in self._named_sessions
             else str(uuid4())
         )
-        self._by_id[id] = self._begin(id, session)
-        return self._by_id[id]
+        self._named_sessions[id] = self._begin(id, session)
+        return self._named_sessions[id]
 
     def _begin(self, id: str, session: RecordedSession) -> LiveHttpSession:
         engine = ReplayEngine(session, replace(self._options, stateful=self._source.is_stateful), id)
