@@ -9,6 +9,7 @@ Patterns read the syntax only, so they are an estimate: the same one for every c
 
 import argparse
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ NOT_COUNTED: Final = frozenset({"demo", "examples", "mutations"})
 
 _NAMES: Final = ("name", "uri")
 _REQUIRED_HEADERS: Final = ("mcp-method", "mcp-name", "mcp-param-")
-_OF_REQUESTS: Final = ("request", "pending", "by_key", "live", "markers_of", "_by_id")
+_OF_REQUESTS: Final = re.compile(r"(?<![a-z])(requests?|pending|by_key|live|by_id)(?![a-z])")
 _LATER_FACTS: Final = frozenset({"latency_ns", "latency_ms", "outcome"})
 
 
@@ -56,7 +57,11 @@ def reads_the_name_of_a_call(node: ast.AST) -> bool:
 
 def stores_a_request_by_its_id(node: ast.AST) -> bool:
     """``open[type(id), id] = ...``, ``by_id[request.id] = ...`` and ``setdefault``: an index from which
-    the request of an answer is taken."""
+    the request of an answer is taken.
+
+    A progress token is no id. A ``key`` counts only in an index of one peer (``by_key[client][key]``):
+    ids are each peer's own, and other keys are made of what requests say.
+    """
     match node:
         case ast.Subscript(value=index, slice=key, ctx=ast.Store()):
             pass
@@ -66,8 +71,10 @@ def stores_a_request_by_its_id(node: ast.AST) -> bool:
             return False
     parts = key.elts if isinstance(key, ast.Tuple) else [key]
     if "type(" in ast.unparse(key):
-        return True
-    return _names_an_id(parts[-1]) and any(word in ast.unparse(index).lower() for word in _OF_REQUESTS)
+        return "token" not in ast.unparse(key)
+    if ast.unparse(parts[-1]) == "key" and not isinstance(index, ast.Subscript):
+        return False
+    return _names_an_id(parts[-1]) and bool(_OF_REQUESTS.search(ast.unparse(index).lower()))
 
 
 def _names_an_id(key: ast.expr) -> bool:
@@ -109,13 +116,21 @@ def writes_required_headers(node: ast.AST) -> bool:
 
 
 def builds_an_error(node: ast.AST) -> bool:
-    """A JSON-RPC error as text (``"error":{``) or as a dictionary (``code`` and ``message``)."""
+    """A JSON-RPC error as text (``"error":{``) or as a dictionary (``error`` with ``code`` and ``message``).
+
+    ``code`` and ``message`` alone may be what somebody else is asked to make an error of.
+    """
     match node:
         case ast.Constant(value=str() | bytes() as value):
             text = value.decode("latin-1") if isinstance(value, bytes) else value
             return '"error":{' in text.replace(" ", "") and "\n" not in text
-        case ast.Dict(keys=keys):
-            return {"code", "message"} <= set(_values(keys))
+        case ast.Dict(keys=keys, values=values):
+            return any(
+                _values([key]) == ["error"]
+                and isinstance(error, ast.Dict)
+                and {"code", "message"} <= set(_values(error.keys))
+                for key, error in zip(keys, values, strict=True)
+            )
         case _:
             return False
 
