@@ -1,15 +1,11 @@
 """Messages as bytes: what a bridge may change of them, and what it says in a server's place."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER, error_message
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Request, Response
-from mcpproxy.protocol.message_parts import singles
-
-Key = tuple[type, int | str]
-"""A request id with its JSON type: the number 1 and the string "1" are two ids."""
+from mcpproxy.protocol.jsonrpc import Message, Request
+from mcpproxy.protocol.message_parts import Key, key_of
 
 _ID: Final = ("id",)
 _TO_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
@@ -25,12 +21,6 @@ def as_line(raw: bytes) -> bytes:
     return raw.translate(_TO_SPACES) if b"\n" in raw or b"\r" in raw else raw
 
 
-def key_of(single: Request | Response | ErrorResponse) -> Key | None:
-    """Return the id of a request or of an answer; ``None`` if it has none."""
-    id = single.id
-    return (type(id), id) if isinstance(id, int | str) else None
-
-
 def requests_in(raw: bytes, message: Message) -> dict[Key, bytes]:
     """Return the ids of the requests in a message, each with its original bytes."""
     found: dict[Key, bytes] = {}
@@ -38,13 +28,6 @@ def requests_in(raw: bytes, message: Message) -> dict[Key, bytes]:
         if isinstance(single, Request) and (key := key_of(single)) is not None:
             found[key] = raw_json.value_bytes(text, _ID) or raw_json.written(key[1])
     return found
-
-
-def answers_in(message: Message) -> Iterator[Key]:
-    """Yield the ids that a message answers."""
-    for single in singles(message):
-        if isinstance(single, Response | ErrorResponse) and (key := key_of(single)) is not None:
-            yield key
 
 
 def own_error(id: bytes, why: str) -> bytes:

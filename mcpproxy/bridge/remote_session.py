@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.bridge.leg import Say
-from mcpproxy.bridge.message_bytes import Key, answers_in, as_line, own_error, requests_in
+from mcpproxy.bridge.message_bytes import as_line, own_error, requests_in
 from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.client.remote_server import HttpResponse, RemoteError, RemoteServer, TooLongError
 from mcpproxy.client.stream_cursor import MOST_IN_VAIN, StreamCursor
@@ -25,7 +25,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.message_parts import Key, answers_in, member, singles
 from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
 from mcpproxy.protocol.request_headers import required_headers, stateless_version
 

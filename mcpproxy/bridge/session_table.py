@@ -7,9 +7,9 @@ from typing import Final
 from uuid import uuid4
 
 from mcpproxy.bridge.leg import Say
-from mcpproxy.bridge.message_bytes import Key
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.bridge.stdio_session import StdioSession
+from mcpproxy.protocol.message_parts import Key
 from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
 from mcpproxy.session_server.refused_request import TRY_LATER, RefusedRequestError
 

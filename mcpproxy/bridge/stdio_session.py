@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from mcpproxy.bridge.leg import Say
-from mcpproxy.bridge.message_bytes import Key, answers_in, key_of, own_error
+from mcpproxy.bridge.message_bytes import own_error
 from mcpproxy.bridge.server_process import ServerProcess
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import (
@@ -25,7 +25,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
     parse,
 )
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.message_parts import Key, answers_in, key_of, member, singles
 from mcpproxy.relay import journal as journals
 from mcpproxy.session_server.event_stream import GoneEventsError
 from mcpproxy.session_server.resumable_streams import ResumableStream, position

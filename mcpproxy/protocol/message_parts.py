@@ -1,5 +1,6 @@
 """What is read from parsed messages, by everybody alike: the messages of a frame, and members of a value."""
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias, cast
 
 from mcpproxy.protocol.jsonrpc import (
@@ -18,6 +19,9 @@ from mcpproxy.protocol.jsonrpc import (
 
 WellFormed: TypeAlias = Request | Notification | Response | ErrorResponse
 """A JSON-RPC message that is not malformed."""
+
+Key: TypeAlias = tuple[type, int | str]
+"""A request id with its JSON type: the number 1 and the string "1" are two ids."""
 
 TARGETS: Final = {
     "tools/call": "name",
@@ -54,6 +58,19 @@ def singles(message: Message) -> tuple[Single, ...]:
 def well_formed(message: Message) -> tuple[WellFormed, ...]:
     """Return the messages of a frame that are not malformed."""
     return tuple(single for single in singles(message) if not isinstance(single, Malformed))
+
+
+def key_of(single: Request | Response | ErrorResponse) -> Key | None:
+    """Return the id of a request or of an answer; ``None`` if it has none."""
+    id = single.id
+    return (type(id), id) if isinstance(id, int | str) else None
+
+
+def answers_in(message: Message) -> Iterator[Key]:
+    """Yield the ids that a message answers."""
+    for single in singles(message):
+        if isinstance(single, Response | ErrorResponse) and (key := key_of(single)) is not None:
+            yield key
 
 
 def value_of(message: Message) -> "JSON | Absent":
