@@ -37,6 +37,7 @@
     ├── NoJudgeError                no process can be started to judge recordings, or it has other rules
     ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
     ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
+    │   ├── ForeignTargetError      it names a URL to which nothing may be sent
     │   ├── TooLongError            an event or a body is longer than any that is passed on
     │   ├── _ExcessError            no more of a response is read; becomes a skipped check
     │   └── UnreachableError        there is no connection to it

@@ -87,8 +87,8 @@ def test_names_of_this_machine_may_count_as_one_and_lead_to_the_one_that_the_use
 
 # The tree
 
-ASKED: Final = {"resolved", "is_resolved", "resolve"}
-"""The function, and ``RemoteServer.resolve``, which calls it."""
+ASKED: Final = {"resolved", "is_resolved", "resolve", "use_endpoint"}
+"""The function, and what calls it: ``RemoteServer.resolve`` and ``ClientSession.use_endpoint``."""
 
 FIELDS: Final = {"location", "content-location", "refresh", "resource_metadata", "endpoint"}
 """Where a peer names a URL: fields, a parameter of a challenge, an event."""
@@ -185,7 +185,8 @@ def test_what_is_listed_exists(path: str) -> None:
             "(response",
             "reads in exchange what a peer names",
         ),
-        ("bridge/remote_session.py", "self._server.resolve(block", "(block", "reads in _read_old_stream"),
+        ("client/http_session.py", "self.use_endpoint(data)", "str(data)", "reads in _receive_event"),
+        ("client/http_session.py", "self._remote.resolve(reference", "urljoin(reference", "urljoin"),
         ("replay/client/http_link.py", "self._server.resolve(raw)", "str(raw)", "reads in receive_body"),
         ("replay/client/http_link.py", '"replay")', '"replay", follow_redirects=True)', "follow redirects"),
         (

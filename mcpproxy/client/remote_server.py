@@ -47,6 +47,10 @@ class TooLongError(RemoteError):
     """The server sends an event or a body that is longer than any that is passed on."""
 
 
+class ForeignTargetError(RemoteError):
+    """The server names a URL to which nothing may be sent."""
+
+
 class HttpResponse:
     """The response of one exchange, while its body can be read."""
 
@@ -65,7 +69,7 @@ class HttpResponse:
     @property
     def is_stream(self) -> bool:
         """Whether the body is an event stream."""
-        return self.header("content-type").lower().startswith("text/event-stream")
+        return self.header("content-type").partition(";")[0].strip().lower() == "text/event-stream"
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes, in the content coding in which it comes.
@@ -143,16 +147,16 @@ class RemoteServer:
         self._idle: Final[list[HttpConnection]] = []
         self._last_number = 0
 
-    def resolve(self, reference: bytes) -> str:
-        """Return the URL that the server names.
+    def resolve(self, reference: bytes, *, loopback_is_one: bool = False) -> str:
+        """Return the URL that the server names. With ``loopback_is_one`` the names of this machine are one.
 
         Raises:
-            RemoteError: nothing may be sent there.
+            ForeignTargetError: nothing may be sent there.
         """
         try:
-            return resolved(self.url, reference)
+            return resolved(self.url, reference, loopback_is_one=loopback_is_one)
         except ForeignUrlError as fault:
-            raise RemoteError(str(fault)) from None
+            raise ForeignTargetError(str(fault)) from None
 
     @asynccontextmanager
     async def exchange(

@@ -178,6 +178,7 @@ class Asked:
         fields = {
             "Content_Length": str(len(body)),
             **({"Content_Type": "application/json"} if body else {}),
+            **({"Connection": "close"} if self.method == "GET" else {}),  # its thread reads no more
             **fields,
         }
         self._sock.sendall(self._head(status, fields) + body)

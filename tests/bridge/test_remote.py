@@ -301,6 +301,15 @@ def test_a_server_that_has_only_http_sse_is_reached(server: Server, tmp_path: Pa
 META = b'"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
 
 
+def test_an_endpoint_of_another_server_is_told_and_not_used(server: Server, tmp_path: Path) -> None:
+    with Host(tmp_path, server.url) as host:
+        host.say(INITIALIZE)
+        server.asked().answer(405)
+        server.asked("GET").stream(b"event: endpoint\ndata: http://127.0.0.2:1/messages\n\n")
+        assert b"names http://127.0.0.2:1, another origin than its own" in host.hear()
+        assert host.close() == 0
+
+
 def test_a_stateless_request_has_its_headers_and_is_cancelled_by_closing_its_stream(
     server: Server, tmp_path: Path
 ) -> None:
