@@ -187,7 +187,6 @@ def test_what_is_listed_exists(path: str) -> None:
         ),
         ("client/http_session.py", "self.use_endpoint(data)", "str(data)", "reads in _receive_event"),
         ("client/http_session.py", "self._remote.resolve(reference", "urljoin(reference", "urljoin"),
-        ("replay/client/http_link.py", "self._server.resolve(raw)", "str(raw)", "reads in receive_body"),
         ("replay/client/http_link.py", '"replay")', '"replay", follow_redirects=True)', "follow redirects"),
         (
             "validate/transports/http_wire.py",

@@ -4,7 +4,6 @@ The player of that command plays the recording over a connection that is recorde
 """
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -13,18 +12,16 @@ from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import UNANSWERED, Symptom, end_symptom
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.client.driver import (
-    ExchangeOver,
     LinkEvent,
     ServerFrame,
     ServerGone,
     play,
 )
 from mcpproxy.replay.client.player import Player, Send
-from mcpproxy.replay.client.recorded_headers import HeaderWriter
 from mcpproxy.replay.recording import RecordedSession, load
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, Stderr
+from mcpproxy.session.frame import CLIENT, SERVER, Stderr
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError
 from mcpproxy.validate.recordings import Recordings, Target
@@ -32,8 +29,8 @@ from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.transports.stdio_wire import StdioWire
 from mcpproxy.validate.transports.wire import FrameReceived, ServerLost, WireEvent
 
-if TYPE_CHECKING:  # the recorder of HTTP, which stdio does not need
-    from mcpproxy.validate.transports.exchange import ClientExchange
+if TYPE_CHECKING:  # imports the HTTP library, which stdio does not need
+    from mcpproxy.fuzz.replayed_http import RecordedHttpLink
 
 
 async def replay_shows_fault(
@@ -47,12 +44,18 @@ async def replay_shows_fault(
     sessions = sessions_of(replay_source(load(trace)))
     has_failed = False
     for session in sessions:
-        link = _HttpLink(target, recording, session) if target.url else _StdioLink(target, recording)
+        link = _http(target, recording, session) if target.url else _StdioLink(target, recording)
         player = Player(session)
         with suppress(McpProxyError):
             await play(player, link, timeout_s)
         has_failed = has_failed or _shows_fault(symptom, player, link)
     return has_failed or (symptom.kind == "protocol" and _has_violation(symptom, recording))
+
+
+def _http(target: Target, recording: SessionRecording, session: RecordedSession) -> "RecordedHttpLink":
+    from mcpproxy.fuzz.replayed_http import RecordedHttpLink
+
+    return RecordedHttpLink(target, recording, session)
 
 
 def _has_violation(symptom: Symptom, recording: SessionRecording) -> bool:
@@ -64,7 +67,7 @@ def _has_violation(symptom: Symptom, recording: SessionRecording) -> bool:
     )
 
 
-def _shows_fault(symptom: Symptom, player: Player, link: "_StdioLink | _HttpLink") -> bool:
+def _shows_fault(symptom: Symptom, player: Player, link: "_StdioLink | RecordedHttpLink") -> bool:
     """Whether a session shows the fault; false for a violation, which only the judge sees."""
     live = player.live.messages
     match symptom.kind:
@@ -141,70 +144,3 @@ class _StdioLink:
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, Stderr):
             self._stderr.append(event.raw.rstrip(b"\r\n"))
-
-
-class _HttpLink:
-    """An endpoint, recorded and judged."""
-
-    def __init__(self, target: Target, recording: SessionRecording, session: RecordedSession) -> None:
-        from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
-
-        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue()
-        self.has_ended = False
-        self.headers: Final = HeaderWriter(session)
-        self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers)
-        self._failures: Final[list[str]] = []
-        self._statuses: Final[list[int]] = []
-
-    async def open(self) -> None:
-        """Do nothing: connections are made when they are needed."""
-
-    async def send(self, send: Send) -> None:
-        """Start an exchange. Without a request in it, wait for the head of the answer."""
-        from mcpproxy.validate.transports.exchange import ClientExchange
-
-        recorded = send.step.exchange if send.step else None
-        method = recorded.request.method if recorded and not send.raw else "POST"
-        exchange = ClientExchange(_Listener(self, send.exchange))
-        headers = self.headers.headers(send)
-        self._endpoint.create_task(self._run_exchange(exchange, method, headers, send))
-        if not send.has_request:
-            await exchange.started.wait()
-
-    async def end_input(self) -> None:
-        """Tell the player that the server sends nothing more."""
-        self.events.put_nowait(ServerGone("the streams were closed"))
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._endpoint.close()
-
-    def shows_end(self, symptom: Symptom) -> bool:
-        """Whether an exchange failed as in ``symptom``."""
-        if symptom.key.startswith("crash 500"):
-            return 500 in self._statuses
-        return bool(self._failures)
-
-    async def _run_exchange(
-        self, exchange: "ClientExchange", method: str, headers: Sequence[tuple[str, str]], send: Send
-    ) -> None:
-        await self._endpoint.run(exchange, method, headers, send.raw)
-        self._statuses.append(exchange.status)
-        if exchange.failure:
-            self._failures.append(exchange.failure)
-        self.events.put_nowait(ExchangeOver(send.exchange))
-
-
-class _Listener:
-    """Passes the frames of one exchange to the player, and the session id to later requests."""
-
-    def __init__(self, link: _HttpLink, exchange: int) -> None:
-        self.session_id = ""
-        self._link: Final = link
-        self._exchange: Final = exchange
-
-    def on_frame(self, frame: Frame) -> None:
-        """Pass on a frame of the server."""
-        self._link.headers.session_id = self._link.headers.session_id or self.session_id
-        self._link.headers.learn(frame.raw)
-        self._link.events.put_nowait(ServerFrame(frame.raw, self._exchange, frame.event))

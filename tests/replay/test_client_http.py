@@ -11,13 +11,14 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.cli.main import main
+from mcpproxy.protocol.jsonrpc import Message
 from mcpproxy.replay.client.player import Send
 from mcpproxy.replay.client.recorded_headers import HeaderWriter
 from mcpproxy.replay.client.script import steps
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.replay_source import replay_source
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
-from tests.replay.scripts import HELLO, ask, call, give, tell, text
+from tests.replay.scripts import HELLO, C, S, ask, call, give, tell, text, trace
 
 ASKED, GREETED, READY = (line[1] for line in HELLO)
 DEADLINE_S: Final = 60
@@ -82,10 +83,12 @@ class Answering(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def stream(self, *events: str, length: int = 0) -> None:
+    def stream(self, *events: str, length: int = 0, session: str = "") -> None:
         """Send events; with a ``length`` that is longer the stream counts as cut."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
+        if session:
+            self.send_header("Mcp-Session-Id", session)
         if length:
             self.send_header("Content-Length", str(length))
             self.close_connection = True
@@ -165,6 +168,28 @@ def test_a_stream_that_breaks_off_is_asked_to_go_on(
         code, report, _ = played(server, tape.write(tmp_path / "t.jsonl"), capsys)
     assert (code, report["items"][-1]["verdict"]) == (0, "same")
     assert server.requests[-1][0] == "GET"
+
+
+def test_the_handshake_of_a_recording_from_stdio_is_resumed_in_its_session_which_is_deleted_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(http: Answering, said: Any) -> None:
+        if said is None and http.headers["Last-Event-ID"] == "e1":
+            http.stream(f"data: {json.dumps(GREETED)}\n\n")
+        elif said is None:
+            http.give(405)
+        elif said["method"] == "initialize":
+            http.stream("id: e1\nretry: 1\ndata:\n\n", session="live-session")
+        elif not http.handshake(said):
+            http.give(200, text(said["id"], "A"))
+
+    path = trace(tmp_path / "t.jsonl", [*HELLO, (C, call(1, "a")), (S, text(1, "A"))])
+    with Server(answer).running() as server:
+        code, report, _ = played(server, path, capsys, "--header", "Authorization: Bearer x")
+    assert (code, report["counts"]["same"]) == (0, 2)
+    assert [method for method, _ in server.requests] == ["POST", "GET", "POST", "GET", "POST", "DELETE"]
+    assert {headers.get("mcp-session-id") for _, headers in server.requests[1:]} == {"live-session"}
+    assert {headers["authorization"] for _, headers in server.requests} == {"Bearer x"}
 
 
 def refuses(http: Answering, said: Any) -> None:
@@ -321,6 +346,15 @@ def test_an_update_over_http_is_recorded_by_a_proxy_in_between(
     assert b"live-session" not in path.read_bytes()
 
 
+class LiveSession:
+    """A session of which nothing is known yet."""
+
+    session_id = version = ""
+
+    def headers_for(self, message: Message | None = None) -> list[tuple[str, str]]:
+        raise AssertionError(message)
+
+
 def test_names_in_headers_follow_the_body(tmp_path: Path) -> None:
     tape = Tape()
     method = ["Mcp-Method", "tasks/get"]
@@ -329,5 +363,5 @@ def test_names_in_headers_follow_the_body(tmp_path: Path) -> None:
     [step] = steps(session)
     for live, name in (("new", "new"), ("old", "old"), ("ö", "=?base64?w7Y=?=")):
         raw = json.dumps(ask(1, "tasks/get", taskId=live)).encode()
-        headers = dict(HeaderWriter(session).headers(Send(raw, step, 1)))
+        headers = dict(HeaderWriter(session, LiveSession()).headers(Send(raw, step, 1)))
         assert (headers["Mcp-Name"], headers["Mcp-Method"]) == (name, "tasks/get")

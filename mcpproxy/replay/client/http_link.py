@@ -6,184 +6,148 @@ stream names the URL for POSTs. A stream that ends before the response to its re
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from typing import Final
 
+from mcpproxy.client.http_connection import Tape
+from mcpproxy.client.http_session import ClientSession, SessionExchange
 from mcpproxy.client.remote_server import (
+    ForeignTargetError,
     HttpResponse,
     RemoteError,
     RemoteServer,
     TooLongError,
     UnreachableError,
 )
-from mcpproxy.client.stream_cursor import StreamCursor
-from mcpproxy.protocol.header_names import SESSION_ID
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, Response, parse
-from mcpproxy.protocol.message_parts import singles
+from mcpproxy.framing.sse import SseBlock
+from mcpproxy.protocol.jsonrpc import Message
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.client.recorded_headers import HeaderWriter
+from mcpproxy.replay.client.recorded_headers import HeaderWriter, resumption_headers
 from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 
 _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
+_CLOSE_S: Final = 2.0
+"""How long the DELETE at the end of a session may take."""
 _MAX_UNREAD: Final = 1000
 """How many events may wait in the queue. If the queue is full, no more is read from the server."""
 
 
-class HttpLink:
-    """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request."""
+class ReplayedExchange(SessionExchange):
+    """An exchange with the number ``number`` in the recording, 0 if it is not recorded.
 
-    def __init__(self, url: str, session: RecordedSession, headers: Sequence[tuple[str, str]] = ()) -> None:
+    ``settled`` is set when the next message may be sent.
+    """
+
+    def __init__(self, link: "HttpLink", number: int = 0, method: str = "POST") -> None:
+        super().__init__()
+        self.settled: Final = asyncio.Event()
+        self._link: Final = link
+        self._number: Final = number
+        self._method: Final = method
+
+    async def on_head(self, response: HttpResponse) -> None:
+        """Pass on the head, and let the next message be sent when a stream is open."""
+        self._link.statuses.add(response.status)
+        if self._number:
+            await self._link.events.put(AnswerHead(self._number, response.status, tuple(response.headers)))
+        if response.is_stream or self._method == "GET":
+            self.settled.set()
+
+    async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:  # noqa: ARG002 # the player parses each of them
+        """Pass on a body or an event."""
+        event = block and SseEvent(b"", b"", block.id, block.event, block.retry)
+        await self._link.events.put(ServerFrame(raw, self._number, event))
+
+
+class HttpLink:
+    """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request.
+
+    ``tape`` takes a copy of all bytes. ``statuses`` are those of all responses, and ``failures`` say why
+    exchanges did not come to their end.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        session: RecordedSession,
+        headers: Sequence[tuple[str, str]] = (),
+        tape: Tape | None = None,
+    ) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
-        self._headers: Final = HeaderWriter(session)
-        self._extra_headers: Final = headers
+        self.statuses: Final[set[int]] = set()
+        self.failures: Final[list[RemoteError]] = []
         self._was_recorded_on_stdio: Final = not session.exchanges
-        self._is_http_sse: Final = any(
+        self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay")
+        self._session: Final[ClientSession[ReplayedExchange]] = ClientSession(self._server)
+        self._session.is_http_sse = any(
             entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
         )
-        self._post_url = ""
-        self._has_post_url: Final = asyncio.Event()
-        if not self._is_http_sse:
-            self._has_post_url.set()
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._server: Final = RemoteServer(url, (), _Unrecorded(), "replay")
+        self._headers: Final = HeaderWriter(session, self._session)
 
     async def open(self) -> None:
         """Do nothing: connections are made when they are needed."""
 
     async def send(self, send: Send) -> None:
         """Send a message, and return as soon as the next message may be sent."""
-        exchange = send.step.exchange if send.step else None
-        method = exchange.request.method if exchange and not send.raw else "POST"
-        settled = asyncio.Event()
-        task = self._start(self._exchange(method, send, settled))
+        recorded = send.step.exchange if send.step else None
+        method = recorded.request.method if recorded and not send.raw else "POST"
+        exchange = ReplayedExchange(self, send.exchange, method)
+        task = self._session.tasks.start(self._run(exchange, method, send))
         if not send.has_request:
-            await _wait_first(settled.wait(), task)
+            await _wait_first(exchange.settled.wait(), task)
         if self._was_recorded_on_stdio and b'"notifications/initialized"' in send.raw:
             # The recording has no GET, but the server needs a GET stream for its requests and notifications.
-            opened = asyncio.Event()
-            stream = self._start(self._exchange("GET", Send(b""), opened))
-            await _wait_first(opened.wait(), stream)
+            stream = ReplayedExchange(self, method="GET")
+            self._session.stream_task = self._session.tasks.start(self._listen(stream))
+            await _wait_first(stream.settled.wait(), self._session.stream_task)
 
     async def end_input(self) -> None:
         """Close all streams."""
-        await self._cancel()
-        self._start(self.events.put(ServerGone("the streams were closed")))
+        await self._session.tasks.cancel()
+        self._session.tasks.start(self.events.put(ServerGone("the streams were closed")))
 
     async def close(self) -> None:
-        """Close all connections."""
-        await self._cancel()
+        """Close all connections. A session that was recorded on stdio, and so without DELETE, is deleted."""
+        await self._session.tasks.cancel()
+        if self._was_recorded_on_stdio:
+            await self._session.end(ReplayedExchange(self, method="DELETE"), _CLOSE_S)
         await self._server.close()
 
-    def _start(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _cancel(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _exchange(self, method: str, send: Send, settled: asyncio.Event) -> None:
-        """Run one exchange to its end, including resumptions of its stream.
-
-        ``settled`` is set when the next message may be sent.
-        """
+    async def _run(self, exchange: ReplayedExchange, method: str, send: Send) -> None:
+        """Run one exchange to its end, including resumptions of its stream."""
+        is_http_sse = self._session.is_http_sse
+        if method == "POST" and is_http_sse:
+            await self._session.has_endpoint.wait()
+        headers = self._headers.headers(send)
         if method == "POST":
-            await self._has_post_url.wait()
-        headers = [*self._headers.headers(send), *self._extra_headers]
-        stream = _Stream(self, send.exchange, _requests_in(send.raw) if method == "POST" else 0)
-        try:
-            url = self._post_url if method == "POST" else ""
-            await stream.run(self._server.exchange(method, headers, send.raw, url=url), method, settled)
-            headers = [(name, value) for name, value in headers if name.lower() != "content-type"]
-            while stream.can_resume:
-                await asyncio.sleep(stream.cursor.begin_attempt())
-                again = self._server.exchange("GET", [*headers, *stream.cursor.headers])
-                await stream.run(again, "GET", settled)
-        except (UnreachableError, TooLongError) as fault:
-            await self.events.put(ServerGone(f"the server {fault}"))
-        except RemoteError:
-            if method == "GET" and self._is_http_sse:
-                await self.events.put(ServerGone("the server closed the stream"))
-        finally:
-            settled.set()
+            exchange.kept_headers = resumption_headers(headers)
+            await self._session.run_post(exchange, send.raw, headers)
+        else:
+            await self._session.run(exchange, method, headers, send.raw)
+        await self._note_failure(exchange, is_stream_of_session=is_http_sse and method == "GET")
         # With HTTP+SSE a response comes on the GET stream. So the end of a POST does not mean that its
         # request stays unanswered.
-        if send.exchange and (method == "GET" or not self._is_http_sse):
+        if send.exchange and (method == "GET" or not is_http_sse):
             await self.events.put(ExchangeOver(send.exchange))
 
-    async def receive_body(self, exchange: int, raw: bytes, event: SseEvent | None = None) -> None:
-        """Process a response body or an event."""
-        if event is not None and event.name == "endpoint":
-            try:
-                self._post_url = self._server.resolve(raw)
-                self._has_post_url.set()
-            except RemoteError as fault:
-                await self.events.put(ServerGone(f"the server {fault}"))
+    async def _listen(self, stream: ReplayedExchange) -> None:
+        await self._session.listen(stream)
+        await self._note_failure(stream)
+
+    async def _note_failure(self, exchange: ReplayedExchange, *, is_stream_of_session: bool = False) -> None:
+        """Tell the player if the server is gone, or if more cannot come from it."""
+        exchange.settled.set()
+        fault = exchange.failure
+        if fault is None:
             return
-        self._headers.learn(raw)
-        await self.events.put(ServerFrame(raw, exchange, event))
-
-    async def receive_head(self, exchange: int, response: HttpResponse) -> None:
-        """Process the head of a response."""
-        if id := response.header(SESSION_ID):
-            self._headers.session_id = id
-        if exchange:
-            await self.events.put(AnswerHead(exchange, response.status, tuple(response.headers)))
-
-
-class _Stream:
-    """The response of one exchange: counts the requests still ``unanswered``, and knows how to resume."""
-
-    def __init__(self, link: HttpLink, exchange: int, unanswered: int) -> None:
-        self._link: Final = link
-        self._exchange: Final = exchange
-        self._unanswered = unanswered
-        self.cursor: Final = StreamCursor()
-
-    @property
-    def can_resume(self) -> bool:
-        """Whether an answer is missing that may come when the stream is resumed."""
-        return self._unanswered > 0 and self.cursor.can_resume
-
-    async def run(
-        self, sent: AbstractAsyncContextManager[HttpResponse], method: str, settled: asyncio.Event
-    ) -> None:
-        """Receive a response to the end; set ``settled`` when a stream is open.
-
-        Raises:
-            RemoteError: there is none, or it is cut short and cannot be resumed.
-        """
-        async with sent as response:
-            await self._link.receive_head(self._exchange, response)
-            if response.is_stream or method == "GET":
-                settled.set()
-            if not response.is_stream:
-                if body := await response.body():
-                    await self._receive_body(body)
-                return
-            try:
-                async for block in response.events():
-                    self.cursor.pass_over(block.id, block.retry)
-                    if block.data:
-                        event = SseEvent(b"", b"", block.id, block.event, block.retry)
-                        await self._receive_body(block.data, event)
-            except TooLongError:
-                raise
-            except RemoteError:
-                if not self.can_resume:
-                    raise
-
-    async def _receive_body(self, raw: bytes, event: SseEvent | None = None) -> None:
-        answers = (isinstance(single, Response | ErrorResponse) for single in singles(parse(raw)))
-        self._unanswered -= sum(answers)
-        await self._link.receive_body(self._exchange, raw, event)
+        self.failures.append(fault)
+        if isinstance(fault, UnreachableError | TooLongError | ForeignTargetError):
+            await self.events.put(ServerGone(f"the server {fault}"))
+        elif is_stream_of_session:
+            await self.events.put(ServerGone("the server closed the stream"))
 
 
 class _Unrecorded:
@@ -203,7 +167,3 @@ async def _wait_first(waiting: Coroutine[None, None, object], task: "asyncio.Tas
     waiter.cancel()
     with suppress(asyncio.CancelledError):
         await waiter
-
-
-def _requests_in(raw: bytes) -> int:
-    return sum(isinstance(single, Request) for single in singles(parse(raw)))

@@ -5,12 +5,13 @@ gets the name that is sent now. Headers of the connection, and credentials, are 
 recorded on stdio the headers are those that its revision requires.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
-from mcpproxy.protocol.header_names import SESSION_ID
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import Message, Request, parse
-from mcpproxy.protocol.mirrors import Mirrors, decoded, encoded, listed_mirrors
-from mcpproxy.protocol.request_headers import mcp_name, negotiated_version, required_headers
+from mcpproxy.protocol.mirrors import decoded, encoded
+from mcpproxy.protocol.request_headers import mcp_name, negotiated_version
 from mcpproxy.replay.client.player import Send
 from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.session.masked_values import is_masked
@@ -25,13 +26,22 @@ _NOT_REPLAYED: Final = frozenset(
 """Headers that are not sent again: they belong to the connection, or are credentials, which expire."""
 
 
-class HeaderWriter:
-    """Builds the headers for one session. Set ``session_id`` and ``version`` to those of the live server."""
+class LiveSession(Protocol):
+    """What the headers need to know of the session with the live server."""
 
-    def __init__(self, session: RecordedSession) -> None:
-        self.session_id = ""
-        self.version = ""
-        self._mirrors: Final[dict[str, Mirrors]] = {}
+    session_id: str
+    version: str
+
+    def headers_for(self, message: Message | None = None) -> list[tuple[str, str]]:
+        """Return the headers that a POST of ``message`` needs, or a request without a body."""
+        ...
+
+
+class HeaderWriter:
+    """Builds the headers for one recorded session, which is played in the session ``live``."""
+
+    def __init__(self, session: RecordedSession, live: LiveSession) -> None:
+        self._live: Final = live
         self._recorded_id: Final = session.issued_session_id
         self._recorded_version: Final = next(
             (version for entry in session.messages if (version := negotiated_version(entry.raw))), ""
@@ -42,13 +52,7 @@ class HeaderWriter:
         exchange = send.step.exchange if send.step else None
         if exchange is not None:
             return self._adapted_headers(exchange, send)
-        message = parse(send.raw) if send.raw else None
-        return required_headers(message, self.session_id, self.version, self._mirrors)
-
-    def learn(self, raw: bytes) -> None:
-        """Note what a frame of the live server says about later requests: revision and annotated tools."""
-        self.version = negotiated_version(raw) or self.version
-        self._mirrors.update(listed_mirrors(raw))
+        return self._live.headers_for(parse(send.raw) if send.raw else None)
 
     def _adapted_headers(self, exchange: Exchange, send: Send) -> list[tuple[str, str]]:
         """Return the recorded headers with the session id, version and name of the live session."""
@@ -58,8 +62,8 @@ class HeaderWriter:
                 case lower if lower == SESSION_ID:
                     if session_id := self._live_session_id(value):
                         headers.append((name, session_id))
-                case "mcp-protocol-version" if value == self._recorded_version and self.version:
-                    headers.append((name, self.version))
+                case lower if lower == PROTOCOL_VERSION and value == self._recorded_version:
+                    headers.append((name, self._live.version or value))
                 case "mcp-name" if send.step and send.step.messages:
                     headers.append((name, _renamed(value, parse(send.step.messages[0].raw), parse(send.raw))))
                 case lower if lower not in _NOT_REPLAYED and "masked(" not in value:
@@ -74,8 +78,14 @@ class HeaderWriter:
         A masked id counts as the id of the session. So does every id if the recording does not show that id.
         """
         if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
-            return self.session_id
+            return self._live.session_id
         return recorded
+
+
+def resumption_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return those of the headers of a POST that the protocol does not define, for the resumption."""
+    own = ("accept", "content-type")
+    return [each for each in headers if each[0].lower() not in own and not each[0].lower().startswith("mcp-")]
 
 
 def _renamed(header: str, recorded: Message, live: Message) -> str:
