@@ -39,7 +39,7 @@
     ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
     │   ├── ForeignTargetError      it names a URL to which nothing may be sent
     │   ├── TooLongError            an event or a body is longer than any that is passed on
-    │   ├── _ExcessError            no more of a response is read; becomes a skipped check
+    │   │   └── _ExcessError        no more of a response is read; becomes a skipped check
     │   └── UnreachableError        there is no connection to it
     ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
     ├── RefusedRequestError         a server of ours does not take a request; becomes a response

@@ -117,7 +117,6 @@ CONNECTS: Final = {
 
 READS: Final = {
     ("replay/client/http_link.py", "__init__"): "an event that was recorded",
-    ("validate/transports/exchange.py", "find_endpoint"): "keeps what was named; HttpWire resolves it",
     ("validate/transports/http_endpoint.py", "__init__"): "an option of the recorder",
     ("validate/transports/http_endpoint.py", "_on_frame"): "leaves the event out",
 }
@@ -189,10 +188,10 @@ def test_what_is_listed_exists(path: str) -> None:
         ("client/http_session.py", "self._remote.resolve(reference", "urljoin(reference", "urljoin"),
         ("replay/client/http_link.py", '"replay")', '"replay", follow_redirects=True)', "follow redirects"),
         (
-            "validate/transports/http_wire.py",
-            "resolved(self.server.url",
-            "urljoin(self.server.url",
-            "urljoin",
+            "validate/transports/exchange.py",
+            "self.wire.use_endpoint(block.data)",
+            "str(block.data)",
+            "reads in find_endpoint",
         ),
         ("validate/runner.py", "time.monotonic()", "urlopen()", "connects with urlopen"),
     ],

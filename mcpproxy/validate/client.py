@@ -32,8 +32,6 @@ from mcpproxy.validate.errors import (
 )
 
 _MAX_PAGES: Final = 1000
-_STATUSES_OF_HTTP_SSE: Final = (400, 404, 405)
-"""Statuses with which a server that supports only HTTP+SSE may answer a POST to its stream URL."""
 
 
 class Client(RpcConnection):
@@ -68,8 +66,7 @@ class Client(RpcConnection):
         try:
             answer = await self.request("initialize", params)
         except HttpStatusError as fault:
-            may_be_http_sse = fault.status in _STATUSES_OF_HTTP_SSE
-            if not may_be_http_sse or not await self.wire.fall_back(self.timeout_s):
+            if not await self.wire.fall_back(fault.status, self.timeout_s):
                 raise
             answer = await self.request("initialize", params)
         if answer.is_error:

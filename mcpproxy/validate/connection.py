@@ -6,11 +6,11 @@ without a user.
 
 import asyncio
 import json
-from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Final
 
 from mcpproxy import __version__
+from mcpproxy.client.background_tasks import BackgroundTasks
 from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, error_message
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -87,7 +87,7 @@ class RpcConnection:
         self._pending: Final[UnansweredRequests[Pending]] = UnansweredRequests()
         self._used_ids: Final[set[RequestId]] = set()
         self._next_id = 0
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._tasks: Final = BackgroundTasks()
         self._has_news: Final = asyncio.Condition()
         wire.on_event = self._on_event
 
@@ -267,9 +267,7 @@ class RpcConnection:
 
     async def close(self) -> None:
         """End the session; on stdio, end the server and every process that it started."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
         await self.wire.close()
 
     # Receiving
@@ -285,7 +283,7 @@ class RpcConnection:
                     pending.events.put_nowait(event)
         else:
             self._on_frame(event)
-        self._run_in_background(self._notify_waiters())
+        self._tasks.start(self._notify_waiters())
 
     def _on_frame(self, event: FrameReceived) -> None:
         """Process a frame of the server, and note whether it is unsolicited."""
@@ -313,7 +311,7 @@ class RpcConnection:
                 return True
             case Request():
                 self.server_requests.append(message)
-                self._run_in_background(self._reply(message))
+                self._tasks.start(self._reply(message))
                 return False
             case _:
                 return False
@@ -342,11 +340,6 @@ class RpcConnection:
     async def _notify_waiters(self) -> None:
         async with self._has_news:
             self._has_news.notify_all()
-
-    def _run_in_background(self, coroutine: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _no_answer(self, pending: Pending, seconds: float) -> Exception:
         """Return the error for a request that was not answered in time."""

@@ -174,7 +174,7 @@ async def _sse_endpoint(context: ProbeContext) -> Conclusion:
         raise Skipped("the server speaks Streamable HTTP")
     try:
         resolved(context.target.url, wire.stream.endpoint)
-    except ForeignUrlError as fault:  # another name of this machine: see ``HttpWire.fall_back``
+    except ForeignUrlError as fault:  # another name of this machine: see ``ClientSession.use_endpoint``
         text = (
             f"the endpoint event {fault}; no revision forbids it, but clients refuse to send messages there"
         )

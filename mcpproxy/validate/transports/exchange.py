@@ -1,48 +1,52 @@
 """One HTTP exchange of our client: its state so far, and events to wait for."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 from mcpproxy.base.named_url import LONGEST_URL
-from mcpproxy.client.stream_cursor import StreamCursor
+from mcpproxy.client.http_session import SessionExchange
+from mcpproxy.client.remote_server import Headers, HttpResponse
 from mcpproxy.framing.sse import SseFramer
-from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.session.frame import Frame
-
-Headers = Sequence[tuple[str, str]]
 
 
 class Listener(Protocol):
     """The MCP session to which an exchange belongs, and which receives its frames."""
 
-    session_id: str
+    def note_head(self, exchange: "ClientExchange", response: HttpResponse) -> None:
+        """Note the head of a response."""
+        ...
 
-    def on_frame(self, frame: Frame) -> None:
+    def use_endpoint(self, reference: bytes) -> None:
+        """Post to the URL that the server of HTTP+SSE names.
+
+        Raises:
+            RemoteError: nothing may be sent there.
+        """
+        ...
+
+    def on_frame(self, exchange: "ClientExchange", frame: Frame) -> None:
         """Process a frame that the server sent."""
         ...
 
 
 @dataclass(eq=False, slots=True)
-class ClientExchange:
+class ClientExchange(SessionExchange):
     """One exchange as it is recorded. ``number`` and ``status`` are 0 until they are known.
 
     ``wire`` is the MCP session to which the exchange belongs, if any. ``seq`` is the frame number of our
     message, or of the request head if there is no body. ``frames`` are the server's frames, and ``heads`` are
-    the numbers of the two heads. ``failure`` says why the exchange did not complete, ``is_cut`` whether it
-    was cut off, and ``cursor`` where its stream is to be resumed.
+    the numbers of the two heads. ``is_cut`` says whether the exchange was cut off.
     """
 
     wire: "Listener | None" = None
     number: int = 0
     seq: int = 0
-    status: int = 0
     headers: Headers = ()
     frames: list[Frame] = field(default_factory=list[Frame])
     heads: list[int] = field(default_factory=list[int])
-    cursor: StreamCursor = field(default_factory=StreamCursor)
-    failure: str = ""
     is_cut: bool = False
     received: int = 0
     """How many bytes of the body have come, in the content coding in which they came."""
@@ -74,20 +78,25 @@ class ClientExchange:
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
 
     @property
-    def is_stream(self) -> bool:
-        """Whether the response is an event stream."""
-        return self.media_type == "text/event-stream"
-
-    @property
     def body(self) -> bytes:
         """The body of the response: its frames joined."""
         return b"".join(frame.raw for frame in self.frames)
 
-    def begin(self, status: int, headers: Headers) -> None:
+    def begin_resumption(self) -> Self:
+        """Return a new exchange, which has its own frames."""
+        return type(self)(
+            self.wire,
+            message=self.message,
+            unanswered=self.unanswered,
+            cursor=self.cursor,
+            resumptions=self.resumptions,
+        )
+
+    def begin(self, response: HttpResponse) -> None:
         """Process the head of the response. Unlike in the recording, credentials are not masked in it."""
-        self.status, self.headers = status, headers
-        if self.wire is not None and (id := self.header(SESSION_ID)):
-            self.wire.session_id = id
+        self.status, self.headers, self.is_stream = response.status, response.headers, response.is_stream
+        if self.wire is not None:
+            self.wire.note_head(self, response)
         self.started.set()
         early_frames, self._early_frames = self._early_frames, []
         for frame in early_frames:
@@ -99,18 +108,23 @@ class ClientExchange:
         if not self.started.is_set():
             self._early_frames.append(frame)
         elif self.wire is not None:
-            self.wire.on_frame(frame)
+            self.wire.on_frame(self, frame)
 
     def find_endpoint(self, chunk: bytes) -> None:
         """Look for an ``endpoint`` event in a chunk of the body.
 
         The recorded event cannot be used, because the session id in it is masked.
+
+        Raises:
+            RemoteError: it names a URL to which nothing may be sent.
         """
         if self.endpoint or not self.is_stream:
             return
         for block in self._framer.feed(chunk, 0):
             if block.event == "endpoint" and block.data and block.complete:
                 self.endpoint = block.data
+                if self.wire is not None:
+                    self.wire.use_endpoint(block.data)
                 self.progressed.set()
 
     async def wait_until(self, is_enough: Callable[[], bool]) -> None:

@@ -8,20 +8,21 @@ of the client.
 import asyncio
 import json
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy.client.remote_server import RemoteError, RemoteServer
+from mcpproxy.client.background_tasks import BackgroundTasks, cancel_tasks
+from mcpproxy.client.remote_server import Headers, RemoteError, RemoteServer, TooLongError
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.session.frame import CLIENT, FRAME_BYTES, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.session_recording import SessionRecording
-from mcpproxy.validate.transports.exchange import ClientExchange, Headers
+from mcpproxy.validate.transports.exchange import ClientExchange
 
 _EXCHANGE_BYTES: Final = 64 << 20
 """How much of one response is read, with what its events take as messages. A longer one fails."""
@@ -53,8 +54,8 @@ class HttpEndpoint:
         self._exchanges: Final[dict[int, ClientExchange]] = {}
         options = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(options).encode())
-        self._server: Final = RemoteServer(url, (), self, "validate", is_insecure=insecure)
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self.server: Final = RemoteServer(url, (), self, "validate", is_insecure=insecure)
+        self.tasks: Final = BackgroundTasks()
         recording.add_listener(self._on_record)
 
     async def exchange(
@@ -92,8 +93,7 @@ class HttpEndpoint:
             what = "the answer did not end" if exchange.status else "no answer came"
             raise TimedOutError(f"{what} within {timeout_s:g} s", exchange.evidence) from None
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_tasks(task)
         if exchange.failure:
             raise GoneError(f"the server {exchange.failure}", exchange.evidence)
         return exchange
@@ -109,8 +109,7 @@ class HttpEndpoint:
                 async with asyncio.timeout(limit_s):
                     await exchange.wait_until(lambda: is_enough(exchange))
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_tasks(task)
         return exchange
 
     async def post_and_drop(self, headers: Headers, body: bytes) -> ClientExchange:
@@ -121,10 +120,9 @@ class HttpEndpoint:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            task.cancel()
             for wait in waits:
                 wait.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_tasks(task)
         return exchange
 
     def start(
@@ -138,14 +136,7 @@ class HttpEndpoint:
         is_anonymous: bool = False,
     ) -> "asyncio.Task[None]":
         """Start an exchange in the background; its event ``ended`` is set at its end."""
-        return self.create_task(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
-
-    def create_task(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        """Start a task that is cancelled when the endpoint is closed."""
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self.tasks.start(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
 
     async def run(
         self,
@@ -166,17 +157,17 @@ class HttpEndpoint:
         try:
             if self.exhausted:
                 raise _ExcessError(self.exhausted)
-            target = self._server.resolve(url.encode("utf-8", "surrogateescape")) if url else ""
-            sent = self._server.exchange(method, fields, body, url=target, on_sent=exchange.written.set)
+            target = self.server.resolve(url.encode("utf-8", "surrogateescape")) if url else ""
+            sent = self.server.exchange(method, fields, body, url=target, on_sent=exchange.written.set)
             async with sent as response:
                 if exchange.awaited is not None:
                     await exchange.awaited.wait()
-                exchange.begin(response.status, response.headers)
+                exchange.begin(response)
                 async for chunk in response.chunks():
                     exchange.find_endpoint(chunk)
                     self._count(exchange, len(chunk))
         except RemoteError as fault:
-            exchange.failure = str(fault)
+            exchange.failure = fault
         finally:
             exchange.started.set()
             exchange.ended.set()
@@ -200,11 +191,8 @@ class HttpEndpoint:
 
     async def close(self) -> None:
         """Close all connections and the recording."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._server.close()
+        await self.tasks.cancel()
+        await self.server.close()
         for event in self._assembly.end():
             self.recording.record(event)
         self.recording.close(Close("exited", exit_code=0, observed_at_ns=self.recording.now_ns()))
@@ -259,5 +247,5 @@ class HttpEndpoint:
             exchange.on_frame(frame)
 
 
-class _ExcessError(RemoteError):
+class _ExcessError(TooLongError):
     """No more of a response is read. The text is a clause about the server."""

@@ -4,59 +4,41 @@ The session uses Streamable HTTP. If the server supports only HTTP+SSE of 2024-1
 """
 
 import asyncio
-from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.client_connection import CONNECT_S
-from mcpproxy.base.named_url import ForeignUrlError, resolved
-from mcpproxy.protocol.jsonrpc import (
-    ErrorResponse,
-    Request,
-    Response,
-    parse,
-)
-from mcpproxy.protocol.message_parts import singles
+from mcpproxy.client.http_session import OLD_TRANSPORT, ClientSession
+from mcpproxy.client.remote_server import ForeignTargetError, Headers
+from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.protocol.mirrors import listed_mirrors
-from mcpproxy.protocol.request_headers import required_headers
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
-from mcpproxy.validate.errors import ForeignEndpointError, GoneError, TimedOutError
-from mcpproxy.validate.transports.exchange import ClientExchange, Headers
+from mcpproxy.validate.errors import ForeignEndpointError, GoneError
+from mcpproxy.validate.transports.exchange import ClientExchange
 from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
 from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
 
 _CLOSE_S: Final = 5.0
 
 
-class HttpWire:
-    """One MCP session with the endpoint ``server``.
+class HttpWire(ClientSession[ClientExchange]):
+    """One MCP session with the endpoint ``server``, which records its exchanges.
 
-    ``session_id`` and ``version`` are sent in headers when they are known. With HTTP+SSE, ``stream`` is the
-    stream on which the server sends all messages.
+    With HTTP+SSE, ``stream`` is the stream on which the server sends all messages.
     """
 
     transport = "http"
 
     def __init__(self, server: HttpEndpoint) -> None:
+        super().__init__(server.server, server.tasks)
         self.server: Final = server
         self.recording = server.recording
         self.on_event: EventHandler = _ignore
-        self.mirrors: Final = server.mirrors
-        self.session_id = ""
-        self.version = ""
+        self.mirrors = server.mirrors
         self.last: ClientExchange | None = None
         """The exchange of the last message that was sent."""
         self.stream: ClientExchange | None = None
-        self._post_url = ""
-        """Where messages are sent with HTTP+SSE; empty with Streamable HTTP."""
-        self._stream_task: asyncio.Task[None] | None = None
         self._posts: Final[dict[ClientExchange, asyncio.Task[None]]] = {}
-
-    @property
-    def is_http_sse(self) -> bool:
-        """Whether this session uses HTTP+SSE."""
-        return self.stream is not None
 
     async def open(self) -> None:
         """Open the stream of HTTP+SSE if the server needs it; else do nothing until the first message.
@@ -65,36 +47,29 @@ class HttpWire:
             GoneError: the server uses HTTP+SSE, and does not open another stream.
             ForeignEndpointError: the stream names an endpoint to which nothing may be sent.
         """
-        if self.server.is_http_sse and not await self.fall_back(CONNECT_S):
+        if self.server.is_http_sse and not await self._use_http_sse(CONNECT_S):
             raise GoneError("the server did not begin another stream with an endpoint event")
 
-    async def fall_back(self, timeout_s: float) -> bool:
-        """Switch to HTTP+SSE if a GET opens a stream of that transport; return whether it does.
+    async def fall_back(self, status: int, timeout_s: float) -> bool:
+        """Switch to HTTP+SSE if ``initialize`` was answered with ``status``, and a GET opens such a stream.
 
         Raises:
             ForeignEndpointError: the stream names an endpoint to which nothing may be sent.
         """
+        return status in OLD_TRANSPORT and await self._use_http_sse(timeout_s)
+
+    async def _use_http_sse(self, limit_s: float) -> bool:
         stream = ClientExchange(self)
-        self._stream_task = self.server.create_task(self._read_stream(stream))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await stream.wait_until(lambda: bool(stream.endpoint))
-        if stream.endpoint:
-            try:
-                self._post_url = resolved(self.server.url, stream.endpoint, loopback_is_one=True)
-            except ForeignUrlError as fault:
-                await self._end_stream()
-                raise ForeignEndpointError(f"the endpoint event {fault}", stream.evidence) from None
+        if await self.switch_to_http_sse(stream, limit_s, self._lose):
             self.stream = stream
             self.server.is_http_sse = True
-            return True
-        await self._end_stream()
-        return False
+        elif isinstance(stream.failure, ForeignTargetError):
+            raise ForeignEndpointError(f"the endpoint event {stream.failure}", stream.evidence)
+        return self.is_http_sse
 
     def headers(self, raw: bytes = b"") -> list[tuple[str, str]]:
         """Return the headers that a correct client sends with the message ``raw``, or without a body."""
-        message = parse(raw) if raw else None
-        return required_headers(message, self.session_id, self.version, self.mirrors)
+        return self.headers_for(parse(raw) if raw else None)
 
     async def send(self, raw: bytes) -> int:
         """Send one message in a POST. Return the number of its frame, as soon as the message is sent.
@@ -111,7 +86,7 @@ class HttpWire:
             GoneError: the server cannot be reached.
         """
         # With HTTP+SSE the response to a POST is not a message; messages come on the stream.
-        exchange = self.last = ClientExchange(None if self.is_http_sse else self)
+        exchange = self.last = ClientExchange(None if self.endpoint else self)
         exchange.awaited = returning = asyncio.Event()
         sent = asyncio.Event()
 
@@ -120,7 +95,7 @@ class HttpWire:
                 sent.set()
 
         self.recording.add_listener(on_record)
-        self._posts[exchange] = task = self.server.create_task(self._run(exchange, raw, headers))
+        self._posts[exchange] = task = self.tasks.start(self._run(exchange, raw, headers))
         task.add_done_callback(lambda _: self._posts.pop(exchange, None))
         waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.started.wait())]
         try:
@@ -136,70 +111,42 @@ class HttpWire:
 
     async def open_stream(self) -> None:
         """Open the GET stream for unsolicited server messages, without waiting for it."""
-        if not self.is_http_sse and self._stream_task is None:
-            self._stream_task = self.server.create_task(
-                self.server.run(ClientExchange(self), "GET", self.headers(), b"")
-            )
+        if self.stream_task is None:
+            self.stream_task = self.tasks.start(self.listen(ClientExchange(self)))
 
     def abandon(self, exchange: ClientExchange) -> None:
         """Close the connection of a POST before its response is complete."""
         if task := self._posts.get(exchange):
             task.cancel()
 
-    def on_frame(self, frame: Frame) -> None:
+    def on_frame(self, exchange: ClientExchange, frame: Frame) -> None:
         """Process a frame of the server, and note the tools in it that require arguments in headers."""
         self.mirrors.update(listed_mirrors(frame.raw))
+        if not frame.continues:
+            self.note_answers(exchange, frame.message)
         self.on_event(FrameReceived(frame))
 
     async def close(self) -> None:
         """End the session with DELETE, if it has an id."""
-        await self._end_stream()
-        if self.session_id:
-            with suppress(GoneError, TimedOutError):
-                await self.server.exchange("DELETE", self.headers(), timeout_s=_CLOSE_S)
+        self.stream = None
+        await self.end(ClientExchange(), _CLOSE_S)
 
-    async def _read_stream(self, stream: ClientExchange) -> None:
-        """Read the stream of HTTP+SSE to its end."""
-        await self.server.run(stream, "GET", self.headers(), b"")
-        if self.stream is stream:
-            self.on_event(ServerLost(f"it {stream.failure or 'ended the stream of the session'}"))
+    async def run(self, exchange: ClientExchange, method: str, headers: Headers, body: bytes = b"") -> None:
+        """Send one request, and have its response recorded to the end."""
+        await self.server.run(exchange, method, headers, body, url=self.endpoint if method == "POST" else "")
 
-    async def _end_stream(self) -> None:
-        self.stream, self._post_url = None, ""
-        task, self._stream_task = self._stream_task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    def _lose(self, why: str) -> None:
+        self.on_event(ServerLost(f"it {why}"))
 
     async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
-        """Run a POST to its end. If its stream ends before the responses, resume the stream."""
-        await self.server.run(exchange, "POST", headers, raw, url=self._post_url)
+        """Run a POST to its end, and report that."""
+        await self.run_post(exchange, raw, headers)
         if exchange.failure and not exchange.number:  # not even the request was sent
-            self.on_event(ServerLost(f"it {exchange.failure}"))
-            return
-        if self.is_http_sse and exchange.status < 300 and not exchange.failure:
-            return  # the response comes on the stream
-        unanswered = _count_requests(raw) - _count_answers(exchange.frames)
-        latest, cursor = exchange, exchange.cursor
-        while unanswered > 0 and latest.is_stream and cursor.can_resume:
-            await asyncio.sleep(cursor.begin_attempt())
-            latest = ClientExchange(self, cursor=cursor)
-            await self.server.run(latest, "GET", [*self.headers(), *cursor.headers], b"")
-            unanswered -= _count_answers(latest.frames)
-        why = f"it {exchange.failure}" if exchange.failure else ""
-        self.on_event(RequestEnded(exchange.seq, exchange.status, why))
+            self._lose(str(exchange.failure))
+        elif not self.endpoint or exchange.status >= 300 or exchange.failure:
+            why = f"it {exchange.failure}" if exchange.failure else ""
+            self.on_event(RequestEnded(exchange.seq, exchange.status, why))
 
 
 def _ignore(event: WireEvent) -> None:
     """Do nothing: the handler of events until a connection sets another one."""
-
-
-def _count_requests(raw: bytes) -> int:
-    return sum(isinstance(single, Request) for single in singles(parse(raw)))
-
-
-def _count_answers(frames: Iterable[Frame]) -> int:
-    total = 0
-    for frame in frames:
-        total += sum(isinstance(single, Response | ErrorResponse) for single in singles(frame.message))
-    return total

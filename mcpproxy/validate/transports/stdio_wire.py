@@ -106,7 +106,7 @@ class StdioWire:
         readers = (self._read(process), self._read_err(process))
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
-    async def fall_back(self, timeout_s: float) -> bool:  # noqa: ARG002 # the signature of Wire
+    async def fall_back(self, status: int, timeout_s: float) -> bool:  # noqa: ARG002 # the signature of Wire
         """Return false: only a server over HTTP can have an older transport to switch to."""
         return False
 

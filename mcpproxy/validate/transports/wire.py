@@ -64,8 +64,11 @@ class Wire(Protocol):
         """
         ...
 
-    async def fall_back(self, timeout_s: float) -> bool:
-        """Switch from Streamable HTTP to HTTP+SSE; return whether the server supports it. False on stdio."""
+    async def fall_back(self, status: int, timeout_s: float) -> bool:
+        """Switch to HTTP+SSE if the server, which answered ``initialize`` with ``status``, has only that.
+
+        Return whether it has; false on stdio.
+        """
         ...
 
     async def send(self, raw: bytes) -> int:
