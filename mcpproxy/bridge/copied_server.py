@@ -15,8 +15,8 @@ from mcpproxy.session_server.quiet_server import QuietServer
 class _CopiedTransport:
     """A transport that copies what is written to it.
 
-    What is written in one step of the event loop is one piece: uvicorn writes the head and the body of a
-    response apart, for which its client would wake twice.
+    All bytes of one step of the event loop are written together: uvicorn writes the head and the body of a
+    response apart, and its client would wake twice.
     """
 
     def __init__(self, inner: asyncio.Transport, leg: Leg, number: int) -> None:

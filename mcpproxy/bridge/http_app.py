@@ -82,13 +82,13 @@ class HttpApp(SessionEndpoint):
             await self._pass_on(request, respond, message, session)
 
     async def answer_get(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Respond with the stream of the session, or go on with one that was cut."""
+        """Respond with the stream of the session, or with the rest of a stream that was cut."""
         session = self._needed_session(request)
         request.check_accepts("text/event-stream")
         stream = session.get_stream
         if last_event_id := request.fields.get("last-event-id"):
             try:
-                stream = session.resumed(last_event_id)
+                stream = session.rewind_stream(last_event_id)
             except GoneEventsError as fault:
                 raise RefusedRequestError(400, str(fault)) from None
             if stream.is_done:
@@ -111,7 +111,7 @@ class HttpApp(SessionEndpoint):
         """Return the session that a request names; ``None`` if it names none.
 
         Raises:
-            RefusedRequestError: there is no such session, or its revision is one that nobody knows.
+            RefusedRequestError: there is no such session, or the request names an unknown revision.
         """
         if SESSION_ID not in request.fields:
             return None
@@ -128,7 +128,7 @@ class HttpApp(SessionEndpoint):
         return session
 
     async def _initialize(self, request: HttpRequest, respond: HttpResponder, message: Request) -> None:
-        """Begin a session. It ends again if the server refuses."""
+        """Begin a session, and end it again if the server refuses."""
         session = self._sessions.begin()
         try:
             await self._pass_on(request, respond, message, session, {SESSION_ID: session.id})
@@ -163,7 +163,7 @@ class HttpApp(SessionEndpoint):
             return
         polling = self._polling_of(session)
         limit = polling and polling.of_post(asyncio.get_running_loop().time())
-        answer = await session.ask(line, message, requests)
+        answer = await session.send_requests(line, message, requests)
         try:
             limit_s = self._stream_after_s if session.id else _STATELESS_STREAM_AFTER_S
             if polling is not None:
@@ -175,17 +175,14 @@ class HttpApp(SessionEndpoint):
                 await _send_whole(respond, session, message, answer, fields)
             else:
                 answer.begin_stream(primes=session.revision in _PRIMED)
-                session.keep(answer.stream)
+                session.keep_stream(answer.stream)
                 await respond.stream(request, answer.stream.read(limit), fields)
         finally:
             if answer.open and not session.id:
-                await session.give_up(answer)
+                await session.cancel_requests(answer)
 
     async def _is_whole(self, request: HttpRequest, answer: PostAnswer, limit_s: float) -> bool:
-        """Wait until it is known whether the response is one body, at most ``limit_s`` if it can be a stream.
-
-        Return whether it is one body.
-        """
+        """Return whether the response is one body. If it can be a stream, wait ``limit_s`` at most."""
         may_stream = request.accepts("text/event-stream")
         if may_stream and not limit_s:
             return False

@@ -23,8 +23,10 @@ _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.S
 
 @dataclass(frozen=True)
 class BridgeSettings:
-    """What the server does. ``host`` is the name or address to listen on; ``streams`` and ``polling``
-    as in ``HttpApp``.
+    """The options of ``bridge --stdio``. ``host`` is the name or address to listen on.
+
+    ``limit`` is the number of sessions, and ``idle_s`` how long one is kept without use. The rest is as in
+    ``HttpApp`` and ``ServerProcess``.
     """
 
     command: Sequence[str]

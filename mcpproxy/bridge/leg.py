@@ -26,7 +26,7 @@ _AGAIN_S: Final = 0.05
 
 
 class StderrLines:
-    """Writes lines to stderr without ever waiting for its reader. What does not fit is kept up to a limit."""
+    """Writes lines to stderr without waiting for its reader. What does not fit is kept, up to a limit."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._lines: Final = WaitingLines(inherited_sink(2), _WAITING_BYTES)
@@ -45,7 +45,7 @@ class StderrLines:
             self._flush()
 
     def _flush(self) -> None:
-        """Write as many bytes as there is room for, and the rest later."""
+        """Write as many bytes as the pipe has room for, and the rest later."""
         self._retry = None
         if not self._lines.flush():
             self._retry = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
@@ -54,8 +54,8 @@ class StderrLines:
 class Leg:
     """Records a leg in ``journal``; with ``None`` nothing is recorded.
 
-    The recorder is forked here, so a leg is made before the event loop runs and before threads are started.
-    At the end of the leg it has ``wait_s`` to complete the trace.
+    The recorder is forked here, so make a leg before the event loop runs and before threads are started. At
+    the end of the leg the recorder has ``wait_s`` to complete the trace.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Leg:
             self._recorder.wake()
 
     def note(self, what: str, why: str) -> None:
-        """Record what happened to the leg, apart from its bytes."""
+        """Record an event of the leg that is not bytes: ``what`` is its name, ``why`` a clause."""
         payload = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'
         self.record_bytes(journals.NOTE, payload.encode("utf-8", "replace"), 0)
 

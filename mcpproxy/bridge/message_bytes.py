@@ -1,4 +1,4 @@
-"""Messages as bytes: what a bridge may change of them, and what it says in a server's place."""
+"""Messages as bytes: the changes that a bridge may make, and its errors in the place of a server."""
 
 from typing import Final
 

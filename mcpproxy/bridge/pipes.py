@@ -14,7 +14,7 @@ _CHUNK_BYTES: Final = 64 << 10
 
 
 async def lines_from(pipe: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of ``pipe`` without their line feeds. The next chunk is read after that."""
+    """Yield the lines of ``pipe`` without their line feeds. A chunk is read when the last one is used up."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(_CHUNK_BYTES)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -30,7 +30,7 @@ async def lines_from(pipe: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 class LineWriter(asyncio.BaseProtocol):
-    """Writes lines. ``closed`` is set when nobody reads them any more, or after ``close``."""
+    """Writes lines. ``closed`` is set when the reader has closed the pipe, or after ``close``."""
 
     def __init__(self) -> None:
         self.closed: Final = asyncio.Event()
@@ -46,7 +46,7 @@ class LineWriter(asyncio.BaseProtocol):
         return writer
 
     async def write(self, line: bytes) -> None:
-        """Write a line, and wait while the reader is too far behind."""
+        """Write a line, and wait while the pipe is full."""
         if self._transport is not None and not self.closed.is_set():
             self._transport.write(line + b"\n")
             await self._has_room.wait()

@@ -79,7 +79,7 @@ class ServerProcess:
         self._watch_exit()
 
     async def write(self, line: bytes, kind: int = journals.CLIENT) -> bool:
-        """Write a line to stdin, and wait while the server is too far behind. Return false if it is gone.
+        """Write a line to stdin, and wait while the pipe is full. Return false if the server is gone.
 
         ``kind`` is the kind of its journal record.
         """
@@ -104,12 +104,12 @@ class ServerProcess:
             await self._has_room.wait()
         return True
 
-    def hold(self, *, is_held: bool) -> None:
-        """Read no further from stdout, or go on."""
+    def hold_output(self, *, is_held: bool) -> None:
+        """Stop reading from stdout, or start again."""
         if is_held == self._is_held or self._stdout not in self._open_outputs:
             return
         if is_held and self._kill_timer is not None:
-            return  # nothing may keep the server from its end
+            return  # a server that is being ended must be able to write its last output
         self._is_held = is_held
         if is_held:
             self._loop.remove_reader(self._stdout)
@@ -122,7 +122,7 @@ class ServerProcess:
         self._close_stdin()
         if self._kill_timer is None and not self._ended.is_set():
             self._kill_timer = self._loop.call_later(self._grace_s, self._signal, signal.SIGTERM)
-            self.hold(is_held=False)
+            self.hold_output(is_held=False)
 
     async def wait(self) -> None:
         """Wait until the server has ended and its recording is complete."""
@@ -221,7 +221,7 @@ class ServerProcess:
         for timer in (self._kill_timer, self._linger):
             if timer is not None:
                 timer.cancel()
-        signal_group(self._process.pid, signal.SIGKILL)  # what it has started and left behind
+        signal_group(self._process.pid, signal.SIGKILL)  # the processes that it has started
         self._close_stdin()
         self._ended.set()
         for output in (self._process.stdout, self._process.stderr):

@@ -1,8 +1,8 @@
 """The recorder of all sessions with a stdio server: ``python -m mcpproxy.bridge.session_recorder``.
 
-It reads from stdin which journals there are (see ``session_recordings``), and does for each what the recorder
-of ``mcpproxy run`` does. When stdin ends, the bridge is gone: it ends the servers that are left, and
-completes the traces.
+It reads the names of the journals from stdin (see ``session_recordings``), and records each as the recorder
+of ``mcpproxy run`` does. When stdin ends, the bridge is gone: the recorder ends the servers that still run,
+and completes the traces.
 """
 
 import argparse
@@ -104,7 +104,7 @@ class JournaledSession:
 
 
 class SessionRecorder:
-    """Records every session that it is told of."""
+    """Records every session that the lines on stdin name."""
 
     def __init__(self, mode: Mode, *, is_quiet: bool) -> None:
         self._mode: Final[Mode] = mode
@@ -122,13 +122,13 @@ class SessionRecorder:
             data = os.read(0, _READ_BYTES)
             if not data:
                 break
-            self._take(data)
+            self._take_lines(data)
         self._end_orphans()
         for number, session in list(self._sessions.items()):
             session.end(b"")
             self._guard(number, session.give_up)
 
-    def _take(self, data: bytes) -> None:
+    def _take_lines(self, data: bytes) -> None:
         *lines, self._beginning = (self._beginning + data).split(b"\n")
         news: dict[int, None] = {}
         for line in lines:
@@ -157,7 +157,7 @@ class SessionRecorder:
                 self._guard(number, session.drain)
 
     def _guard(self, number: int, work: Callable[[], bool]) -> None:
-        """Run a step of one session. A fault of ours ends the recording of that session only."""
+        """Run a step of one session. If it fails, only the recording of that session ends."""
         session = self._sessions[number]
         try:
             is_complete = work()

@@ -1,6 +1,6 @@
 """The recordings of the sessions with a stdio server: a journal for each, and one recorder process for all.
 
-The recorder is told through its stdin, in lines, which journals exist and which have news:
+The recorder reads lines from its stdin that say which journals exist and which have new records:
 
     open NUMBER PID TRACE     a session has begun; PID is its server
     news NUMBER...            the journals of these sessions have more records
@@ -21,7 +21,7 @@ from mcpproxy.relay.exit_status import RECORDER_S
 from mcpproxy.relay.journal import Journal
 
 _NEWS_S: Final = 0.002
-"""How long news are collected before the recorder is told."""
+"""How long new records are collected before the recorder is told of them."""
 
 _NOTES_BYTES: Final = 64 << 10
 
@@ -55,7 +55,7 @@ class SessionJournal:
 
 
 class SessionRecordings:
-    """Begins recordings and keeps their recorder informed. ``options`` are the recorder's arguments."""
+    """Begins recordings, and tells their recorder of new records. ``options`` are its arguments."""
 
     def __init__(self, begin: Begin, options: list[str], stderr: StderrLines) -> None:
         self._begin: Final = begin
@@ -75,7 +75,7 @@ class SessionRecordings:
         number = self._last_number
         try:
             trace, journal, sentence = self._begin(number)
-        except Exception as fault:  # the session is worth more than its recording
+        except Exception as fault:  # a session goes on without its recording
             self._say_once(f"stdio leg: session {number} is not recorded ({fault})")
             return SessionJournal(self, number, None)
         if journal is None:
@@ -142,7 +142,7 @@ class SessionRecordings:
             self._tell("news " + " ".join(map(str, news)))
 
     def _tell(self, line: str) -> None:
-        """Write a line to the recorder; what its pipe has no room for is written later."""
+        """Write a line to the recorder. The part for which its pipe has no room is written later."""
         is_first = not self._pending
         self._pending += line.encode("utf-8", "surrogateescape") + b"\n"
         if is_first:

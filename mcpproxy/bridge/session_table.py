@@ -1,4 +1,4 @@
-"""The sessions behind the bridge's HTTP server: begun, found, and ended when nobody uses them any more."""
+"""The sessions of the bridge's HTTP server: begins and finds them, and ends those that nobody uses."""
 
 import asyncio
 import time
@@ -80,7 +80,7 @@ class HttpSessions:
         session.stop()
 
     async def sweep(self) -> None:
-        """End sessions that are not used any more, again and again."""
+        """End unused sessions every few seconds, until this task is cancelled."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             now = time.monotonic()
@@ -94,7 +94,7 @@ class HttpSessions:
                     self.end(session)
 
     def stop_streams(self) -> None:
-        """End the streams of all GETs, which nothing else would end."""
+        """End the streams of all GETs, so that their requests end."""
         for session in self._running:
             session.get_stream.end()
 
@@ -118,7 +118,7 @@ class HttpSessions:
         return session
 
     def _on_kept(self, session: StdioSession, change: int) -> None:
-        """Have the sessions that keep the most drop events, so that a quiet one is not the first to lose."""
+        """Drop events of the sessions that keep the most, so that a small session is not the first."""
         del session
         self._kept_bytes += change
         if change <= 0 or self._kept_bytes <= TOTAL_BYTES:
@@ -127,7 +127,7 @@ class HttpSessions:
         for largest in sorted(self._running, key=lambda one: one.kept_bytes, reverse=True):
             if self._kept_bytes <= enough:
                 return
-            largest.shed(min(largest.kept_bytes, self._kept_bytes - enough))
+            largest.drop_events(min(largest.kept_bytes, self._kept_bytes - enough))
 
     def _on_gone(self, session: StdioSession) -> None:
         self._running.discard(session)

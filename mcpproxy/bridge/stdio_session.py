@@ -34,10 +34,10 @@ _MOST_STREAMS: Final = 32
 """How many streams of POSTs are kept for a client that comes back."""
 
 _MOST_UNREAD: Final = 1024
-"""How many of them may be over, with events that the client has not fetched. Their clients may have gone."""
+"""How many of them may have ended with events that the client, which may be gone, has not fetched."""
 
 SESSION_BYTES: Final = 16 << 20
-"""How many bytes of events all streams of a session keep, but for the newest event."""
+"""How many bytes of events the streams of a session keep together, without the newest event."""
 
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
@@ -52,9 +52,9 @@ _OF_NO_REQUEST: Final = (
 
 
 class PostAnswer:
-    """The response to one POST with requests. ``open`` has the ids of those not answered, and their bytes.
+    """The response to a POST with requests. ``open`` maps the ids of those not answered to their bytes.
 
-    Until it is known whether the response is one body or a stream, its messages are kept in ``lines``.
+    ``lines`` holds its messages until it is decided whether the response is one body or a stream.
     """
 
     def __init__(self, requests: dict[Key, bytes], message: Message, stream: ResumableStream) -> None:
@@ -68,7 +68,7 @@ class PostAnswer:
         """Whether the bridge itself has answered a request of it."""
         self._changed = asyncio.Event()
 
-    def give(self, line: bytes, keys: Iterable[Key] = ()) -> None:
+    def add_message(self, line: bytes, keys: Iterable[Key] = ()) -> None:
         """Add a message, which answers the requests ``keys``."""
         for key in keys:
             self.open.pop(key, None)
@@ -125,7 +125,7 @@ class StdioSession:
         self._behind: Final[set[int]] = set()  # the numbers of streams whose clients do not keep up
         self.kept_bytes = 0
         """How many bytes of events its streams keep for clients that come back."""
-        self._is_full = False  # clients have yet to take all that may be kept
+        self._is_full = False  # the clients have not taken the events yet, and no more may be kept
         self._is_fitting = False
         self._on_kept: Final = on_kept
         self._streams: Final[OrderedDict[int, ResumableStream]] = OrderedDict()
@@ -147,7 +147,7 @@ class StdioSession:
         return not self._answers and not self.get_stream.is_connected
 
     def is_free_for(self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool) -> bool:
-        """Whether stateless requests can be told from those that the process works on, and go on at once."""
+        """Whether stateless requests can be told from those that the process works on, and need not wait."""
         if self._behind:
             return False
         if any(key in self._answers or key in self._given_up for key in requests):
@@ -163,8 +163,8 @@ class StdioSession:
         self.last_used = time.monotonic()
         return await self.process.write(line)
 
-    async def ask(self, line: bytes, message: Message, requests: dict[Key, bytes]) -> PostAnswer:
-        """Write a message with these requests to the server, and return what will be its answer."""
+    async def send_requests(self, line: bytes, message: Message, requests: dict[Key, bytes]) -> PostAnswer:
+        """Write a message with these requests to the server. Return the response to be completed."""
         self.last_used = time.monotonic()
         self._last_stream += 1
         stream = self._make_stream(self._last_stream)
@@ -177,7 +177,7 @@ class StdioSession:
             self._refuse(answer, "the server has exited")
         return answer
 
-    def keep(self, stream: ResumableStream) -> None:
+    def keep_stream(self, stream: ResumableStream) -> None:
         """Keep a stream with ids for a client that comes back."""
         if stream.has_ids:
             self._streams[stream.number] = stream
@@ -191,10 +191,10 @@ class StdioSession:
                     dispensable = over[0]
                 del self._streams[dispensable.number]
                 self._count(-dispensable.size)
-            self._fit(stream)
+            self._fit_events(stream)
 
-    def resumed(self, last_event_id: str) -> ResumableStream:
-        """Return the stream of an event, ready to go on after that event.
+    def rewind_stream(self, last_event_id: str) -> ResumableStream:
+        """Return the stream of an event, rewound to continue after that event.
 
         Raises:
             GoneEventsError: the events after it are not kept.
@@ -206,8 +206,8 @@ class StdioSession:
         stream.rewind(event)
         return stream
 
-    async def give_up(self, answer: PostAnswer) -> None:
-        """Cancel stateless requests, because the client has closed the response to them."""
+    async def cancel_requests(self, answer: PostAnswer) -> None:
+        """Cancel the stateless requests of a POST whose response the client has closed."""
         for key, id in tuple(answer.open.items()):
             self._answers.pop(key, None)
             self._given_up.add(key)  # until its answer comes, nobody else may use this id
@@ -224,41 +224,41 @@ class StdioSession:
         return ResumableStream(number, self._on_pace, self._on_drop, self._on_size, has_ids=bool(self.id))
 
     def _on_pace(self, stream: ResumableStream) -> None:
-        """Read on from the server only while all clients keep up, as if a pipe were between them."""
+        """Stop reading from the server while a client does not keep up, as a pipe between them would."""
         if stream.is_behind:
             self._behind.add(stream.number)
         else:
             self._behind.discard(stream.number)
-        self._hold()
+        self._hold_server()
 
-    def _hold(self) -> None:
-        self.process.hold(is_held=bool(self._behind) or self._is_full)
+    def _hold_server(self) -> None:
+        self.process.hold_output(is_held=bool(self._behind) or self._is_full)
 
     def _on_size(self, stream: ResumableStream, change: int) -> None:
         if stream is self._streams.get(stream.number) or (stream.has_ids and not stream.number):
             self._count(change)
             if change >= 0 or self._is_full:
-                self._fit(stream)
+                self._fit_events(stream)
 
     def _count(self, change: int) -> None:
         self.kept_bytes += change
         if not self.is_gone:
             self._on_kept(self, change)
 
-    def _fit(self, growing: ResumableStream) -> None:
-        """Drop events beyond the limit. Read no further while clients have yet to take what is left."""
+    def _fit_events(self, growing: ResumableStream) -> None:
+        """Drop events beyond the limit. Stop reading from the server until clients have taken the rest."""
         if self._is_fitting:
             return  # each event that is dropped changes a size
         self._is_fitting = True
-        self.shed(self.kept_bytes - SESSION_BYTES, growing)
+        self.drop_events(self.kept_bytes - SESSION_BYTES, growing)
         self._is_fitting = False
         is_full = self.kept_bytes > SESSION_BYTES and self._awaited_bytes() > SESSION_BYTES
         if is_full != self._is_full:
             self._is_full = is_full
-            self._hold()
+            self._hold_server()
 
-    def shed(self, excess: int, growing: ResumableStream | None = None) -> None:
-        """Drop so many bytes of events: first those that were sent, then those whose client has left.
+    def drop_events(self, excess: int, growing: ResumableStream | None = None) -> None:
+        """Drop ``excess`` bytes of events: first those that were sent, then those whose client has left.
 
         The oldest streams are the first, and the newest event of ``growing`` stays.
         """
@@ -314,14 +314,14 @@ class StdioSession:
                 "the server answered a request that nobody waits for; it is recorded, not passed on"
             )
             return
-        answer.give(text, keys)
+        answer.add_message(text, keys)
         if not answer.open:
             self._forget(answer)
 
     def _pass_other(self, text: bytes, single: Single) -> None:
         answer = self._answer_for(single)
         if answer is not None:
-            answer.give(text)
+            answer.add_message(text)
         elif self.id:
             self.get_stream.put(text)
         else:
@@ -364,11 +364,11 @@ class StdioSession:
         self._on_gone(self)
 
     def _refuse(self, answer: PostAnswer, why: str) -> None:
-        """PostAnswer all open requests of a POST with an error of ours."""
+        """Answer all open requests of a POST with an error of ours."""
         answer.is_own = True
         for key, id in tuple(answer.open.items()):
             self._answers.pop(key, None)
-            answer.give(own_error(id, why), (key,))
+            answer.add_message(own_error(id, why), (key,))
         self._forget(answer)
 
     def _forget(self, answer: PostAnswer) -> None:

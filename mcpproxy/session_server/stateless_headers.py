@@ -1,4 +1,4 @@
-"""What a server checks in the head of a stateless request, and the HTTP status of a JSON-RPC error.
+"""The checks of the head of a stateless request, and the HTTP status of a JSON-RPC error.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """

@@ -95,7 +95,7 @@ class _NoProcess:
 
     is_held = False
 
-    def hold(self, *, is_held: bool) -> None:
+    def hold_output(self, *, is_held: bool) -> None:
         self.is_held = is_held
 
     async def write(self, line: bytes) -> bool:
@@ -137,9 +137,9 @@ async def _full_and_taken() -> None:
     streams: list[ResumableStream] = []
     for number in range(6):  # each keeps less than a stream may keep, and all more than a session
         line = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}' % number
-        answer = await session.ask(line, parse(line), {(int, number): b"%d" % number})
+        answer = await session.send_requests(line, parse(line), {(int, number): b"%d" % number})
         answer.begin_stream(primes=False)
-        session.keep(answer.stream)
+        session.keep_stream(answer.stream)
         streams.append(answer.stream)
     for _ in range(3):
         for stream in streams:
