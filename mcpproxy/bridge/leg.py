@@ -84,7 +84,7 @@ class Leg:
         """Forward the recorder's lines to stderr from now on."""
         if self._recorder is not None:
             self._notes_ended = asyncio.Event()
-            asyncio.get_running_loop().add_reader(self._recorder.notes, self._forward_notes)
+            forward_notes(self._recorder.notes, self._stderr, self._notes_ended.set)
 
     def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
         """Append a record of a connection to the journal."""
@@ -116,20 +116,25 @@ class Leg:
             except TimeoutError:
                 self._stderr.say("the recorder is not done; the next mcpproxy command completes the trace")
 
-    def _forward_notes(self) -> None:
-        assert self._recorder is not None
-        assert self._notes_ended is not None
+
+def forward_notes(notes: int, stderr: StderrLines, on_end: Callable[[], None]) -> None:
+    """Copy the pipe ``notes`` of a recorder to stderr from now on, and call ``on_end`` at its end."""
+    loop = asyncio.get_running_loop()
+
+    def forward() -> None:
         try:
-            notes = os.read(self._recorder.notes, _NOTES_BYTES)
+            data = os.read(notes, _NOTES_BYTES)
         except BlockingIOError:
             return
         except OSError:
-            notes = b""
-        if notes:
-            self._stderr.write(notes)
+            data = b""
+        if data:
+            stderr.write(data)
         else:
-            asyncio.get_running_loop().remove_reader(self._recorder.notes)
-            self._notes_ended.set()
+            loop.remove_reader(notes)
+            on_end()
+
+    loop.add_reader(notes, forward)
 
 
 Say = Callable[[str], None]

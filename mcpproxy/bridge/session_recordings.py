@@ -15,15 +15,13 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.base.own_process import own_command
-from mcpproxy.bridge.leg import StderrLines
+from mcpproxy.bridge.leg import StderrLines, forward_notes
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import RECORDER_S
 from mcpproxy.relay.journal import Journal
 
 _NEWS_S: Final = 0.002
 """How long new records are collected before the recorder is told of them."""
-
-_NOTES_BYTES: Final = 64 << 10
 
 Begin = Callable[[int], tuple[str, Journal | None, str]]
 """Begins the recording of the session with a number: path, journal, and a sentence for stderr."""
@@ -133,7 +131,7 @@ class SessionRecordings:
         assert recorder.stderr is not None
         for end in (recorder.stdin, recorder.stderr):
             os.set_blocking(end.fileno(), False)
-        asyncio.get_running_loop().add_reader(recorder.stderr.fileno(), self._forward_notes)
+        forward_notes(recorder.stderr.fileno(), self._stderr, self._on_notes_ended)
 
     def _tell_news(self) -> None:
         self._is_telling = False
@@ -169,19 +167,8 @@ class SessionRecordings:
         except OSError:  # the recorder is gone; the journals keep the traffic
             self._pending.clear()
 
-    def _forward_notes(self) -> None:
-        assert self._recorder is not None
-        assert self._recorder.stderr is not None
-        fd = self._recorder.stderr.fileno()
-        try:
-            notes = os.read(fd, _NOTES_BYTES)
-        except BlockingIOError:
-            return
-        if notes:
-            self._stderr.write(notes)
-            return
-        asyncio.get_running_loop().remove_reader(fd)
-        if not self._notes_ended.is_set() and self._recorder.stdin and not self._recorder.stdin.closed:
+    def _on_notes_ended(self) -> None:
+        if self._recorder is not None and self._recorder.stdin and not self._recorder.stdin.closed:
             self._say_once("the recorder has stopped; sessions go on and their journals keep the traffic")
         self._notes_ended.set()
 
