@@ -19,7 +19,7 @@ from mcpproxy.client.remote_server import ForeignTargetError, HttpResponse, Remo
 from mcpproxy.client.stream_cursor import MOST_IN_VAIN
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, parse
-from mcpproxy.protocol.message_parts import answers_in, member, singles
+from mcpproxy.protocol.message_parts import answers_in, as_key, member, singles
 
 _NOTIFIED_S: Final = 2.0
 """How long the next line waits for the answer to a notification, which may change what the next line does."""
@@ -154,8 +154,8 @@ class RemoteBridge:
         """If a stateless client cancels an open request, close its response stream, which means the same."""
         if not isinstance(message, Notification) or message.method != "notifications/cancelled":
             return False
-        id = member(message.params, "requestId")
-        post = self._session.open_requests.get((type(id), id)) if isinstance(id, int | str) else None
+        key = as_key(member(message.params, "requestId"))
+        post = self._session.open_requests.get(key) if key is not None else None
         if post is None or post.task is None or not post.is_stateless:
             return False
         post.task.cancel()

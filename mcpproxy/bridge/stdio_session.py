@@ -25,7 +25,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
     parse,
 )
-from mcpproxy.protocol.message_parts import Key, answers_in, key_of, member, singles
+from mcpproxy.protocol.message_parts import Key, answers_in, as_key, key_of, member, singles
 from mcpproxy.relay import journal as journals
 from mcpproxy.session_server.event_stream import GoneEventsError
 from mcpproxy.session_server.resumable_streams import ResumableStream, position
@@ -331,14 +331,14 @@ class StdioSession:
 
     def _answer_for(self, single: Single) -> PostAnswer | None:
         """Return the open response that a notification or request of the server belongs to."""
-        subscription = _key(_in_params(single, "_meta", _SUBSCRIPTION))
+        subscription = as_key(_in_params(single, "_meta", _SUBSCRIPTION))
         if subscription is not None:
             return self._answers.get(subscription)
         if isinstance(single, Notification) and single.method == "notifications/progress":
-            token = _key(_in_params(single, "progressToken"))
+            token = as_key(_in_params(single, "progressToken"))
             return self._tokens.get(token) if token is not None else None
         if isinstance(single, Notification) and single.method == "notifications/cancelled" and not self.id:
-            torn_down = _key(_in_params(single, "requestId"))
+            torn_down = as_key(_in_params(single, "requestId"))
             return self._answers.get(torn_down) if torn_down is not None else None
         if isinstance(single, Notification) and single.method in _OF_NO_REQUEST and self.id:
             return None
@@ -383,7 +383,7 @@ class StdioSession:
 
 
 def _token_of(single: Single) -> Key | None:
-    return _key(_in_params(single, "_meta", "progressToken")) if isinstance(single, Request) else None
+    return as_key(_in_params(single, "_meta", "progressToken")) if isinstance(single, Request) else None
 
 
 def tokens_in(message: Message) -> list[Key]:
@@ -398,10 +398,6 @@ def wants_logs(message: Message) -> bool:
 
 def _in_params(single: Single, *names: str) -> JSON:
     return member(single.params, *names) if isinstance(single, Request | Notification) else None
-
-
-def _key(value: JSON) -> Key | None:
-    return (type(value), value) if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
 def _ignore(raw: bytes, message: Message) -> None:

@@ -60,10 +60,14 @@ def well_formed(message: Message) -> tuple[WellFormed, ...]:
     return tuple(single for single in singles(message) if not isinstance(single, Malformed))
 
 
+def as_key(id: object) -> Key | None:
+    """Return an id with its JSON type; ``None`` for what is no id."""
+    return (type(id), id) if isinstance(id, int | str) and not isinstance(id, bool) else None
+
+
 def key_of(single: Request | Response | ErrorResponse) -> Key | None:
     """Return the id of a request or of an answer; ``None`` if it has none."""
-    id = single.id
-    return (type(id), id) if isinstance(id, int | str) else None
+    return as_key(single.id)
 
 
 def answers_in(message: Message) -> Iterator[Key]:
