@@ -2,7 +2,6 @@
 
 import os
 import pkgutil
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -150,12 +149,12 @@ _ENGINES: Final = ("engine_dask", "engine_ray")
 the usual one; pytester would remove the former, and no plugin would be found after that."""
 
 
-@cache
+@pytest.fixture(scope="module", autouse=True)
 def load_mcpproxy() -> None:
     """Import all modules of mcpproxy.
 
-    After a run in this process pytester removes the modules that the run imported first. A second import
-    would give another copy, whose classes differ from those of the first one.
+    After a test pytester removes the modules that were imported since it began. A second import would give
+    another copy, whose classes differ from those of the first one, also of libraries. So this comes before.
     """
     for module in pkgutil.walk_packages(mcpproxy.__path__, "mcpproxy."):
         if not module.name.endswith(("__main__", *_ENGINES)):
@@ -169,7 +168,6 @@ class Project:
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(pytester.path)]))
-        load_mcpproxy()
         self._pytester = pytester
         self.recordings = pytester.path / "recordings"
         pytester.makepyfile(server=SERVER, client=CLIENT)

@@ -18,7 +18,9 @@ import mcpproxy
 from mcpproxy import testing
 from tests import documents
 from tests.peers.fixtures import Peers
-from tests.plugin_project import HTTP_SERVER, Project
+from tests.plugin_project import HTTP_SERVER, Project, load_mcpproxy
+
+__all__ = ["load_mcpproxy"]
 
 pytest_plugins = ("pytester",)
 
