@@ -102,6 +102,11 @@ class Visitor:
         self.page.goto(url)
         self.page.wait_for_selector(".scroller .row .c-outcome")
 
+    def enters(self, url: str) -> None:
+        """Go to the printed address, and wait until its ticket was exchanged: then others may be opened."""
+        self.page.goto(url)
+        self.page.wait_for_url(lambda now: "token=" not in now)
+
     def rows(self) -> list[str]:
         """Return the texts of the rows, each on one line."""
         found = self.page.locator(".scroller .row").all_inner_texts()

@@ -45,7 +45,7 @@ def recording(running: Served, name: str) -> str:
 
 
 def looks_at(visitor: Visitor, running: Served, name: str, more: str = "") -> None:
-    visitor.page.goto(running.url)
+    visitor.enters(running.url)
     visitor.opens(f"{running.home}/?recording={recording(running, name)}{more}")
 
 
