@@ -56,6 +56,8 @@ class _Call:
     method: str
     tool: str
     asked_ns: int
+    exchange: int | None
+    """The exchange of its request; ``None`` on stdio."""
 
 
 class CallMetrics:
@@ -102,7 +104,7 @@ class CallMetrics:
     def _count_message(self, frame: Frame, message: Single, scopes: tuple[Scope, ...]) -> None:
         match message:
             case Request(method=method, id=id):
-                call = _Call(frame.sender, method, _tool_name(message), frame.observed_at_ns)
+                call = _Call(frame.sender, method, _tool_name(message), frame.observed_at_ns, frame.exchange)
                 self._open.add(frame.sender, id, call, scopes)
             case Response(id=id) | ErrorResponse(id=id):
                 if call := self._open.take(other(frame.sender), id, scopes):
@@ -131,11 +133,13 @@ class CallMetrics:
     def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
         """End the calls that can get no answer any more. A stream may be resumed in another exchange."""
         if exchange.status >= 400:
-            for call in self._open.take_all(end.exchange):
-                self._end_call(call, Outcome.HTTP_ERROR, exchange.responded_ns)
+            outcome, answered_ns = Outcome.HTTP_ERROR, exchange.responded_ns
         elif end.cut and not exchange.is_stream:
-            for call in self._open.take_all(end.exchange):
-                self._end_call(call, Outcome.NO_ANSWER)
+            outcome, answered_ns = Outcome.NO_ANSWER, None
+        else:
+            return
+        for call in self._open.take_if(lambda call: call.exchange == end.exchange):
+            self._end_call(call, outcome, answered_ns)
 
     def _end_call(self, call: _Call, outcome: Outcome, answered_ns: int | None = None) -> None:
         """Count a call."""

@@ -71,12 +71,6 @@ class UnansweredRequests(Generic[T]):
                 return entry[0]
         return None
 
-    def take_all(self, scope: Scope) -> list[T]:
-        """Take out all open requests with ``scope``, and return them in the order in which they came."""
-        keys = [key for key in self._open if key[0] == scope]
-        taken = (self.take(sender, id, (scope,)) for _, sender, id in keys)
-        return [request for request in taken if request is not None]
-
     def take_if(self, is_taken: Callable[[T], bool]) -> list[T]:
         """Return the open requests for which ``is_taken`` is true, the oldest first, and take them out."""
         keys = [key for key, (request, _) in self._open.items() if is_taken(request)]

@@ -73,13 +73,13 @@ def test_of_requests_with_two_scopes_the_oldest_are_forgotten_too() -> None:
     assert [requests.find(CLIENT, number, (number, "a")) for number in range(10)] == [None] * 8 + [8, 9]
 
 
-def test_what_a_scope_still_waits_for_is_taken_out_of_all_scopes() -> None:
+def test_what_is_taken_out_by_a_condition_is_out_of_all_scopes() -> None:
     requests: UnansweredRequests[str] = UnansweredRequests()
-    requests.add(CLIENT, 1, "one", (5, "a"))
-    requests.add(SERVER, 1, "the server's", (5, "a"))
+    requests.add(CLIENT, 1, "one of 5", (5, "a"))
+    requests.add(SERVER, 1, "the server's of 5", (5, "a"))
     requests.add(CLIENT, 2, "elsewhere", (6, "a"))
-    assert requests.take_all(5) == ["one", "the server's"]
-    assert requests.take_all(5) == []
+    assert requests.take_if(lambda request: request.endswith("5")) == ["one of 5", "the server's of 5"]
+    assert requests.take_if(lambda request: request.endswith("5")) == []
     assert (requests.take(CLIENT, 1, ("a",)), requests.take(CLIENT, 2, ("a",))) == (None, "elsewhere")
 
 
