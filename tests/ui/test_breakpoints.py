@@ -452,6 +452,9 @@ def test_a_row_does_not_move_while_the_pointer_is_down(held: Held, visitor: Visi
     held.call(1)
     held.call(2)
     goes(visitor, page, 2)
+    for number in (1, 2):
+        expect(row(visitor, number)).to_contain_text(GIVES_UP)
+        expect(row(visitor, number)).to_contain_text(CALL_LINK)
     row(visitor, 2).get_by_role("button", name="Resume").hover()
     visitor.page.mouse.down()
     ask(held.trace, {"do": "drop", "number": 1})

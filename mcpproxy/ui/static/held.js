@@ -275,7 +275,7 @@ function HeldRow({ id, message, age, now, context, isHeld, isRunning, isOpen, sh
           <button type="button" data-key="d" aria-label=${`Drop message ${number}`} onClick=${() => answer({ do: "drop" })}>Drop</button>
           ${hasError ? html`<button type="button" data-key="x" aria-label=${`${isRequest ? "Answer" : "Replace"} message ${number} with an error`} aria-expanded=${isOpen && mode === "error"} onClick=${() => open("error")}>Error…</button>` : null}
         ` : null}
-        ${call ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", call: call.call, filter: "" })}>call ${call.call}</button>` : null}
+        <span class="held-call">${call ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", call: call.call, filter: "" })}>call ${call.call}</button>` : null}</span>
       </span>
     </div>
     ${message.findings.map((found) => html`<p class="held-found"><strong>${visible(found.rule)}</strong>${" "}${visible(found.message)}</p>`)}
