@@ -120,7 +120,8 @@ def _changes(expected: Mapping[int, Identity]) -> dict[int, str]:
             continue
         if before is not None and before[2] and after is None:
             continue  # libraries close connections of their pools when they have been idle
-        if before is None and after is not None and after[2] and _is_pooled(number):
+        is_file = before is not None and not before[2]  # a connection may have taken the number of another
+        if not is_file and after is not None and after[2] and _is_pooled(number):
             continue
         changed[number] = "it is closed" if after is None else f"it is open: {_target(number)}"
         if before is not None and after is not None:

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.records import body_bytes
+from tests.peers.web_server import WebServer
 from tests.relay.hosts import until_recorded
 
 DEADLINE_S = 60
@@ -72,7 +73,7 @@ class Proxy:
 
 @contextmanager
 def served() -> Generator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server = WebServer(("127.0.0.1", 0), Server)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -22,6 +22,7 @@ import pytest
 
 from tests.peers.fixtures import HERE, Peers
 from tests.peers.processes import DEADLINE_S, Proxy, run
+from tests.peers.web_server import WebServer
 
 CALLBACK: Final = "http://localhost:3000/callback"
 
@@ -51,7 +52,7 @@ class Secrets:
         }
 
 
-class Server(ThreadingHTTPServer):
+class Server(WebServer):
     """An MCP server that wants a token, and the authorization server that issues it.
 
     With an ``issuer`` it leaves that to another one of the same secrets.

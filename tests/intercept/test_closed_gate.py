@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -19,6 +19,7 @@ import pytest
 
 from mcpproxy.intercept.addons.closed_gate_http import GatedPaths
 from tests.intercept.odd_messages import ADDON, REQUESTS, RESPONSES, SECRET, Odd
+from tests.peers.web_server import WebServer
 from tests.relay.hosts import DEADLINE_S, HOME
 
 OPEN: Final = ADDON.replace("fail_open = False", "fail_open = True")
@@ -278,7 +279,7 @@ class Lenient(BaseHTTPRequestHandler):
         del format, args
 
 
-class LenientServer(ThreadingHTTPServer):
+class LenientServer(WebServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Lenient)
         self.heard: list[bytes] = []

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Final
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -12,6 +12,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs
 from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
 
 from tests.otel.decoding import Span, decoded
+from tests.peers.web_server import WebServer
 
 
 class Receiver:
@@ -47,7 +48,7 @@ class Receiver:
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing."""
 
-        self._server: Final = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server: Final = WebServer(("127.0.0.1", port), Handler)
         self.url: Final = f"http://127.0.0.1:{self._server.server_port}"
         self._thread: Final = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ import pytest
 
 from mcpproxy.session.frame import Event, Finding, Frame, Note, ResponseHead
 from mcpproxy.trace.reader import read_trace
+from tests.peers.web_server import WebServer
 
 from .hosts import DEADLINE_S, HOME, until_recorded
 
@@ -29,7 +30,7 @@ SESSION: Final = {"Mcp-Session-Id": "0123456789abcdef0123", "MCP-Protocol-Versio
 Message = dict[str, Any]
 
 
-class Server(ThreadingHTTPServer):
+class Server(WebServer):
     """Remembers what it was sent; answers initialize, and anything else with an empty result."""
 
     daemon_threads = True

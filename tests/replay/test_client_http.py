@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from mcpproxy.replay.client.recorded_headers import HeaderWriter
 from mcpproxy.replay.client.script import steps
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.replay_source import replay_source
+from tests.peers.web_server import WebServer
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
 from tests.replay.scripts import HELLO, C, S, ask, call, give, tell, text, trace
 
@@ -50,7 +51,7 @@ class Server:
                 )
                 self.give(204)
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = WebServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_port}/mcp"
 

@@ -5,7 +5,7 @@ import signal
 import stat
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 
@@ -13,6 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.peers.web_server import WebServer
 from tests.ui.browser import Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, write
 
@@ -55,7 +56,7 @@ def neighbour() -> Iterator[tuple[str, list[str]]]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with WebServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/", got

@@ -11,13 +11,14 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.cli.main import main
 from mcpproxy.validate.outcome import CATEGORIES
+from tests.peers.web_server import WebServer
 from tests.relay.test_http_tls import server_context
 from tests.validate.trial import ROOT, command, target
 
@@ -203,7 +204,7 @@ class _NotFound(BaseHTTPRequestHandler):
 def serving(tls: ssl.SSLContext | None = None, *, status: int = 404, body: bytes = b"") -> Generator[int]:
     """A web server without MCP, in a thread; its port."""
     handler = type("_Handler", (_NotFound,), {"status": status, "body": body})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with WebServer(("127.0.0.1", 0), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
