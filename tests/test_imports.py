@@ -110,7 +110,7 @@ def test_the_package_itself_imports_nothing() -> None:
         ),
         (
             f"from mcpproxy.cli.commands import show; show.run([{WITH_FINDINGS!r}])",
-            {"mcpproxy.view.select_rows", "mcpproxy.protocol.raw_json"},
+            {"mcpproxy.view.rows.select_rows", "mcpproxy.protocol.raw_json"},
         ),
         (
             "from mcpproxy.cli.commands import explain; explain.run(['PROTO-007'])",

@@ -148,7 +148,10 @@ class CallPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """A record of a call. ``cut`` is the number of characters left out of ``text``; get_frame has them."""
+    """A record of a call, or successive lines on stderr, of which the last are shown.
+
+    ``cut`` is the number of characters left out of ``text``; get_frame has those of a frame.
+    """
 
     role: str
     at_ms: float
@@ -185,13 +188,18 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class CallDetail(RecordedTexts):
-    """A call with everything that belongs to it, in the order of the wire."""
+    """A call: why it failed, its request and answer, then what came before and between them.
+
+    ``more`` says how to get what was left out.
+    """
 
     call: CallRow
     parts: list[PartRow]
+    cause: str = ""
     findings: list[FindingRow] = field(default_factory=list[FindingRow])
     rules: dict[str, RuleRow] = field(default_factory=dict[str, RuleRow])
     more_findings: int = 0
+    more: str = ""
     next: str = ""
 
 

@@ -11,14 +11,19 @@ from mcpproxy.agents.finding_rows import finding_row, rule_rows
 from mcpproxy.agents.pages import ANSWER_BYTES, FRAME_BYTES, AnswerPage, beginning, cost
 from mcpproxy.agents.recording_library import OpenedRecording, RecordingLibrary
 from mcpproxy.agents.recording_tools import call_row
-from mcpproxy.agents.tool_arguments import Cursor, Handle, Number
+from mcpproxy.agents.tool_arguments import Cursor, Full, Handle, Number
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Detail, FoundRule, Part
+from mcpproxy.view.causes import stderr_lines
 from mcpproxy.view.view import View
 
 _MAX_PARTS: Final = 2000
+_BRIEF_PARTS: Final = 4
+_BRIEF_FINDINGS: Final = 2
+_BRIEF_BYTES: Final = 450
+"""What get_call shows at first: request, answer, two other records, each cut to so many bytes."""
 _MAX_FINDINGS: Final = 8
 """How many findings are shown with a call; list_findings has the others."""
 
@@ -30,20 +35,45 @@ class CallTools:
         self._library: Final = library
         self._shown: _ShownFrame | None = None  # the last one: the agent probably asks for its next page
 
-    def get_call(self, call: Number, recording: Handle = "", cursor: Cursor = "") -> CallDetail:
-        """Show a call: its request, answer, progress, log messages and findings. Long texts are cut."""
+    def get_call(
+        self, call: Number, recording: Handle = "", full: Full = False, cursor: Cursor = ""
+    ) -> CallDetail:
+        """Show a call: why it failed, its request, answer, findings, stderr; about 2 kB unless full."""
         opened = self._library.opened(self._library.find(recording))
-        question = ("get_call", opened.handle, call)
-        start, _ = cursors.read(question, cursor)
         detail = self._detail(opened, call)
+        if full or cursor:
+            return self._full(opened, detail, cursor)
+        shown = detail.told[:_BRIEF_PARTS]
+        findings = _findings(opened, detail.findings[:_BRIEF_FINDINGS])
+        more_findings = len(detail.findings) - len(findings)
+        parts = list(_parts(shown, _BRIEF_BYTES))
+        is_brief = len(shown) < len(detail.told) or more_findings or any(part.cut for part in parts)
+        return CallDetail(
+            call_row(opened.handle, detail.call),
+            parts,
+            detail.cause,
+            findings,
+            more_findings=more_findings,
+            more=f"texts or some of {len(detail.told)} records are left out: full=true has them"
+            if is_brief
+            else "",
+        )
+
+    def _full(self, opened: OpenedRecording, detail: Detail, cursor: str) -> CallDetail:
+        question = ("get_call", opened.handle, detail.call.number)
+        start, _ = cursors.read(question, cursor)
         findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])
-        row = call_row(opened.handle, detail.call)
-        more_findings = 0 if start else len(detail.findings) - len(findings)
-        rules = {} if start else rule_rows(detail.findings[:_MAX_FINDINGS])
-        head = CallDetail(row, [], findings, rules, more_findings)
-        parts, has_more = AnswerPage(100, head).fill(_parts(detail.parts[start:]))
+        head = CallDetail(
+            call_row(opened.handle, detail.call),
+            [],
+            "" if start else detail.cause,
+            findings,
+            {} if start else rule_rows(detail.findings[:_MAX_FINDINGS]),
+            0 if start else len(detail.findings) - len(findings),
+        )
+        parts, has_more = AnswerPage(100, head).fill(_parts(detail.told[start:], FRAME_BYTES))
         next = cursors.write(question, (start + len(parts), "")) if has_more else ""
-        return CallDetail(row, parts, findings, rules, more_findings, next)
+        return replace(head, parts=parts, next=next)
 
     def _detail(self, opened: OpenedRecording, call: int) -> Detail:
         try:
@@ -100,12 +130,16 @@ def _findings(opened: OpenedRecording, found: tuple[FoundRule, ...]) -> list[Fin
     return [finding_row(opened, each.finding, each.row) for each in found]
 
 
-def _parts(parts: tuple[Part, ...]) -> Iterator[PartRow]:
+def _parts(parts: tuple[Part, ...], limit_bytes: int) -> Iterator[PartRow]:
     for part in parts:
         sender, text = text_of_record(part.record)
-        shown = beginning(text or part.summary, FRAME_BYTES)
+        if on_stderr := stderr_lines(part):
+            text = "\n".join(on_stderr)
+            shown = beginning(text[::-1], limit_bytes)[::-1]  # the last lines say most
+        else:
+            shown = beginning(text or part.summary, limit_bytes)
         yield PartRow(
-            role=part.role,
+            role="stderr" if on_stderr else part.role,
             at_ms=milliseconds(part.at_ns),
             frame=part.seq,
             sender=sender,

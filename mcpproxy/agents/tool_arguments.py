@@ -30,3 +30,4 @@ FilterText: TypeAlias = Annotated[
 Cursor: TypeAlias = Annotated[str, Field(max_length=4000, description="next of the page before")]
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=100, description="most rows in the answer")]
 Number: TypeAlias = Annotated[int, Field(ge=0, le=1 << 53)]
+Full: TypeAlias = Annotated[bool, Field(description="all records, long texts and the rules, in pages")]

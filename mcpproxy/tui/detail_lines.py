@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.base.style import count, decoded, duration, size
+from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.protocol.jsonrpc import Malformed
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Sender, Stderr
@@ -12,6 +12,7 @@ from mcpproxy.tui.call_lines import MARKS, SEVERITY_MARKS, offset, outcome_words
 from mcpproxy.tui.json_lines import json_lines
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, Role
+from mcpproxy.view.causes import stderr_lines
 
 SHOWN_BYTES: Final = 100_000
 """How many bytes of one message are shown at most."""
@@ -34,13 +35,15 @@ def detail_lines(
     """
     call = detail.call
     yield _facts(call, waited_ns)
+    if detail.cause:
+        yield (Span(detail.cause, "warning" if call.outcome is Outcome.NO_ANSWER else "bad"),)
     for finding in detail.findings:
         yield from finding_lines(finding)
     is_alone = len(detail.parts) == 1
-    for number, part in enumerate(detail.parts):
-        if detail.left_out and number == len(detail.parts) // 2:
-            yield (Span(f"… {count(detail.left_out, 'more record')} …", "warning"),)
+    for part in detail.told:
         yield from _part(part, call, width, raw=raw, whole=is_alone or part.role in _WHOLE)
+    if detail.left_out:
+        yield (Span(f"… {count(detail.left_out, 'more record')} in the middle …", "warning"),)
 
 
 def _facts(call: Call, waited_ns: int | None) -> Line:
@@ -89,6 +92,10 @@ def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iter
     when = f"+{duration(wait_ns)}" if wait_ns > 0 else f"{offset(part.at_ns)} s"
     frame = "" if part.seq is None else f"  frame {part.seq}"
     role = str(call.kind) if part.role is Role.MESSAGE and call.kind is not Kind.REQUEST else str(part.role)
+    if isinstance(record, Stderr):
+        yield (Span(f"{arrow} stderr", "info"), Span(f"  {when}  {count(part.lines, 'line')}", "dim"))
+        yield from ((Span(" " * _INDENT), Span(line, "text")) for line in stderr_lines(part))
+        return
     head = (Span(f"{arrow} {role}", "info"), Span(f"{frame}  {when}", "dim"))
     if not (raw or whole):
         yield (*head, Span("  "), Span(part.summary))
@@ -107,8 +114,6 @@ def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iter
                     Span(": "),
                     Span(visible(value), "text"),
                 )
-        case Stderr(raw=stderr_bytes):
-            yield (*head, Span("  "), Span(decoded(stderr_bytes[:SHOWN_BYTES])))
         case _:
             yield (*head, Span("  "), Span(part.summary))
 

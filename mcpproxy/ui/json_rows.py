@@ -11,10 +11,11 @@ from typing import Final, cast
 
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity
+from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity, Stderr
 from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
+from mcpproxy.view.causes import stderr_lines
 from mcpproxy.view.drift import drift as drift_from_pins
 from mcpproxy.view.index.columns import SEVERITIES
 from mcpproxy.view.recording_entry import RecordingEntry
@@ -45,7 +46,8 @@ def detail(found: Detail) -> JSONObject:
     """Return a call with its records and findings."""
     return {
         "call": call(found.call),
-        "parts": [part(each) for each in found.parts],
+        "cause": found.cause,
+        "parts": [part(each) for each in found.told],
         "findings": [finding(each) for each in found.findings],
         "inner": list(found.inner),
         "left_out": found.left_out,
@@ -65,6 +67,8 @@ def part(found: Part) -> JSONObject:
             retry = None if event.retry is None else str(event.retry)
             given = (("event", event.name), ("id", event.id), ("retry", retry))
             fields = [(name, value) for name, value in given if value is not None]
+    elif isinstance(record, Stderr):
+        text = "\n".join(stderr_lines(found))
     elif isinstance(record, RequestHead):
         sender = "client"
         fields = [(f"{record.method} {record.target}", ""), *record.headers]
@@ -78,7 +82,8 @@ def part(found: Part) -> JSONObject:
         "row": found.row,
         "sender": sender,
         "summary": found.summary,
-        "text": None if text is None else text[:TEXT_LIMIT],
+        "lines": found.lines,
+        "text": None if text is None else text[-TEXT_LIMIT:] if found.seq is None else text[:TEXT_LIMIT],
         "length": 0 if text is None else len(text),
         "fields": [list(pair) for pair in fields],
     }

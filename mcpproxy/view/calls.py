@@ -88,9 +88,10 @@ class Role(StrEnum):
 
 @slotted(frozen=True)
 class Part:
-    """One record that belongs to a call.
+    """One record that belongs to a call, or successive lines that the server wrote to stderr.
 
-    ``record`` is a frame, the head of an HTTP message, or another event.
+    ``record`` is a frame, the head of an HTTP message, or another event. Successive lines on stderr are one
+    event; ``lines`` says how many, and the summary is the line that probably says what went wrong.
 
     ``seq`` is the sequence number of the record, ``None`` if it has none. ``row`` is the number of the call's
     row, or that of the inner request if the record belongs to one.
@@ -102,6 +103,7 @@ class Part:
     row: int
     record: Event
     summary: str
+    lines: int = 1
 
 
 @slotted(frozen=True)
@@ -124,7 +126,11 @@ class FoundRule:
 
 @slotted(frozen=True)
 class Detail:
-    """A call with everything that belongs to it, in the order of the wire."""
+    """A call with everything that belongs to it.
+
+    ``parts`` are in the order of the wire, and ``told`` as a person asks for them. ``cause`` says in one or
+    two sentences why the call failed, or why it has no answer; it is empty for any other call.
+    """
 
     call: Call
     parts: tuple[Part, ...]
@@ -133,6 +139,13 @@ class Detail:
     """The rows of the requests and updates that the receiver sent while it worked on the call."""
     left_out: int = 0
     """How many records were left out of the middle of ``parts``."""
+    cause: str = ""
+
+    @property
+    def told(self) -> tuple[Part, ...]:
+        """The parts, first the request and the answer, then what came before and between them."""
+        main = tuple(part for part in self.parts if part.role in (Role.REQUEST, Role.ANSWER))
+        return main + tuple(part for part in self.parts if part.role not in (Role.REQUEST, Role.ANSWER))
 
 
 @slotted(frozen=True)

@@ -4,7 +4,9 @@ import re
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import groupby
 from typing import Any, Final, cast
 
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
@@ -22,6 +24,7 @@ from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import Part, Role
+from mcpproxy.view.causes import telling_line
 from mcpproxy.view.index.columns import Columns
 
 _NOTIFICATION_ROLES: Final = {
@@ -58,7 +61,10 @@ class CallParts:
         left_out = _leave_out_middle(lines, limit)
         parts = [part for line in lines for part in self._on_line(row, line)]
         left_out += _leave_out_middle(parts, limit)  # a line has many parts if it is a run of short lines
-        return parts, left_out
+        if not left_out:
+            return list(join_stderr(parts)), 0
+        half = (limit or 0) // 2  # lines before and after what was left out are not successive
+        return [*join_stderr(parts[:half]), *join_stderr(parts[half:])], left_out
 
     def _lines(self, row: int, start: int) -> list[int]:
         return places(self._columns.line_row, row, start)
@@ -116,6 +122,19 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
                 positions.append(position)
                 offset = match.end()
     return positions
+
+
+def join_stderr(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield the parts with successive lines on stderr as one part."""
+    for is_stderr, run in groupby(parts, lambda part: isinstance(part.record, Stderr)):
+        same = list(run)
+        if not is_stderr or len(same) == 1:
+            yield from same
+            continue
+        raw = b"\n".join(part.record.raw for part in same if isinstance(part.record, Stderr))
+        texts = [part.summary for part in same]
+        record = Stderr(raw, same[0].at_ns)
+        yield replace(same[0], record=record, summary=telling_line(texts), lines=len(same))
 
 
 def progress_of(columns: Columns, reader: CallReader, row: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
+from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Close, Event, Frame
 from mcpproxy.session.outcomes import Kind, Outcome
@@ -20,15 +21,16 @@ from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import Call, Detail, Progress, Refreshed, SessionSummary
+from mcpproxy.view.causes import cause_of
 from mcpproxy.view.details import CallParts, SortedCallParts, progress_of
-from mcpproxy.view.filtered_rows import FilteredRows
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
+from mcpproxy.view.rows.filtered_rows import FilteredRows
 from mcpproxy.view.summaries import summaries
 
 if TYPE_CHECKING:
-    from mcpproxy.view.select_rows import Rows
+    from mcpproxy.view.rows.select_rows import Rows
     from mcpproxy.view.tools import RecordedTools
 
 AnyFilter = Filter | str | None
@@ -222,7 +224,9 @@ class View:
         call = self.call(number)
         inner = self._parts.inner_rows(number)
         parts, left_out = self._parts.parts(number, inner, limit)
-        return Detail(call, tuple(parts), self.findings.of_row(number), tuple(inner), left_out)
+        ended = ending_text(self.ended, self.header.transport) if self.ended else ""
+        cause = cause_of(call, parts, ended=ended, running=self.running)
+        return Detail(call, tuple(parts), self.findings.of_row(number), tuple(inner), left_out, cause)
 
     def sort_parts(self) -> None:
         """Sort the index by calls. After that ``parts`` of all rows takes a fraction of the time.

@@ -30,11 +30,11 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     "server request in a call": (
         '  4 ✓ → forecast {"city":"Springfield"} ⇒ Springfield, Ohio: rain         2.05 s',
         '  5 ✓   ↳ ← elicitation/create Which Springfield? ⇒ {"action":"accept",…  2.00 s',
-        "← inner request  frame 7  +10.0 ms  call 5",
+        "✓ tools/call forecast  ok  2.05 s",
     ),
     "progress": (
         '  4 ✓ → forecast {"city":"Oslo"} ⇒ Oslo: sunny                            250 ms',
-        "← progress  frame 8  +100 ms  notifications/progress",
+        "← answer  frame 12  +250 ms",
     ),
     "7 kB result": (
         '  4 ✓ → archive {"day":"2026-11-20"} ⇒ station 0\\n00:00 wind 0 m/s, clo… 30.0 ms',
@@ -52,7 +52,7 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     "server crash": (
         " desk 2.1 → weather 1.4  3 calls, 1 unanswered, the server exited with 1",
         '  4 … → forecast {"city":"Oslo"} ⇒ no answer                             10.0 ms',
-        "· log  +5.00 ms  ZeroDivisionError: division by zero",
+        "with 1. On stderr: ZeroDivisionError: division by zero.",
     ),
     "finding": (
         '  4 ✓ → forecast {"city":"Oslo"} ⇒ Oslo: sunny                        ▲1 12.0 ms',

@@ -19,6 +19,7 @@ from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 from tests.ui.browser import Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, Conversation, begun, text, write
+from tests.view.test_causes import REASON, a_hidden_cause
 
 __all__ = ["browser", "visitor"]
 
@@ -348,11 +349,26 @@ def test_a_narrow_window_has_the_recordings_above_the_calls(visitor: Visitor, pa
 
 @pytest.mark.parametrize(
     ("name", "box"),
-    [("failed-tool", "no such city: Atlantis"), ("cancelled-call", "Cancelled by the client after")],
+    [("failed-tool", "no such city: Atlantis"), ("cancelled-call", "The client cancelled the call after")],
 )
 def test_the_detail_says_first_why_a_call_failed(visitor: Visitor, page: Served, name: str, box: str) -> None:
     looks_at(visitor, page, name, "#call=4")
     expect(visitor.page.locator(".error-box, .waiting-box")).to_contain_text(box)
+
+
+def test_a_cause_on_stderr_and_the_answer_are_seen_at_once(visitor: Visitor, tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", a_hidden_cause())
+    with served(tmp_path) as running:
+        looks_at(visitor, running, "s", "#call=4")
+        expect(visitor.page.locator(".error-box")).to_contain_text(f"On stderr: {REASON}.")
+        parts = visitor.page.locator(".detail .part")
+        expect(parts).to_have_count(3)
+        expect(parts.nth(1)).to_contain_text("isError")
+        expect(parts.nth(2)).to_contain_text("136 lines")
+        on_stderr = parts.nth(2).locator("pre")
+        expect(on_stderr).to_contain_text(re.compile(rf"^(.*\n){{2}}{re.escape(REASON)}$"))
+        parts.nth(2).get_by_role("button").click()
+        expect(on_stderr).to_contain_text("Traceback (most recent call last):")
 
 
 def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_path: Path) -> None:

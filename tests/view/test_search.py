@@ -13,7 +13,7 @@ from mcpproxy.trace.reader import read_trace
 from mcpproxy.view import search
 from mcpproxy.view.details import places
 from mcpproxy.view.index.columns import MAX_NAMES, Columns
-from mcpproxy.view.search import spellings
+from mcpproxy.view.rows.search import spellings
 from mcpproxy.view.view import open_view
 from tests.view.situations import C, S, begun, forecast, write
 

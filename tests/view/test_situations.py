@@ -92,7 +92,7 @@ BELONGS = {
         (Role.ANSWER, 10),
         (Role.HTTP_END, None),
     ],
-    ("server crash", 4): [(Role.REQUEST, 6), (Role.LOG, None), (Role.LOG, None)],
+    ("server crash", 4): [(Role.REQUEST, 6), (Role.LOG, None)],
 }
 
 

@@ -14,7 +14,7 @@ from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
-from mcpproxy.cli.calls.listing import footer_lines, header_lines, last_stderr
+from mcpproxy.cli.calls.listing import footer_lines, header_lines, stderr_of
 from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
@@ -190,8 +190,8 @@ class FollowedSession:
     def _call_lines(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
         is_inner = bool(of_call)
         printed = lines.call(call, is_inner=is_inner)
-        if call.outcome is Outcome.NO_ANSWER:
-            printed += last_stderr(self._view, call, lines)
+        if call.is_error or call.outcome is Outcome.NO_ANSWER:
+            printed += stderr_of(self._view, call, lines)
         for finding in self._findings.pop(call.number, ()):
             printed += lines.finding(finding)
         return printed

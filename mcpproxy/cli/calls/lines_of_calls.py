@@ -8,7 +8,7 @@ A request of the server begins with an arrow to the left. ``→`` comes before a
 line; an error that does not fit that line gets lines of its own, and is never cut.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
@@ -16,6 +16,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.view.calls import Call, SessionSummary
+from mcpproxy.view.causes import error_words
 
 SLOW_NS: Final = 1_000_000_000
 """Latencies of at least this are coloured."""
@@ -173,9 +174,8 @@ def _name(call: Call, style: Style) -> tuple[str, tuple[Colour, ...]]:
 def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tuple[Colour, ...]]:
     """Return the mark before the answer, the answer in words, and its colours."""
     good, bad = ("→", "✗") if style.unicode else ("->", "x")
-    words = _OUTCOMES.get(call.outcome)
-    if words is not None:
-        return bad, words(call).rstrip(": "), ("bold", "red")
+    if words := error_words(call):
+        return bad, words, ("bold", "red")
     match call.outcome:
         case Outcome.NO_ANSWER:
             waited = "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
@@ -190,15 +190,3 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
             return good, f"input required: {call.result}", ("yellow",)
         case _:
             return (good, call.result, ()) if call.result else ("", "", ())
-
-
-_OUTCOMES: Final[Mapping[Outcome, Callable[[Call], str]]] = {
-    Outcome.TOOL_ERROR: lambda call: f"tool error: {call.result}",
-    Outcome.RPC_ERROR: lambda call: f"error {_code(call)}: {call.result}",
-    Outcome.HTTP_ERROR: lambda call: f"HTTP {call.result}",
-    Outcome.REFUSED: lambda call: f"refused by mcpproxy: {call.result.removeprefix('mcpproxy: ')}",
-}
-
-
-def _code(call: Call) -> str:
-    return "without an integer code" if call.error_code is None else str(call.error_code)

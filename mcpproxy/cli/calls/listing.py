@@ -11,6 +11,7 @@ from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, Res
 from mcpproxy.session.outcomes import ERRORS, Outcome
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import Call, Part, Role, SessionSummary
+from mcpproxy.view.causes import stderr_lines, telling_line
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View
 
@@ -19,7 +20,7 @@ _BATCH = 500
 _LISTED_SESSIONS = 8
 _STDERR_LINES = 3
 _EXPLAINED = 20
-"""For how many calls without an answer stderr is shown. Each costs a search of the recording."""
+"""For how many calls that failed or have no answer stderr is shown. Each costs a search of the recording."""
 
 
 def listing(
@@ -41,9 +42,9 @@ def listing(
             for part in view.parts(call.number).parts:
                 if part.row == call.number:
                     yield from _part_lines(part, lines, style, heads=heads, full=full)
-        if call.outcome is Outcome.NO_ANSWER and explained < _EXPLAINED:
+        if (call.outcome is Outcome.NO_ANSWER or call.is_error) and explained < _EXPLAINED:
             explained += 1
-            yield from last_stderr(view, call, lines)
+            yield from stderr_of(view, call, lines)
         for finding in of_row.get(call.number, ()):
             yield from lines.finding(finding)
     if not wanted:
@@ -79,10 +80,18 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
                     yield view.call(number), True
 
 
-def last_stderr(view: View, call: Call, lines: CallLines) -> list[str]:
-    """Return the last lines on stderr while a call was open. They may say why it has no answer."""
-    texts = [part.summary for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
-    return [line for text in texts[-_STDERR_LINES:] for line in lines.note(f"stderr: {text}", "dim")]
+def stderr_of(view: View, call: Call, lines: CallLines) -> list[str]:
+    """Return what the server wrote to stderr while a call was open. It may say why the call failed.
+
+    Of more than a few lines, the one that probably says it is shown, and where the others are.
+    """
+    blocks = [part for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
+    number = sum(part.lines for part in blocks)
+    if number > _STDERR_LINES:
+        said = telling_line([part.summary for part in blocks])
+        return lines.note(f"stderr: {said} ({count(number, 'line')}: show --call {call.number})", "dim")
+    texts = [line for part in blocks for line in stderr_lines(part) if line]
+    return [line for text in texts for line in lines.note(f"stderr: {text}", "dim")]
 
 
 def findings_by_row(view: View) -> dict[int, list[Finding]]:

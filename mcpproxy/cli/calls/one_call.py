@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.base.style import Style, duration, size
+from mcpproxy.base.style import Style, count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.calls.lines_of_calls import CallLines, seconds
 from mcpproxy.cli.calls.listing import content_lines, head_lines
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.view.calls import FoundRule, Part
+from mcpproxy.view.causes import error_words, stderr_lines
 from mcpproxy.view.view import View
 
 _INDENT: Final = "  "
@@ -25,7 +26,9 @@ def detail(view: View, number: int, style: Style) -> Iterator[str]:
     facts += [f"in call {call.parent}"] if call.parent else []
     facts += [f"{size(call.request_bytes)} out, {size(call.answer_bytes)} back"] if call.answer else []
     yield style.paint(_INDENT + ", ".join(map(visible, facts)), "dim")
-    for part in call_detail.parts:
+    if call_detail.cause and call_detail.cause != f"{error_words(call)}.":
+        yield from CallLines(style).note(call_detail.cause, "bold", "red")
+    for part in call_detail.told:
         yield ""
         yield from _part_lines(part, number, call.started_ns, style)
     for finding in call_detail.findings:
@@ -39,14 +42,16 @@ def _part_lines(part: Part, number: int, started_ns: int, style: Style) -> Itera
     after = f"+{duration(part.at_ns - started_ns)}" if part.at_ns > started_ns else ""
     where = f"frame {part.seq}" if part.seq else ""
     inner = f"call {part.row}" if part.row != number else ""
-    words = "  ".join(filter(None, (where, seconds(part.at_ns).strip() + " s", after, inner)))
-    yield f"{style.paint(str(part.role), 'bold')}  {style.paint(words, 'dim')}"
+    lines = count(part.lines, "line") if part.lines > 1 else ""
+    words = "  ".join(filter(None, (where, seconds(part.at_ns).strip() + " s", after, inner, lines)))
+    role = "stderr" if isinstance(record, Stderr) else str(part.role)
+    yield f"{style.paint(role, 'bold')}  {style.paint(words, 'dim')}"
     if isinstance(record, Frame):
         yield from content_lines(record, _INDENT, style)
     elif isinstance(record, RequestHead | ResponseHead | ExchangeEnd):
         yield from head_lines(part, _INDENT, style, fields=True)
     elif isinstance(record, Stderr):
-        yield _INDENT + visible(record.raw.decode("utf-8", "backslashreplace"))
+        yield from (f"{_INDENT}{line}".rstrip() for line in stderr_lines(part))
     else:
         yield _INDENT + part.summary
 

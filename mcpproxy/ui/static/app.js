@@ -199,7 +199,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${current.findings ? html`<span>${plural(current.findings, "finding")}</span>` : null}
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
-    <${View} summary=${summary} sessions=${current.sessions} ended=${live.running ? "" : recording.ended} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
+    <${View} summary=${summary} sessions=${current.sessions} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));

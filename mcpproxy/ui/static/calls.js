@@ -13,12 +13,11 @@ const TICK_MS = 250;
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
  * @param {import("./types.js").Summary["sessions"]} props.sessions
- * @param {string} props.ended how the recording ended, in words; empty while it runs
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function Calls({ summary, sessions, ended, live, place, go }) {
+export function Calls({ summary, sessions, live, place, go }) {
   const id = summary.recording.id;
   const [total, setTotal] = useState(/** @type {number | null} */ (null));
   const [error, setError] = useState("");
@@ -161,7 +160,7 @@ export function Calls({ summary, sessions, ended, live, place, go }) {
               }}
               following=${following} onFollowing=${setFollowing}
               row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} names=${names} />`} />`}
-        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} ended=${ended} live=${live} place=${place} go=${go} />` : null}
+        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} live=${live} place=${place} go=${go} />` : null}
       </div>
     </div>`;
 }

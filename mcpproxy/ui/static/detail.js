@@ -14,12 +14,11 @@ const FEW = 50;
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
  * @param {import("./types.js").Summary["sessions"]} props.sessions
- * @param {string} props.ended how the recording ended, in words; empty while it runs
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function CallDetail({ summary, sessions, ended, live, place, go }) {
+export function CallDetail({ summary, sessions, live, place, go }) {
   const id = summary.recording.id;
   const section = useRef(/** @type {HTMLElement | null} */ (null));
   const [detail, setDetail] = useState(/** @type {import("./types.js").Detail | null} */ (null));
@@ -54,7 +53,7 @@ export function CallDetail({ summary, sessions, ended, live, place, go }) {
   const [symbol, words, kind] = outcome(call);
   const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
-  const cancelled = parts.filter((part) => part.role === "cancel");
+  const cause = call.outcome === "no-answer" && live.running ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
   const pointers = findings.filter((finding) => finding.pointer).map((finding) => ({ frame: finding.frame, pointer: finding.pointer }));
   return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${call.number}`} onKeyDown=${onKeyDown}>
     <header>
@@ -72,9 +71,7 @@ export function CallDetail({ summary, sessions, ended, live, place, go }) {
       ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
-    ${call.outcome === "no-answer" ? html`<p class="waiting-box" role="note">${live.running ? `There is no answer for ${duration(ms)}.` : `There was no answer in ${duration(ms)}, until the recording ended${ended ? `: ${ended}` : ""}.`}${call.progress ? html` The last progress: ${visible(call.progress)}.` : null}</p>` : null}
-    ${kind === "bad" && call.result ? html`<p class="error-box" role="note">${visible(call.result)}</p>` : null}
-    ${cancelled.map((part) => html`<p class="waiting-box" role="note">Cancelled by the ${part.sender} after ${duration(part.at_ms - call.started_ms)}${part.summary ? `: ` : "."}${visible(part.summary)}</p>`)}
+    ${cause ? html`<p class=${kind === "bad" ? "error-box" : "waiting-box"} role="note">${visible(cause)}</p>` : null}
     ${findings.length ? html`<h3>${plural(findings.length, "finding")}</h3>` : null}
     ${findings.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}
     <div class="actions">
@@ -83,7 +80,7 @@ export function CallDetail({ summary, sessions, ended, live, place, go }) {
       ${summary.not_sent_because ? html`<span class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</span>` : null}
     </div>
     ${isSending ? html`<${SendAgain} summary=${summary} detail=${detail} />` : null}
-    ${parts.slice(0, count).map((part) => html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} isAlone=${parts.length === 1} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
+    ${parts.slice(0, count).map((part) => part.role === "log" && part.seq === null ? html`<${StderrCard} part=${part} call=${call} />` : html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} isAlone=${parts.length === 1} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`)}
     ${parts.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(parts.length - count, "more record")}</button>` : null}
     ${detail.left_out ? html`<p class="note">${plural(detail.left_out, "record")} in the middle not shown</p>` : null}
   </section>`;
@@ -171,6 +168,26 @@ function PartCard({ id, part, call, go, isAlone, marked }) {
               </div>`}
         `
       : null}
+  </article>`;
+}
+
+/** How many of the last lines on stderr are shown at first. */
+const LAST_LINES = 3;
+
+/** Successive lines that the server wrote to stderr. The last ones say most. @param {{part: import("./types.js").Part, call: import("./types.js").Call}} props */
+function StderrCard({ part, call }) {
+  const [isOpen, setOpen] = useState(false);
+  const lines = (part.text ?? "").split("\n");
+  const isCut = part.length > (part.text ?? "").length;
+  return html`<article class="part">
+    <h3>
+      <button type="button" class="j-toggle" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
+        <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> stderr
+        <span class="count"> ${plural(part.lines, "line")}, +${duration(Math.max(0, part.at_ms - call.started_ms))}</span>
+      </button>
+    </h3>
+    ${isOpen && isCut ? html`<p class="count">The last ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}.</p>` : null}
+    <pre tabindex="0" aria-label="stderr">${visible((isOpen ? lines : lines.slice(-LAST_LINES)).join("\n"))}</pre>
   </article>`;
 }
 

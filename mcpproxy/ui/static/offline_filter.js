@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * The filter language for a page without a server. `mcpproxy/session/filter.py` reads the same language, and
- * `mcpproxy/view/select_rows.py` applies it. A test compares the results.
+ * `mcpproxy/view/rows/select_rows.py` applies it. A test compares the results.
  */
 
 /** @typedef {import("./types.js").Call & {rules: string[], session_name: string}} OfflineCall */

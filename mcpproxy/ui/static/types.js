@@ -35,7 +35,8 @@
  * @property {number} row
  * @property {string} sender
  * @property {string} summary
- * @property {string | null} text what was recorded, as text; shortened if `length` is greater
+ * @property {number} lines how many successive lines on stderr it is
+ * @property {string | null} text what was recorded, as text; its beginning, or the end of stderr, if `length` is greater
  * @property {number} length the number of characters of the whole text
  * @property {[string, string][]} fields the first line and the fields of an HTTP head, or the fields of an SSE event
  *
@@ -57,6 +58,7 @@
  * @typedef {object} Detail
  * @property {Call} call
  * @property {Part[]} parts
+ * @property {string} cause why the call failed or has no answer, in words
  * @property {number} left_out how many records in the middle of the parts are left out
  * @property {Finding[]} findings
  * @property {number[]} inner

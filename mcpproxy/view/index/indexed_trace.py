@@ -24,7 +24,7 @@ from mcpproxy.view.index.scan import Scan
 from mcpproxy.view.index.source import Source
 
 if TYPE_CHECKING:
-    from mcpproxy.view.search import TextSearch
+    from mcpproxy.view.rows.search import TextSearch
 
 _KEPT_SEARCHES: Final = 8
 SMALLEST_SAVED_BYTES: Final = 16 << 20
@@ -142,7 +142,7 @@ class IndexedTrace:
 
         Bytes that were searched before are not searched again.
         """
-        from mcpproxy.view.search import TextSearch
+        from mcpproxy.view.rows.search import TextSearch
 
         search = self._searches.pop(texts, None) or TextSearch(texts)
         while len(self._searches) >= _KEPT_SEARCHES:

@@ -12,7 +12,7 @@ from mcpproxy.view.calls import Progress
 if TYPE_CHECKING:
     from mcpproxy.view.index.indexed_trace import IndexedTrace
     from mcpproxy.view.recorded_findings import RecordedFindings
-    from mcpproxy.view.select_rows import Rows
+    from mcpproxy.view.rows.select_rows import Rows
 
 _KEPT_FILTERS: Final = 8
 
@@ -41,7 +41,7 @@ class FilteredRows:
         selection = self._selected.get(wanted) or _Selection()
         if not selection.stale_from:
             return
-        from mcpproxy.view.select_rows import select  # imported here: few users filter
+        from mcpproxy.view.rows.select_rows import select  # imported here: few users filter
 
         rows = selection.rows[: bisect_left(selection.rows, selection.stale_from)]
         rows += yield from select(self._index, self._findings, wanted, selection.stale_from)

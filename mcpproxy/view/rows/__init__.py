@@ -1,0 +1,1 @@
+"""Which rows of a recording pass a filter."""

@@ -1,0 +1,143 @@
+"""Why a call failed: the sentence, and the lines on stderr that say it, on every face."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.cli.main import main
+from mcpproxy.session.frame import Stderr
+from mcpproxy.view.calls import Role
+from mcpproxy.view.causes import telling_line
+from mcpproxy.view.view import open_view
+from tests.agents.agent import Agent
+from tests.view.situations import SITUATIONS, Conversation, begun, forecast, write
+
+CALL = 4
+HIDDEN = "Error executing tool forecast"
+REASON = "ValueError: db: connection reset while reading order 7"
+TRACEBACK = [f"  │ {number:>3} │     rows = connection.read(order)   " for number in range(134)]
+
+
+def a_hidden_cause() -> tuple[str, ...]:
+    """A tool fails, its client learns nothing, and 136 lines on stderr say why."""
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    for number, line in enumerate(["Traceback (most recent call last):", *TRACEBACK, REASON]):
+        session.record("stderr", 101 + number / 100, {"text": line})
+    session.answers(2, {"content": [{"type": "text", "text": HIDDEN}], "isError": True}, ms=110)
+    return session.closes(ms=200)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> str:
+    return write(tmp_path / "s.jsonl", a_hidden_cause())
+
+
+def test_successive_lines_on_stderr_are_one_part(recorded: str) -> None:
+    with open_view(recorded) as view:
+        detail = view.parts(CALL)
+        assert [(part.role, part.lines) for part in detail.parts] == [
+            (Role.REQUEST, 1),
+            (Role.LOG, 136),
+            (Role.ANSWER, 1),
+        ]
+        assert [part.role for part in detail.told] == [Role.REQUEST, Role.ANSWER, Role.LOG]
+        assert detail.told[-1].summary == REASON
+        assert detail.cause == f"tool error: {HIDDEN}. On stderr: {REASON}."
+
+
+def test_lines_beside_what_was_left_out_are_not_successive(recorded: str) -> None:
+    with open_view(recorded) as view:
+        detail = view.parts(CALL, limit=20)
+        assert [part.lines for part in detail.parts] == [1, 9, 9, 1]
+        assert detail.left_out == 118
+        on_stderr = [part.record for part in detail.parts if isinstance(part.record, Stderr)]
+        assert on_stderr[-1].raw.endswith(REASON.encode())
+
+
+def test_the_terminal_says_the_line_that_matters_and_where_the_others_are(
+    recorded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", recorded]) == 0
+    assert f"stderr: {REASON} (136 lines: show --call {CALL})" in capsys.readouterr().out
+    assert main(["show", "--call", str(CALL), recorded]) == 0
+    shown = capsys.readouterr().out
+    places = [
+        shown.index(text) for text in (f"On stderr: {REASON}.", '"arguments"', '"isError"', "136 lines")
+    ]
+    assert places == sorted(places)
+    assert len(shown.splitlines()) < 170
+
+
+def test_an_agent_learns_the_cause_in_two_kilobytes(recorded: str) -> None:
+    with Agent(Path(recorded).parent) as agent:
+        found = agent("get_call", call=CALL)
+        assert len(json.dumps(found)) < 2048
+        assert REASON in found["cause"]
+        assert [part["role"] for part in found["parts"]] == ["request", "answer", "stderr"]
+        assert found["parts"][-1]["text"].endswith(REASON)
+        assert "full=true" in found["more"]
+        assert len(agent("get_call", call=CALL, full=True)["parts"][-1]["text"]) > 1000
+
+
+CAUSES = {
+    "failed tool": "tool error: no such city: Atlantis.",
+    "hanging call": "There was no answer in ",
+    "cancelled call": "The client cancelled the call after ",
+    "server crash": "the server exited with 1. On stderr: ZeroDivisionError: division by zero.",
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_call_that_failed_or_has_no_answer_says_why(name: str, tmp_path: Path) -> None:
+    with open_view(write(tmp_path / "s.jsonl", SITUATIONS[name])) as view:
+        causes = [cause for number in view.numbers() if (cause := view.parts(number).cause)]
+        wrong = [call for call in view.calls() if call.is_error or call.outcome in ("no-answer", "cancelled")]
+        assert len(causes) == len(wrong)
+        if name in CAUSES:
+            (cause,) = causes
+            assert CAUSES[name] in cause
+
+
+def waits_for_ever(*, token: bool) -> Conversation:
+    session = begun()
+    meta = {"_meta": {"progressToken": 2}} if token else {}
+    session.asks(2, "tools/call", {**forecast("Oslo"), **meta}, ms=100)
+    return session
+
+
+def test_a_call_that_could_show_no_progress_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    for token in (False, True):
+        records = waits_for_ever(token=token).closes(ms=11_100)
+        with open_view(write(tmp_path / f"{token}.jsonl", records)) as view:
+            said.append(view.parts(CALL).cause)
+    assert said[0] == (
+        "There was no answer in 11.0 s, until the recording ended: the server exited with 0. "
+        "The request has no progressToken, so no progress could show that the server works on it."
+    )
+    assert "progressToken" not in said[1]
+
+
+def test_who_cancelled_and_why(tmp_path: Path) -> None:
+    session = waits_for_ever(token=True)
+    session.notifies(
+        "notifications/cancelled", {"requestId": 2, "reason": "Request timed out"}, ms=60_100, by="client"
+    )
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=61_000))) as view:
+        assert view.parts(CALL).cause == "The client cancelled the call after 1m00s: Request timed out."
+
+
+@pytest.mark.parametrize(
+    ("lines", "telling"),
+    [
+        ([], ""),
+        (["  ", "ready  ", ""], "ready"),
+        (["KeyError: 'a'", "INFO request done"], "KeyError: 'a'"),
+        (["thread 'main' panicked at src/main.rs", "note: run with RUST_BACKTRACE=1"],
+         "thread 'main' panicked at src/main.rs"),
+    ],
+)  # fmt: skip
+def test_the_line_that_names_an_error_tells_most(lines: list[str], telling: str) -> None:
+    assert telling_line(lines) == telling
