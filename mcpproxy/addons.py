@@ -109,7 +109,11 @@ class Message:
         return self.with_raw(with_value(self.raw, tokens, text) or put(self.raw, tuple(tokens), text))
 
     def remove(self, pointer: str) -> Self:
-        """Return the message without what is at a JSON Pointer; the same message if nothing is there."""
+        """Return the message without what is at a JSON Pointer; the same message if nothing is there.
+
+        Raises:
+            ValueError: it is no JSON Pointer.
+        """
         without = without_value(self.raw, _tokens(pointer))
         return self if without is None else self.with_raw(without)
 
@@ -118,7 +122,11 @@ class Message:
         return type(self)(raw, self.sender)
 
     def answer(self, result: Mapping[str, object]) -> "Answer":
-        """Return the answer to this request; its receiver does not get the request."""
+        """Return the answer to this request; its receiver does not get the request.
+
+        Raises:
+            ValueError: JSON has no such result (NaN).
+        """
         return Answer(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self._written_id, _written(result)))
 
     def error(self, code: int, text: str, data: object = None) -> "Answer":
@@ -135,7 +143,7 @@ class Message:
 
 
 class Answer:
-    """An answer to a request, from ``Message.answer`` or ``Message.error``."""
+    """An answer to a request, from ``Message.answer`` or ``Message.error``; ``raw`` are its bytes."""
 
     __slots__ = ("raw",)
 
@@ -193,7 +201,7 @@ class Addon:
     is replaced by one, and a notification is dropped; and so is everything that no hook can be asked about,
     such as a batch, or bytes that are not JSON."""
     concurrent: bool = False
-    """Whether hooks of one session may run at the same time, if all addons allow it. They are called in the
+    """Whether hooks may run at the same time, if all addons allow it. They are called in the
     order of the messages, which are delivered in that order, too."""
 
 

@@ -41,8 +41,8 @@ class GateOptions:
     def add_policies(
         self, policies: list[Policy], say: Say, addons: "AddonCalls | None", *, is_http: bool
     ) -> ClosedGate:
-        """Add the policies of a session, in their order; return what withholds messages for addons."""
-        gate = ClosedGate(addons.closed if addons is not None else "", say)
+        """Add the policies of a session, in their order; return the gate of addons that fail closed."""
+        gate = ClosedGate(addons.fail_closed if addons is not None else "", say)
         if self.rules is not None:
             from mcpproxy.intercept.fault_policy import FaultPolicy
 

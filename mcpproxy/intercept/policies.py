@@ -102,7 +102,7 @@ class MetFault:
 
 @slotted(frozen=True)
 class Asked:
-    """Addons are asked about a message by this hook."""
+    """Addons are asked by ``hook`` about a message."""
 
     hook: str
 
@@ -130,7 +130,7 @@ class Policy:
         """Take note of an event that nobody can act on, such as a part of a message, or an end."""
         del event, leaves
 
-    def denied(self, passing: Passing) -> Withheld | None:
+    def enter_after_failure(self, passing: Passing) -> Withheld | None:
         """Return what becomes of a message when the policies have failed; ``None`` lets it pass."""
         del passing
 
@@ -171,7 +171,7 @@ class Policies:
                 self._fail("entry", "no rule acts any more", fault)
             else:
                 return None
-        return next(filter(None, (policy.denied(passing) for policy in self._policies)), None)
+        return next(filter(None, (policy.enter_after_failure(passing) for policy in self._policies)), None)
 
     def enter_head(self, head: RequestHead) -> Action | None:
         """Return what becomes of an HTTP request, if its head decides that."""

@@ -212,7 +212,7 @@ class StdioGate:
             if (due_ns := self._lanes.next_due_ns) is not None and due_ns <= now_ns:
                 self._run_steps(self._lanes.due(now_ns), now_ns)
             if self._addons is not None:
-                self._addons.due(now_ns)
+                self._addons.give_up_late(now_ns)
         due = (self._lanes.next_due_ns, None if self._addons is None else self._addons.next_due_ns)
         left_s = min((max(0, each - now_ns) / 1e9 for each in due if each is not None), default=None)
         return left_s if timeout_s is None or (left_s is not None and left_s < timeout_s) else timeout_s

@@ -126,7 +126,7 @@ class StdioSession:
 class FakeAddons:
     """Addons that want every message, and say at once what becomes of it."""
 
-    closed = ""
+    fail_closed = ""
     next_due_ns = None
 
     def __init__(self, said: Callable[[str, bytes], AddonOutcome]) -> None:
@@ -142,11 +142,11 @@ class FakeAddons:
     def attach(self, *_: object) -> None:
         return
 
-    def due(self, now_ns: int) -> None:
+    def give_up_late(self, now_ns: int) -> None:
         del now_ns
 
-    def wants_now(self, kind: str, passing: Passing) -> bool:
-        del kind, passing
+    def wants_now(self, hook: str, passing: Passing) -> bool:
+        del hook, passing
         return True
 
     def ask(

@@ -12,7 +12,7 @@ import pytest
 
 from mcpproxy.addons import Message
 from mcpproxy.intercept.addons import examples as example_addons
-from mcpproxy.intercept.addons.addon_loading import load
+from mcpproxy.intercept.addons.addon_loading import load_addons
 from mcpproxy.session.frame import Note
 from tests.intercept.test_fault_http import (
     ANSWER,
@@ -527,6 +527,6 @@ def test_an_addon_imports_what_lies_beside_it_and_mcpproxy_does_not(
         "    name, first = name, first\n"
     )
     before = list(sys.path)
-    (addon,) = load([str(tmp_path / "addon.py")])
+    (addon,) = load_addons([str(tmp_path / "addon.py")])
     assert [vars(type(addon))[name] for name in ("name", "first")] == ["neighbour", str(tmp_path)]
     assert sys.path == [*before, str(tmp_path)]

@@ -387,7 +387,7 @@ def test_a_body_that_clients_may_read_differently_does_not_pass_a_closed_gate(
 class Guard:
     """Addons that fail closed, and are never asked."""
 
-    closed = "Guard"
+    fail_closed = "Guard"
     next_due_ns = None
 
     @classmethod

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 from mcpproxy.base.own_process import own_command
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import UsageError
-from mcpproxy.intercept.addons.addon_frames import AddonFrame, FrameReader, frame
+from mcpproxy.intercept.addons.addon_frames import AddonFrame, FrameReader, encode_frame
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
 from mcpproxy.intercept.policies import Passing
 from mcpproxy.session.frame import Sender
@@ -42,12 +42,15 @@ _MOST_NOTES: Final = 20
 """How many different lines about addons are written to stderr."""
 
 _HOWS: Final = ("same", "new", "answer", "drop", "error")
+"""How a message may go on; see ``AddonOutcome``."""
 
 Register: TypeAlias = Callable[[int, Callable[[int], None], int], None]
 
 
 @slotted(frozen=True)
 class _Question:
+    """A question about the message ``raw``. Its ``words`` are the hook, the sender and the session."""
+
     number: int
     words: tuple[str, str, str]
     raw: bytes
@@ -55,7 +58,9 @@ class _Question:
 
 
 class AddonHostProcess:
-    """An addon host. Its first frame says whether it has loaded its addons, and what they are like."""
+    """An addon host. Its first frame says whether it has loaded its addons, and what they are like:
+    their names (``addons``), the ``hooks`` that one of them has, and ``budget_ns``, the sum of their budgets.
+    """
 
     def __init__(self, transport: str, names: Sequence[str]) -> None:
         self.sock, other = socket.socketpair()
@@ -76,8 +81,8 @@ class AddonHostProcess:
         self.hooks: frozenset[str] = frozenset()
         self.is_concurrent = False
         self.budget_ns = 0
-        self.closed = ""
-        """The addons that fail closed."""
+        self.fail_closed = ""
+        """The names of the addons that fail closed."""
         self.addons = ", ".join(names)
 
     def wait_until_ready(self, where: str) -> None:
@@ -124,7 +129,7 @@ class AddonHostProcess:
         try:
             about = json.loads(content)
             self.hooks = frozenset(about["hooks"])
-            self.is_concurrent, self.closed = bool(about["concurrent"]), ", ".join(about["closed"])
+            self.is_concurrent, self.fail_closed = bool(about["concurrent"]), ", ".join(about["fail_closed"])
             self.budget_ns = int(float(about["budget_s"]) * 1e9)
             self.addons = ", ".join(about["addons"])
         except (LookupError, TypeError, RecursionError, OverflowError) as error:
@@ -134,9 +139,9 @@ class AddonHostProcess:
     def kill(self) -> None:
         """End the process at once."""
         self._process.kill()
-        self.leave(1.0)
+        self.let_end(1.0)
 
-    def leave(self, patience_s: float = 3.0) -> None:
+    def let_end(self, patience_s: float = 3.0) -> None:
         """Let the process end by itself, after it has called ``closed`` of its addons."""
         with suppress(OSError):  # it has ended already
             self.sock.shutdown(socket.SHUT_RDWR)  # the recorder has a copy of the descriptor
@@ -187,43 +192,43 @@ class AddonCalls:
         self._after = after or _do_nothing
         self._watch()
 
-    def wants(self, kind: str) -> bool:
-        """Whether an addon wants to know of a ``request``, ``response`` or ``notification``."""
-        if kind not in self._first.hooks and not self._is_remembered(kind):
+    def wants(self, hook: str) -> bool:
+        """Whether an addon wants to know of the messages of ``hook``; start a host if there is none."""
+        if hook not in self._first.hooks and not self._is_remembered(hook):
             return False
         self._start_again(time.monotonic_ns())
-        return self._host is not None or bool(self.closed)
+        return self._host is not None or bool(self.fail_closed)
 
     @property
-    def closed(self) -> str:
+    def fail_closed(self) -> str:
         """The names of the addons that fail closed; empty if there is none."""
-        return self._first.closed
+        return self._first.fail_closed
 
-    def wants_now(self, kind: str, passing: Passing) -> bool:
+    def wants_now(self, hook: str, passing: Passing) -> bool:
         """Whether a message waits for what addons say. What they only have to know of, they are told."""
-        if not self.wants(kind):
+        if not self.wants(hook):
             return False
-        if self.only_remembers(kind):
+        if self.only_remembers(hook):
             self.remember(passing.session, passing.sender, passing.raw)
             return False
         return True
 
     def ask(
-        self, kind: str, session: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]
+        self, hook: str, session: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]
     ) -> None:
         """Ask about a message; ``go_on`` is called once, later."""
         self._number += 1
-        self._waiting.append(_Question(self._number, (kind, sender, session), raw, go_on))
+        self._waiting.append(_Question(self._number, (hook, sender, session), raw, go_on))
         self._send()
 
-    def only_remembers(self, kind: str) -> bool:
-        """Whether addons see a kind of message only beside the response to it, so that it need not wait.
+    def only_remembers(self, hook: str) -> bool:
+        """Whether addons see the messages of ``hook`` only beside the responses, so that these need not wait.
 
         Where an addon fails closed, the response must not come without it, so it waits."""
-        return self._is_remembered(kind) and not self.closed
+        return self._is_remembered(hook) and not self.fail_closed
 
-    def _is_remembered(self, kind: str) -> bool:
-        return kind == "request" and kind not in self._first.hooks and "response" in self._first.hooks
+    def _is_remembered(self, hook: str) -> bool:
+        return hook == "request" and hook not in self._first.hooks and "response" in self._first.hooks
 
     def remember(self, session: str, sender: Sender, raw: bytes) -> None:
         """Let addons see a request beside its response. A host that reads too little does not get it."""
@@ -243,12 +248,12 @@ class AddonCalls:
 
     def _tell(self, *words: str, content: bytes = b"") -> None:
         if self._host is not None and self._host.is_ready:
-            self._unsent += frame(0, *words, content=content)
+            self._unsent += encode_frame(0, *words, content=content)
             self._flush()
 
     @property
     def next_due_ns(self) -> int | None:
-        """When ``due`` has to be called next; ``None`` if nothing is asked."""
+        """When ``give_up_late`` has to be called next; ``None`` if nothing is asked."""
         if self._asked:
             return self._late_ns
         if self._waiting and (self._host is None or not self._host.is_ready):
@@ -263,7 +268,7 @@ class AddonCalls:
             since_ns = max(since_ns, self._answered_ns)
         return since_ns + self._first.budget_ns + _SLACK_NS
 
-    def due(self, now_ns: int) -> None:
+    def give_up_late(self, now_ns: int) -> None:
         """Give up what should have been answered by now."""
         if self._asked and self._late_ns <= now_ns:
             self._replace("did not answer in time", now_ns)
@@ -273,7 +278,8 @@ class AddonCalls:
             self._fail(waiting)
 
     def _fail(self, questions: Collection[_Question]) -> None:
-        outcome = AddonOutcome("error" if self.closed else "same", self.closed or self._first.addons)
+        closed = self.fail_closed
+        outcome = AddonOutcome("error" if closed else "same", closed or self._first.addons)
         for question in questions:
             question.go_on(outcome)
         if questions:
@@ -285,7 +291,7 @@ class AddonCalls:
         if self._host is not None:
             self._unregister(self._host.sock.fileno())
             host, self._host = self._host, None
-            host.leave(1.0 + self._first.budget_ns / 1e9)
+            host.let_end(1.0 + self._first.budget_ns / 1e9)
 
     def _send(self) -> None:
         """Send the questions that may be sent now."""
@@ -295,7 +301,7 @@ class AddonCalls:
         while self._waiting and len(self._unsent) < _UNSENT_BYTES:
             question = self._waiting.popleft()
             self._asked[question.number] = question, now_ns
-            self._unsent += frame(question.number, *question.words, content=question.raw)
+            self._unsent += encode_frame(question.number, *question.words, content=question.raw)
         self._flush()
 
     def _flush(self) -> None:
@@ -352,7 +358,7 @@ class AddonCalls:
     def _replace(self, why: str, now_ns: int) -> None:
         """End the host, let what it had taken up fail, and start another."""
         assert self._host is not None
-        self._note(f"{self._first.addons} {why}; {self._then}")
+        self._note(f"{self._first.addons} {why}; {self._consequence}")
         self._unregister(self._host.sock.fileno())
         self._host.kill()
         self._host, self._unsent = None, b""
@@ -364,8 +370,8 @@ class AddonCalls:
         self._fail(asked[:taken_up])
 
     @property
-    def _then(self) -> str:
-        return "messages are answered with an error" if self.closed else "messages pass"
+    def _consequence(self) -> str:
+        return "messages are answered with an error" if self.fail_closed else "messages pass"
 
     def _start_again(self, now_ns: int) -> None:
         """Start a host if there is none that may still become ready, unless too many were started lately."""
@@ -377,13 +383,14 @@ class AddonCalls:
             return
         self._ready_by_ns = now_ns
         if len(self._starts) == _MOST_STARTS and now_ns - self._starts[0] < _STARTS_NS:
-            self._note(f"{self._first.addons} failed too often; for up to a minute {self._then}")
+            self._note(f"{self._first.addons} failed too often; for up to a minute {self._consequence}")
             return
         self._starts.append(now_ns)
         try:
             self._host = self._start()
         except OSError as error:
-            self._note(f"{self._first.addons} cannot be started ({error.strerror or error}); {self._then}")
+            why = error.strerror or error
+            self._note(f"{self._first.addons} cannot be started ({why}); {self._consequence}")
             return
         self._started_ns = now_ns
         self._ready_by_ns += max(self._first.budget_ns, 10**9)

@@ -9,6 +9,7 @@ import struct
 from typing import Final, NamedTuple
 
 _HEAD: Final = struct.Struct(">III")
+"""The number, and how many bytes the words and the content have."""
 _MOST_BYTES: Final = 32 << 20
 """More than the longest message, and than any words."""
 
@@ -21,7 +22,7 @@ class AddonFrame(NamedTuple):
     content: bytes
 
 
-def frame(number: int, *words: str, content: bytes = b"") -> bytes:
+def encode_frame(number: int, *words: str, content: bytes = b"") -> bytes:
     """Return a frame as bytes. The words have no line feeds."""
     text = "\n".join(words).encode()
     return _HEAD.pack(number, len(text), len(content)) + text + content

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast
 
 from mcpproxy.addons import DROP, Addon, Answer, Message, Result, Sender, Session
 from mcpproxy.intercept.addons.addon_findings import FindingReader
-from mcpproxy.intercept.addons.addon_frames import AddonFrame, frame
+from mcpproxy.intercept.addons.addon_frames import AddonFrame, encode_frame
 from mcpproxy.protocol.jsonrpc import RequestId, request_id
 from mcpproxy.session.unanswered_requests import UnansweredRequests
 
@@ -25,7 +25,7 @@ _MOST_SESSIONS: Final = 10_000
 _NOTE_CHARACTERS: Final = 300
 
 
-class _Open:
+class _OpenSession:
     """A session, and its requests that wait for an answer."""
 
     def __init__(self, session: Session) -> None:
@@ -43,7 +43,7 @@ class AddonHost:
         self._addons = addons
         self._transport: Literal["stdio", "http"] = transport
         self._send = send
-        self._sessions: dict[str, _Open] = {}
+        self._sessions: dict[str, _OpenSession] = {}
         self._hooks = {
             name: [
                 (addon, cast("Callable[..., object]", hook))
@@ -63,7 +63,7 @@ class AddonHost:
         return [name for name, hooks in self._hooks.items() if hooks]
 
     @property
-    def closed(self) -> list[str]:
+    def fail_closed(self) -> list[str]:
         """The names of the addons that fail closed and see messages."""
         hooks = ("request", "response", "notification")
         return [
@@ -72,15 +72,15 @@ class AddonHost:
             if not addon.fail_open and any(addon is each for hook in hooks for each, _ in self._hooks[hook])
         ]
 
-    async def take(self, question: AddonFrame) -> None:
+    async def take_frame(self, question: AddonFrame) -> None:
         """Do what a frame of the relay asks for, and answer if it is a question."""
         try:
             how, addon, content = await self._result(question)
         except Exception as error:  # none may leave a question unanswered
-            self.note(f"{question.words[0]}: {_said(error)}")
-            how, addon, content = ("error" if self.closed else "same"), ", ".join(self.closed), b""
+            self.note(f"{question.words[0]}: {_error_text(error)}")
+            how, addon, content = ("error" if self.fail_closed else "same"), ", ".join(self.fail_closed), b""
         if question.number:
-            self._send(frame(question.number, how, addon, content=content))
+            self._send(encode_frame(question.number, how, addon, content=content))
 
     async def _result(self, question: AddonFrame) -> tuple[str, str, bytes]:
         """Return how a message goes on, because of which addon, and its new bytes."""
@@ -95,7 +95,7 @@ class AddonHost:
             return "same", "", b""
         return await self._call(hook, opened, message)
 
-    async def _call(self, hook: str, opened: _Open, message: Message) -> tuple[str, str, bytes]:
+    async def _call(self, hook: str, opened: _OpenSession, message: Message) -> tuple[str, str, bytes]:
         """Call the hooks for a message; return as ``_result``."""
         how = by = ""
         told: tuple[Message | None, ...] = ()
@@ -135,10 +135,10 @@ class AddonHost:
             opened = self._sessions.get("") or await self._open("")
             await self._tell("finding", opened.session, finding)
 
-    async def _open(self, id: str) -> _Open:
+    async def _open(self, id: str) -> _OpenSession:
         if len(self._sessions) >= _MOST_SESSIONS:
             await self.close(next(iter(self._sessions)))
-        opened = self._sessions[id] = _Open(Session(id, self._transport))
+        opened = self._sessions[id] = _OpenSession(Session(id, self._transport))
         await self._tell("opened", opened.session)
         return opened
 
@@ -165,22 +165,22 @@ class AddonHost:
 
     def _tell_failure(self, addon: Addon, hook: str, error: BaseException) -> None:
         is_late = isinstance(error, TimeoutError)
-        why = f"took longer than {addon.budget_s:g} s" if is_late else _said(error)
+        why = f"took longer than {addon.budget_s:g} s" if is_late else _error_text(error)
         self.note(f"{addon_name(addon)}.{hook}: {why}")
 
     def note(self, text: str) -> None:
         """Let the relay write a line to stderr."""
         line = " ".join(text.split())[:_NOTE_CHARACTERS]
-        self._send(frame(0, "note", content=line.encode("utf-8", "replace")))
+        self._send(encode_frame(0, "note", content=line.encode("utf-8", "replace")))
 
     def note_asyncio(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
         """Write one line about what asyncio would write a traceback about."""
         del loop
         error = about.get("exception")
-        why = f": {_said(error)}" if isinstance(error, BaseException) else ""
+        why = f": {_error_text(error)}" if isinstance(error, BaseException) else ""
         self.note(f"{', '.join(map(addon_name, self._addons))}: {about.get('message', '')}{why}")
 
-    def _remember(self, opened: _Open, message: Message) -> None:
+    def _remember(self, opened: _OpenSession, message: Message) -> None:
         opened.requests.add(message.sender, _id(message), message)
 
 
@@ -188,7 +188,7 @@ def addon_name(addon: Addon) -> str:
     return type(addon).__name__
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # its own text fails

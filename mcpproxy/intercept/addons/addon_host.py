@@ -19,9 +19,9 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.intercept.addons.addon_findings import FindingReader
-from mcpproxy.intercept.addons.addon_frames import AddonFrame, FrameReader, frame
+from mcpproxy.intercept.addons.addon_frames import AddonFrame, FrameReader, encode_frame
 from mcpproxy.intercept.addons.addon_hooks import AddonHost, addon_name
-from mcpproxy.intercept.addons.addon_loading import AddonError, load
+from mcpproxy.intercept.addons.addon_loading import AddonError, load_addons
 
 _CHUNK_BYTES: Final = 64 << 10
 _LOOK_S: Final = 0.2
@@ -31,8 +31,7 @@ _GRACE_S: Final = 2.0
 
 
 class HostLoop:
-    """Gives the frames of the relay to a host. Only with ``is_concurrent`` is one begun before the one before
-    it is done."""
+    """Gives the frames of the relay to a host: one after the other, or with ``is_concurrent`` at once."""
 
     def __init__(self, sock: socket.socket, host: AddonHost, *, is_concurrent: bool) -> None:
         self._sock = sock
@@ -75,9 +74,9 @@ class HostLoop:
                 self._findings = FindingReader(os.fsdecode(question.content))
                 self._following = asyncio.create_task(self._follow(self._findings))
             elif self._host.are_functions:
-                _finish(self._host.take(question))
+                _finish(self._host.take_frame(question))
             else:
-                task = asyncio.create_task(self._host.take(question))
+                task = asyncio.create_task(self._host.take_frame(question))
                 self._tasks.add(task)
                 task.add_done_callback(self._on_done)
 
@@ -122,9 +121,9 @@ def main(argv: list[str]) -> int:
             sock.sendall(data)
 
     try:
-        addons = load(names)
+        addons = load_addons(names)
     except AddonError as error:
-        send(frame(0, "refused", content=str(error).encode("utf-8", "replace")))
+        send(encode_frame(0, "refused", content=str(error).encode("utf-8", "replace")))
         return 2
     host = AddonHost(addons, "http" if transport == "http" else "stdio", send)
     is_concurrent = all(addon.concurrent for addon in addons)
@@ -132,10 +131,10 @@ def main(argv: list[str]) -> int:
         "hooks": host.hooks,
         "concurrent": is_concurrent,
         "budget_s": sum(addon.budget_s for addon in addons),
-        "closed": host.closed,
+        "fail_closed": host.fail_closed,
         "addons": [addon_name(addon) for addon in addons],
     }
-    send(frame(0, "ready", content=json.dumps(about).encode()))
+    send(encode_frame(0, "ready", content=json.dumps(about).encode()))
     threading.Thread(target=_leave_with_the_relay, args=(sock.dup(),), daemon=True).start()
     asyncio.run(HostLoop(sock, host, is_concurrent=is_concurrent).run())
     return 0

@@ -19,7 +19,7 @@ class AddonError(McpProxyError):
     """An addon that cannot be used; the text says why."""
 
 
-def load(names: Sequence[str]) -> list[Addon]:
+def load_addons(names: Sequence[str]) -> list[Addon]:
     """Return an object of each addon class in these files, and of those that are installed by these names.
 
     Raises:

@@ -27,10 +27,10 @@ class AddonOutcome:
 
 
 AskAddons: TypeAlias = Callable[[str, Sender, bytes, Callable[[AddonOutcome], None]], None]
-"""Asks addons about a message by a hook; the function is called once with what they say."""
+"""Asks addons by a hook about a message: its sender, its bytes, and what is called once with their answer."""
 
 
-def addon_kind(message: Message) -> str | None:
+def addon_hook(message: Message) -> str | None:
     """Return the hook for a message; ``None`` for a batch, and for what is not a message."""
     match message:
         case Request():

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mcpproxy.intercept.addons.addon_outcomes import addon_kind
+from mcpproxy.intercept.addons.addon_outcomes import addon_hook
 from mcpproxy.intercept.addons.closed_gate import A_FAULT, ClosedGate, Withheld, is_message
 from mcpproxy.intercept.policies import Asked, Passing, Policy
 from mcpproxy.session.frame import CLIENT
@@ -11,7 +11,7 @@ from mcpproxy.session.frame import CLIENT
 class AddonPolicy(Policy):
     """Asks addons about each message that enters.
 
-    ``wants`` says whether they have a hook for a message of a kind. ``gate`` withholds what they cannot be
+    ``wants`` says whether they are asked by a hook about a message. ``gate`` withholds what they cannot be
     asked about.
     """
 
@@ -21,14 +21,14 @@ class AddonPolicy(Policy):
 
     def enter(self, passing: Passing) -> Withheld | Asked | None:
         if self._gate.addons and (passing.is_gated or passing.sender == CLIENT):
-            withheld = self._gate.withheld(passing.sender, passing.raw, passing.message)
+            withheld = self._gate.withhold_unseen(passing.sender, passing.raw, passing.message)
             if withheld is not None:
                 is_gated = passing.is_gated or is_message(passing.raw, passing.message)
                 return withheld if is_gated else None
-        kind = addon_kind(passing.message)
-        return Asked(kind) if kind is not None and self._wants(kind, passing) else None
+        hook = addon_hook(passing.message)
+        return Asked(hook) if hook is not None and self._wants(hook, passing) else None
 
-    def denied(self, passing: Passing) -> Withheld | None:
+    def enter_after_failure(self, passing: Passing) -> Withheld | None:
         if not self._gate.addons or not passing.is_gated:
             return None
         return self._gate.withhold(passing.sender, passing.raw, A_FAULT)

@@ -26,6 +26,7 @@ A_FAULT: Final = "a fault of mcpproxy"
 _TWICE: Final = "two members of an object in it have the same name"
 
 _UNKNOWN: Final = b'{"jsonrpc":"2.0","id":null,'
+"""The beginning of an error for a request whose id is not known."""
 
 ENDS_BYTES: Final = 64 << 10
 """How much of the beginning and of the end of a message is read for its id."""
@@ -70,7 +71,7 @@ class ClosedGate:
         self._say = say
         self._said: set[tuple[Sender, str]] = set()
 
-    def withheld(self, sender: Sender, raw: bytes, message: Message) -> Withheld | None:
+    def withhold_unseen(self, sender: Sender, raw: bytes, message: Message) -> Withheld | None:
         """Return what becomes of a message that no addon can be asked about; ``None`` if it is no such."""
         if not self.addons or not (why := _unseen(raw, message)):
             return None
@@ -108,17 +109,17 @@ class ClosedGate:
         return error_message(code, text, id)
 
 
-def _said(flaw: Flaw) -> str:
+def _reason_of(flaw: Flaw) -> str:
     return flaw.value.replace("the frame", "it", 1)
 
 
-_UNREADABLE: Final = set(map(_said, (Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP)))
+_UNREADABLE: Final = set(map(_reason_of, (Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP)))
 
 
 def _unseen(raw: bytes, message: Message) -> str:
     """Return why no addon can be asked about a message; empty if one can, or if there is nothing to ask."""
     if isinstance(message, Malformed):
-        return "" if message.flaw is Flaw.EMPTY else _said(message.flaw)
+        return "" if message.flaw is Flaw.EMPTY else _reason_of(message.flaw)
     if isinstance(message, Batch):
         return "it is a batch"
     return _TWICE if message.repeats and repeated_names(raw, message.value) else ""

@@ -36,7 +36,7 @@ class GatedPaths:
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
-        self._has_all = False
+        self._has_all = False  # every path is gated
 
     def add(self, target: str) -> None:
         """Gate the path of a target or URL."""
@@ -100,7 +100,7 @@ def check_request(route: Route, *, is_gated: bool, is_json: bool) -> None:
 
 
 def too_long() -> Refusal:
-    """Return the refusal of a request that is longer than addons get it."""
+    """Return the refusal of a request that is too long for addons."""
     return Refusal(413, f"addons that fail closed see no body over {LIMIT_BYTES >> 20} MiB")
 
 

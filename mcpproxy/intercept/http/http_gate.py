@@ -120,7 +120,7 @@ class HttpGate:
         now_ns = time.monotonic_ns()
         self.held.release_due(now_ns)
         if self.addons is not None:
-            self.addons.due(now_ns)
+            self.addons.give_up_late(now_ns)
         due = (self.held.next_due_ns, None if self.addons is None else self.addons.next_due_ns)
         left_s = min((max(0, each - now_ns) / 1e9 for each in due if each is not None), default=None)
         return left_s if limit_s is None or (left_s is not None and left_s < limit_s) else limit_s
