@@ -101,7 +101,7 @@ class StdioGate:
             relay.watch(source)
             return False
         if self._judge is not None:
-            self._judge.ended(sender, now_ns)
+            self._judge.note_end(sender, now_ns)
         return True
 
     def _queue(self, sink: Sink, steps: Iterable[LaneStep], at_ns: int) -> None:
@@ -118,7 +118,7 @@ class StdioGate:
 
         for step in steps:
             if self._judge is not None:
-                self._judge.done(step, at_ns)
+                self._judge.note_step(step, at_ns)
             if step.kind == "pass" and step.sender == sender:
                 passing.append(step.data)
             else:
@@ -221,7 +221,7 @@ class StdioGate:
         """Do steps that no line has brought."""
         for step in steps:
             if self._judge is not None:
-                self._judge.done(step, now_ns)
+                self._judge.note_step(step, now_ns)
             sink = self._sink_of(step.sender)
             self._queues.setdefault(sink, deque()).append((step, now_ns))
             self._run_or_pause(sink)

@@ -63,8 +63,8 @@ class Hearing(LiveLines):
         super().__init__(judge)
         self.heard: list[Finding] = []
 
-    def sent(self, frame: Frame) -> tuple[Finding, ...]:
-        found = super().sent(frame)
+    def judge_line(self, frame: Frame) -> tuple[Finding, ...]:
+        found = super().judge_line(frame)
         self.heard += found
         return found
 
@@ -91,7 +91,7 @@ class Judged:
         return [self._done(step) for step in self.lanes.due(at_ns)]
 
     def _done(self, step: LaneStep) -> str:
-        self.judge.done(step, 0)
+        self.judge.note_step(step, 0)
         for raw in step.data.splitlines():  # what the recorder writes
             number = len(self.recorded) + 1
             is_given = step.kind in ("give", "answer")

@@ -140,7 +140,7 @@ class HttpGate:
             if events is not None:
                 events.record(kind, at_ns, payload, number)
         if self._live is not None and number:
-            self._live.recorded(kind, at_ns, payload, number)
+            self._live.take_record(kind, at_ns, payload, number)
 
     def read_recorded(self) -> None:
         for is_given, events in enumerate((self._entering, self._leaving)):

@@ -32,6 +32,7 @@ from mcpproxy.session.frame import (
 
 _Sent: TypeAlias = Frame | RequestHead | ResponseHead
 _MOST_UNASKED: Final = 1000
+"""How many messages are remembered until somebody asks what was found; the oldest is forgotten first."""
 _SENDERS: Final[dict[type[_Sent], Sender]] = {RequestHead: CLIENT, ResponseHead: SERVER}
 _ENDS: Final[dict[int, Sender]] = {journals.CLIENT_EOF: CLIENT, journals.SERVER_EOF: SERVER}
 
@@ -67,41 +68,43 @@ class LiveExchanges(Policy):
 
     def enter(self, passing: Passing) -> None:
         frame = passing.frame
-        is_answer = frame.sender == SERVER  # which was judged when it was read
-        passing.findings = self.found(frame.connection, frame.raw) if is_answer else self.sent(frame)
+        if frame.sender == SERVER:  # it was judged when it was read
+            passing.findings = self.take_found(frame.connection, frame.raw)
+        else:
+            passing.findings = self.judge_sent(frame)
 
     def enter_head(self, head: RequestHead) -> None:
-        self.sent(head)
+        self.judge_sent(head)
 
     def observe(self, event: Event, *, leaves: bool) -> None:
         if not leaves:
-            self.sent(event)
+            self.judge_sent(event)
 
-    def sent(self, event: Event) -> Findings:
+    def judge_sent(self, event: Event) -> Findings:
         """Judge an event of what is sent; return what was found in a message and in the head before it."""
         if not self._judge.is_judging:
             return ()
         if isinstance(event, ExchangeEnd):
-            self._judge.told(event, SERVER)
+            self._judge.note_event(event, SERVER)
         if not isinstance(event, _Sent):
             return ()
-        event = _numbered(event, self._judge.number(), event.exchange)
+        event = _numbered(event, self._judge.next_number(), event.exchange)
         if event.by_proxy:  # our own answer; nothing else becomes of it
-            self._judge.told(event)
+            self._judge.note_event(event)
             return ()
         sender: Sender = event.sender if isinstance(event, Frame) else _SENDERS[type(event)]
         direction = self._directions.setdefault((event.connection, sender), _Direction())
         direction.ungiven.append(event)
         if not isinstance(event, Frame):
-            direction.head, direction.of_head = event.seq, self._judge.sent(event)
+            direction.head, direction.of_head = event.seq, self._judge.judge_sent(event)
             return ()
-        findings = self._judge.sent(event, direction.head)
+        findings = self._judge.judge_sent(event, direction.head)
         findings, direction.of_head = (*direction.of_head, *findings), ()
         if sender == SERVER and not event.continues:
             direction.found.append((hash(event.raw), findings))
         return findings
 
-    def found(self, connection: int, content: bytes) -> Findings:
+    def take_found(self, connection: int, content: bytes) -> Findings:
         """Return what was found in the next message ``content`` of the server of a connection."""
         direction = self._directions.get((connection, SERVER))
         while direction is not None and direction.found:
@@ -110,7 +113,7 @@ class LiveExchanges(Policy):
                 return findings
         return ()
 
-    def recorded(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
+    def take_record(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
         """Take a record of the journal, which says what became of what was sent."""
         if not self._judge.is_judging:
             return
@@ -120,9 +123,9 @@ class LiveExchanges(Policy):
                     self._on_recorded(event)
                 elif isinstance(event, ExchangeEnd):
                     exchange = self._exchanges.pop(event.exchange, event.exchange)
-                    self._judge.told(replace(event, exchange=exchange), CLIENT)
+                    self._judge.note_event(replace(event, exchange=exchange), CLIENT)
                 elif isinstance(event, Note | Opaque):
-                    self._judge.told(event)
+                    self._judge.note_event(event)
         except Exception as fault:  # a bug in mcpproxy must not end the session
             self._judge.stop(fault)
         if (ended := _ENDS.get(kind)) and self._ended.setdefault(connection, ended) != ended:
@@ -134,7 +137,7 @@ class LiveExchanges(Policy):
         if event.by_proxy:
             if event.fault is not None:  # what is given in the place of what was sent
                 exchange = self._exchanges.get(event.exchange, event.exchange)
-                self._judge.told(_numbered(event, self._judge.number(), exchange))
+                self._judge.note_event(_numbered(event, self._judge.next_number(), exchange))
             return
         sender: Sender = event.sender if isinstance(event, Frame) else _SENDERS[type(event)]
         sent = self._directions[event.connection, sender].ungiven.popleft()
@@ -143,7 +146,7 @@ class LiveExchanges(Policy):
         if isinstance(event, RequestHead):
             self._exchanges[event.exchange] = sent.exchange
         if event.fault is None:
-            self._judge.given(sent)
+            self._judge.note_given(sent)
 
 
 def _numbered(event: _Sent, seq: int, exchange: int) -> _Sent:

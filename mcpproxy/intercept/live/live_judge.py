@@ -53,7 +53,7 @@ class LiveJudge:
         self._views: TwoViews | None = None
         self._number = 0
         try:
-            with self._own_stdout():
+            with self._guarded_stdout():
                 rules, self._selection = options.resolve(self._leave_out)
                 # ``lists_all``: the hundredth finding of a cause holds its message, too.
                 views = rules.observer(lists_all=True, has_faults=True)
@@ -67,12 +67,12 @@ class LiveJudge:
         """Whether no bug has ended it."""
         return self._views is not None
 
-    def number(self) -> int:
+    def next_number(self) -> int:
         """Return the number of the next frame or head."""
         self._number += 1
         return self._number
 
-    def sent(self, event: Frame | RequestHead | ResponseHead, head: int = 0) -> Findings:
+    def judge_sent(self, event: Frame | RequestHead | ResponseHead, head: int = 0) -> Findings:
         """Judge what a peer has sent; return what is wrong with it, of the rules that are wanted.
 
         ``head`` is the number of the HTTP head before it. What only now shows that something earlier was
@@ -82,11 +82,11 @@ class LiveJudge:
             found for found in self._judge(event, _sender(event)) if found.frame in (event.seq, head)
         )
 
-    def given(self, event: Frame | RequestHead | ResponseHead) -> None:
-        """Take note that the other peer is given what was ``sent``."""
+    def note_given(self, event: Frame | RequestHead | ResponseHead) -> None:
+        """Take note that the other peer is given what ``judge_sent`` has judged."""
         self._judge(event, other(_sender(event)))
 
-    def told(self, event: Event, peer: Sender | None = None) -> None:
+    def note_event(self, event: Event, peer: Sender | None = None) -> None:
         """Take note of another event, which only ``peer`` saw; what mcpproxy gives has its mark."""
         self._judge(event, peer)
 
@@ -99,14 +99,14 @@ class LiveJudge:
         if self._views is None:
             return ()
         try:
-            with self._own_stdout():
+            with self._guarded_stdout():
                 found = self._views.observe(event) if peer is None else self._views.observe_as(peer, event)
             return tuple(finding for finding in found if self._selection.takes(finding.rule))
         except Exception as fault:  # a bug in mcpproxy must not end the session
             self.stop(fault)
             return ()
 
-    def _own_stdout(self) -> AbstractContextManager[object]:
+    def _guarded_stdout(self) -> AbstractContextManager[object]:
         """Keep what a user's rule prints away from stdout, which belongs to the protocol."""
         return printing_to_stderr() if self._runs_code else nullcontext()
 
@@ -130,21 +130,21 @@ class LiveLines(Policy):
         """The lines of which the lanes have not said what becomes of them."""
 
     def enter(self, passing: Passing) -> None:
-        passing.findings = self.sent(passing.frame)
+        passing.findings = self.judge_line(passing.frame)
 
     def observe(self, event: Event, *, leaves: bool) -> None:
         if isinstance(event, Frame) and not leaves:
-            self.sent(event)
+            self.judge_line(event)
 
-    def sent(self, frame: Frame) -> Findings:
+    def judge_line(self, frame: Frame) -> Findings:
         """Judge a line, or a piece of one, and return what was found."""
         if not self._judge.is_judging:
             return ()
-        frame.seq = self._judge.number()
+        frame.seq = self._judge.next_number()
         self._came[frame.sender].append(frame)
-        return self._judge.sent(frame)
+        return self._judge.judge_sent(frame)
 
-    def done(self, step: LaneStep, now_ns: int) -> None:
+    def note_step(self, step: LaneStep, now_ns: int) -> None:
         """Take note of what the relay does next."""
         if not self._judge.is_judging:
             return
@@ -152,21 +152,21 @@ class LiveLines(Policy):
             if not self._came[step.sender]:
                 self._judge.stop(LookupError("a line that was not judged"))
             elif (frame := self._came[step.sender].popleft()) and step.kind == "pass":
-                self._judge.given(frame)
+                self._judge.note_given(frame)
         elif step.kind in ("give", "answer"):
             *lines, last = step.data.split(b"\n")
             for index, raw in enumerate([*lines, last] if last else lines):
                 is_whole = index < len(lines)
-                frame = Frame(self._judge.number(), step.sender, raw, now_ns, is_whole, not is_whole)
+                frame = Frame(self._judge.next_number(), step.sender, raw, now_ns, is_whole, not is_whole)
                 frame.by_proxy, frame.fault = True, step.fault
-                self._judge.told(frame)
+                self._judge.note_event(frame)
         else:
             what = CUT if step.ending in ("eof", "half-close") else KILLED
-            self._judge.told(Note(0, what, step.ending, now_ns))
+            self._judge.note_event(Note(0, what, step.ending, now_ns))
 
-    def ended(self, sender: Sender, now_ns: int) -> None:
+    def note_end(self, sender: Sender, now_ns: int) -> None:
         """Take note that ``sender`` sends nothing more."""
-        self._judge.told(Eof(sender, now_ns))
+        self._judge.note_event(Eof(sender, now_ns))
 
 
 def _sender(event: Frame | RequestHead | ResponseHead) -> Sender:
