@@ -15,7 +15,7 @@
     ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
     ├── ForeignUrlError             a peer named a URL that is not requested; becomes a reason
     ├── NotDoneError                a command about held messages is not done
-    │   └── NothingHeldError        nothing is held by the number that it names
+    │   └── NothingHeldError        nothing is held under the number that it names
     ├── FilterError                 a filter of calls cannot be read
     ├── FaultRuleError              rules of faults cannot be used
     ├── AddonError                  an addon cannot be used

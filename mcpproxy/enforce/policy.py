@@ -80,7 +80,7 @@ class Enforcer(Policy):
         does so, too: our answer follows as an event of its own, marked ``by_proxy``, and answers it.
         """
         is_request = bool(_requests(frame.message))
-        frame.refused = is_request and not frame.exchange  # then it is judged without becoming a part
+        frame.refused = is_request and not frame.exchange  # then it is judged, and no part of the session
         findings = self._observer.observe(frame)
         if not is_request:
             return None

@@ -1,1 +1,1 @@
-"""Faults on purpose: messages that a rule matches are delayed, changed, dropped or answered."""
+"""The gate of a session: fault rules, breakpoints and addons decide about messages before they pass."""

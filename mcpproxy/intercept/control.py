@@ -29,9 +29,11 @@ _MESSAGE_BYTES: Final = 16 << 20
 _MOST_CLIENTS: Final = 16
 """How many may be connected; who has said nothing for longest leaves first."""
 _PAST: Final = {"resume": "resumed", "drop": "dropped", "edit": "edited", "error": "answered with an error"}
+"""What a command does -> what is said later of a message to which it was done."""
 _MOST_REMEMBERED: Final = 1000
-"""Of how many messages it is known how somebody released them."""
+"""How many released messages are remembered, so that a second command is told what the first one did."""
 _WAYS: Final = {"resume": "pass", "drop": "drop", "edit": "edit", "error": "error"}
+"""What a command does -> ``how`` of its ``Release``."""
 _START_BYTES: Final = 200
 """How much of each message is in a list of their beginnings."""
 
@@ -45,11 +47,10 @@ class Control:
     """The relay's side of the socket.
 
     ``register`` and ``unregister`` are those of the relay's loop. ``on_command`` returns the answer to a
-    command; it raises a ``ValueError`` for what is not a command, and a ``NothingHeldError`` for a message
-    that is not held.
+    command; it raises a ``NotDoneError`` for what is not a command or cannot be done.
 
     Raises:
-        OSError: there is no such socket.
+        OSError: the socket cannot be made.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Control:
     def close(self) -> None:
         """Remove the socket."""
         for client in list(self._clients):
-            self._leave(client)
+            self._disconnect(client)
         self._unregister(self._listener.fileno())
         self._socket.close()
 
@@ -82,7 +83,7 @@ class Control:
             return
         sock.setblocking(False)
         if len(self._clients) >= _MOST_CLIENTS:
-            self._leave(next(iter(self._clients)))
+            self._disconnect(next(iter(self._clients)))
         client = _Client(sock)
         self._clients[client] = None
         self._register(sock.fileno(), lambda _: self._on_client(client), select.POLLIN)
@@ -99,7 +100,7 @@ class Control:
                 client.unsent = json.dumps(self._answer(line)).encode() + b"\n"
                 client.send()
         except OSError:  # it has ended
-            self._leave(client)
+            self._disconnect(client)
             return
         self._unregister(client.sock.fileno())
         events = select.POLLOUT if client.unsent else select.POLLIN
@@ -125,7 +126,7 @@ class Control:
                 del self._released[next(iter(self._released))]
         return answer
 
-    def _leave(self, client: "_Client") -> None:
+    def _disconnect(self, client: "_Client") -> None:
         self._clients.pop(client, None)
         self._unregister(client.sock.fileno())
         client.sock.close()
@@ -157,7 +158,7 @@ class _Client:
         self.unsent = b""
         self._unread = bytearray()
         self._searched = 0
-        """How much of it has no end of a command."""
+        """How many of these bytes are known to have no line feed."""
 
     def read(self) -> None:
         """Read what has come.
@@ -198,7 +199,7 @@ class _Client:
             pass
 
 
-def answered(
+def do_command(
     command: Command, messages: list[HeldMessage], now_ns: int, release: Callable[[Release], None]
 ) -> Command:
     """Do what a command says to the ``messages`` that are held, and return the answer.
@@ -208,8 +209,8 @@ def answered(
     that nothing has changed. ``show`` returns one. The others release one.
 
     Raises:
-        NothingHeldError: nothing is held by this number.
-        ValueError: it is not a command, or cannot be done; then the message is still held.
+        NothingHeldError: nothing is held under this number.
+        NotDoneError: it is not a command, or cannot be done; then the message is still held.
     """
     do, number = command.get("do"), command.get("number")
     if do == "list" and command.get("starts") is True:
@@ -275,7 +276,7 @@ def _read_release(command: Command) -> Release:
     """Return what a command that releases a message asks for.
 
     Raises:
-        ValueError: it is not a command.
+        NotDoneError: it is not a command, or its new message or error cannot be given.
     """
     number, how = command.get("number"), _WAYS.get(str(command.get("do")))
     if how is None or type(number) is not int:

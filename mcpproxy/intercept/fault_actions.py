@@ -21,6 +21,7 @@ Verb: TypeAlias = Literal[
 OVER_HTTP: Final = frozenset(get_args(Verb)) - {
     "reorder", "split", "join", "stall", "bandwidth", "kill",
 }  # fmt: skip
+"""What can be done over HTTP."""
 FROM_CLIENTS: Final = frozenset({"lose-session", "expire-token", "set-header", "drop-header"})
 """What is done to requests only."""
 FROM_SERVERS: Final = frozenset({"cut"})
@@ -72,10 +73,11 @@ class FaultAction:
     """One verb with its parameters; which of them have a meaning depends on the verb.
 
     ``count`` is the number of copies, messages, bytes, pieces or bytes a second, or the HTTP status.
+    ``gap_ns`` is the time between copies or pieces, or how long ``reorder``, ``join`` and ``pause`` wait.
     ``edits`` are pairs of a JSON Pointer, cut into its tokens, and JSON text (``None`` for ``remove``).
-    ``text`` is the new message of ``raw``, the ending or signal that ``disconnect`` and ``kill`` name,
-    whether the head of the ``request`` or of its ``response`` is changed, or what becomes of a message that
-    was held by ``pause`` for ``gap_ns``.
+    ``text`` is the new message of ``raw``, the text of ``error``, the ending or signal of ``disconnect`` and
+    ``kill``, whether the head of the ``request`` or of its ``response`` is changed, or what becomes of a
+    message after ``pause``. ``code`` and ``data`` (JSON; empty for none) are those of ``error``.
     """
 
     verb: Verb
@@ -151,6 +153,8 @@ def _flag(verb: Verb, value: object) -> _Found:
 
 
 def _number(least: int, default: int | None = None) -> Callable[[Verb, object], _Found]:
+    """Return a reader of whole numbers from ``least`` on; ``true`` is the ``default``."""
+
     def read(verb: Verb, value: object) -> _Found:
         if value is True and default is not None:
             return {"count": default}
@@ -201,20 +205,20 @@ def _remove(verb: Verb, value: object) -> _Found:
 
 
 def _merge(verb: Verb, value: object) -> _Found:
-    """A merge patch at each pointer: members with a value are set, those with an empty table are kept."""
+    """Read a merge patch for each pointer: members with a value are set, those with a table are merged."""
     edits: list[tuple[tuple[str, ...], bytes | None]] = []
     for pointer, new in _table(verb, value).items():
-        edits += _patched(_tokens(pointer), _table(verb, new))
+        edits += _merge_edits(_tokens(pointer), _table(verb, new))
     return {"edits": tuple(edits)}
 
 
-def _patched(
+def _merge_edits(
     tokens: tuple[str, ...], members: Mapping[str, object]
 ) -> "list[tuple[tuple[str, ...], bytes | None]]":
     edits: list[tuple[tuple[str, ...], bytes | None]] = []
     for name, new in members.items():
         if isinstance(new, dict):
-            edits += _patched((*tokens, name), cast("dict[str, object]", new))
+            edits += _merge_edits((*tokens, name), cast("dict[str, object]", new))
         else:
             edits.append(((*tokens, name), _json(new)))
     return edits
@@ -243,6 +247,8 @@ def _text(verb: Verb, value: object) -> _Found:
 
 
 def _word(words: tuple[str, ...]) -> Callable[[Verb, object], _Found]:
+    """Return a reader of one of ``words``; ``true`` is the first of them."""
+
     def read(verb: Verb, value: object) -> _Found:
         if value is True:
             return {"text": words[0]}
@@ -267,7 +273,7 @@ def _status(verb: Verb, value: object) -> _Found:
     return {"count": value}
 
 
-def _lost(verb: Verb, value: object) -> _Found:
+def _lose_or_expire(verb: Verb, value: object) -> _Found:
     status = 404 if verb == "lose-session" else 401
     return {**_flag(verb, value), "count": status}
 
@@ -310,8 +316,8 @@ _READERS: Final[Mapping[Verb, Callable[[Verb, object], _Found]]] = {
     "kill": _word(_SIGNALS),
     "status": _status,
     "cut": _number(1, 0),
-    "lose-session": _lost,
-    "expire-token": _lost,
+    "lose-session": _lose_or_expire,
+    "expire-token": _lose_or_expire,
     "set-header": _set_header,
     "drop-header": _drop_header,
     "pause": _pause,

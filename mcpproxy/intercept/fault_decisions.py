@@ -21,7 +21,7 @@ class FaultDecision:
     """A rule that acts on a message, and the numbers for what it does.
 
     ``occurrence`` is the number of the message among those that the rule matched in this session and
-    direction.
+    direction. ``_key`` is the hash from which its numbers are made.
     """
 
     rule: FaultRule

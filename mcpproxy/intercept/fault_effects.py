@@ -82,6 +82,7 @@ def delay_of(decision: FaultDecision, size: int) -> int:
 
 
 def error_effect(action: FaultAction, raw: bytes, message: Message) -> FaultEffect | None:
+    """Return the error that replaces an answer, or answers a request; ``None`` for other messages."""
     # The id as it was written: reading and writing it again could change a large number.
     if not isinstance(message, Request | Response | ErrorResponse):
         return None

@@ -15,7 +15,7 @@ from mcpproxy.session.frame import CLIENT, Finding, Frame, RequestHead, Sender
 
 @slotted(frozen=True)
 class PlannedFault:
-    """A rule that would act: on which frame or head, as which of those that it matches, and what it does.
+    """What a rule would do to the frame or head with the number ``seq``.
 
     ``fits`` is false if its edit names a place that is not in the message.
     """
@@ -23,7 +23,7 @@ class PlannedFault:
     seq: int
     sender: Sender
     what: str
-    """The method and the tool or the like, of an answer those of its request; over HTTP a method of HTTP."""
+    """The method and the target of a message (of an answer: of its request), or the HTTP method of a head."""
     decision: FaultDecision
     delay_ns: int
     fits: bool = True
@@ -58,18 +58,18 @@ class FaultPlanner:
             self._findings[finding.frame] = (*self._findings.get(finding.frame, ()), finding)
         for event in events:
             if isinstance(event, RequestHead) and not event.by_proxy:
-                yield from self._head(event)
+                yield from self._plan_head(event)
             elif isinstance(event, Frame) and not (event.by_proxy or event.continues) and event.raw:
-                yield from self._frame(event)
+                yield from self._plan_frame(event)
 
-    def _head(self, head: RequestHead) -> Iterator[PlannedFault]:
+    def _plan_head(self, head: RequestHead) -> Iterator[PlannedFault]:
         names = [value for name, value in head.headers if name.lower() == SESSION_ID]
         self._sessions[head.exchange] = names[0] if names else ""
         if (met := self._over_http.enter_head(head)) is not None:
             self._met.add(head.exchange)
             yield PlannedFault(head.seq, CLIENT, head.method, met.decision, delay_of(met.decision, 0))
 
-    def _frame(self, frame: Frame) -> Iterator[PlannedFault]:
+    def _plan_frame(self, frame: Frame) -> Iterator[PlannedFault]:
         session = self._sessions.get(frame.exchange, "")
         found = self._findings.get(frame.seq, ())
         findings = tuple(each for each in found if each.blame == frame.sender)

@@ -41,6 +41,7 @@ class FaultPolicy(Policy):
         """The ``Authorization`` of the last request."""
         self._lost: dict[str, FaultDecision] = {}
         self._expired: dict[str, FaultDecision] = {}
+        """Session id, or ``Authorization``, -> the decision that has ended it."""
 
     @property
     def matched(self) -> set[str]:

@@ -44,6 +44,7 @@ _MEMBERS: Final = ("name", "on", "match", "nth", "every", "after", "percentage",
 _KINDS: Final = ("request", "answer", "notification", "not-a-message", "http")
 _SPANS: Final = pattern(r"\d+(?:-\d+)?(?:,\s*\d+(?:-\d+)?)*")
 _WORD: Final = pattern(r"\s*([A-Za-z]+(?:-[a-z]+)*)\s*(?:\s|=|$)\s*")
+"""The name of an action or a parameter, and what separates it from its value."""
 _ARROW: Final = "=>"
 _EXAMPLE: Final = "--fault 'from:server tool:search* => delay 2s, nth 3'"
 _FILE_BYTES: Final = 1 << 20
@@ -51,11 +52,11 @@ _FILE_BYTES: Final = 1 << 20
 
 @slotted(frozen=True)
 class FaultRule:
-    """Which messages, which of them, and what happens to them.
+    """What happens to which messages.
 
     The messages that pass ``match`` are counted from 1, for each session and direction. The rule acts on
-    those whose number is in ``spans``, or else on every ``every``-th after the first ``after``; of these on
-    ``percentage`` percent, and at most ``limit`` times (0: without a limit).
+    those whose number is in ``spans`` (first and last numbers), or else on every ``every``-th after the first
+    ``after``; of these on ``percentage`` percent, and at most ``limit`` times (0: without a limit).
     """
 
     name: str
@@ -117,10 +118,10 @@ def read_faults(
     addons: Sequence[str] = (),
     breakpoints: Iterable[FaultRule] = (),
 ) -> FaultRules:
-    """Read the rules of ``--faults FILE`` and ``--fault SPEC``; with ``addons`` there may be none.
+    """Read the rules of ``--faults`` (``files``) and ``--fault`` (``specs``), of which ``addons`` need none.
 
-    ``seed`` is used if no file names one; without it the seed is random. ``transport`` is ``stdio`` or
-    ``http``. ``breakpoints`` are rules that are read already; they come before those of ``specs``.
+    ``seed`` is used rather than that of a file; without either the seed is random. ``transport`` is ``stdio``
+    or ``http``. ``breakpoints`` are rules that are read already; they come before those of ``specs``.
 
     Raises:
         FaultRuleError: a file cannot be read, or a rule cannot be used on this transport.
@@ -163,7 +164,11 @@ def read_faults(
 
 
 def about(name: str) -> str:
-    """Return what a file of rules, or a ready-made set, says about itself; empty if it says nothing."""
+    """Return what a file of rules, or a ready-made set, says about itself; empty if it says nothing.
+
+    Raises:
+        FaultRuleError: the file cannot be read.
+    """
     import tomli
 
     members: dict[str, object] = tomli.loads(_content(path_of(name)).decode("utf-8"))
@@ -171,7 +176,11 @@ def about(name: str) -> str:
 
 
 def transports_of(name: str) -> tuple[str, ...]:
-    """Return the transports on which rules of a file, or of a ready-made set, act."""
+    """Return the transports on which rules of a file, or of a ready-made set, act.
+
+    Raises:
+        FaultRuleError: the file cannot be read, or has a rule that cannot be used.
+    """
     rules, _ = _rules_in(name, _content(path_of(name)), 0)
     return tuple(each for each in ("stdio", "http") if any(rule.on in ("", each) for rule in rules))
 
@@ -340,6 +349,7 @@ def _filter(text: object) -> Filter:
 
 
 def _count(members: Mapping[str, object], name: str) -> int:
+    """Return ``every``, ``after`` or ``limit``; if it is absent, the number that means all messages."""
     value = members.get(name)
     if value is None:
         return 1 if name == "every" else 0
@@ -349,7 +359,7 @@ def _count(members: Mapping[str, object], name: str) -> int:
 
 
 def _spans(value: object) -> tuple[tuple[int, int], ...]:
-    """Read ``3``, ``2-4`` or ``3,7``."""
+    """Return the first and the last number of each part of ``3``, ``2-4`` or ``3,7``."""
     text = str(value) if type(value) in (int, str) else ""
     if _SPANS.fullmatch(text.strip()) is None:
         raise FaultRuleError(f"nth = {value!r} cannot be read", 'write 3, "2-4" or "3,7"')
@@ -363,8 +373,8 @@ def _spans(value: object) -> tuple[tuple[int, int], ...]:
     return tuple(spans)
 
 
-def _says(rule: FaultRule, key: str, word: str) -> bool:
-    """Whether the filter of a rule asks for nothing but ``word``."""
+def _matches_only(rule: FaultRule, key: str, word: str) -> bool:
+    """Whether the filter of a rule asks that ``key`` is ``word``."""
     return any(term.key == key and not term.negated and term.values == (word,) for term in rule.match.terms)
 
 
@@ -377,7 +387,7 @@ def _refuse_unfit(rule: FaultRule, transport: str) -> None:
     what = f"{action.verb} {action.text}" if action.verb == "disconnect" else action.verb
     if transport == "stdio":
         is_unfit = action.verb in ONLY_HTTP or what == "disconnect reset"
-        if _says(rule, "kind", "http"):
+        if _matches_only(rule, "kind", "http"):
             raise FaultRuleError(
                 f"rule {rule.name}: kind:http does not exist on stdio", "leave the rule out", "faults"
             )
@@ -388,10 +398,10 @@ def _refuse_unfit(rule: FaultRule, transport: str) -> None:
             (CLIENT, ANSWERS_OVER_HTTP),
         )
         for sender, verbs in pairs:
-            if action.verb in verbs and _says(rule, "from", sender):
+            if action.verb in verbs and _matches_only(rule, "from", sender):
                 fact = f"rule {rule.name}: {what} is not for what the {sender} sends"
                 raise FaultRuleError(fact, f"match from:{other(sender)}", "faults")
-        if _says(rule, "kind", "http") and action.verb not in WITHOUT_MESSAGE:
+        if _matches_only(rule, "kind", "http") and action.verb not in WITHOUT_MESSAGE:
             fact = f"rule {rule.name}: {what} needs a message, and kind:http has none"
             raise FaultRuleError(fact, f"there are {', '.join(WITHOUT_MESSAGE)}", "faults")
     if is_unfit:

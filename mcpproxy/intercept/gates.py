@@ -13,7 +13,7 @@ def stdio_gate(options: GateOptions, trace: str) -> "MakeLineGate":
     """Return what makes the gate of a stdio session that is recorded into ``trace``."""
 
     def make(relay: "GatedRelay") -> "LineGate":
-        from mcpproxy.intercept.stdio import StdioGate
+        from mcpproxy.intercept.stdio_gate import StdioGate
 
         return StdioGate(relay, options, trace)
 

@@ -20,7 +20,7 @@ class NotDoneError(McpProxyError):
 
 
 class NothingHeldError(NotDoneError):
-    """Nothing is held by the ``number`` that a command names."""
+    """Nothing is held under the ``number`` that a command names."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,10 +29,10 @@ class NothingHeldError(NotDoneError):
 
 @slotted(frozen=True)
 class HeldMessage:
-    """A message that is held until somebody releases it, or until ``until_ns``.
+    """A message that is held from ``since_ns`` until somebody releases it, or until ``until_ns``.
 
-    ``then`` says how it is released at that time. ``raw`` are its bytes, on stdio with the line feed.
-    ``findings`` are what was found in it, if the session judges messages before it forwards them.
+    ``then`` says how it is released at that time (of the monotonic clock). ``raw`` are its bytes, on stdio
+    with the line feed. ``findings`` are what was found in it, if messages are judged before they pass.
     """
 
     mark: FaultMark
@@ -67,7 +67,7 @@ class Released:
     answer: bytes | None = None
 
 
-def released(held: HeldMessage, release: Release) -> Released:
+def _apply_release(held: HeldMessage, release: Release) -> Released:
     """Return what becomes of a message; all bytes are without a line feed at their end."""
     raw = held.raw.removesuffix(b"\n")
     if release.how == "pass":
@@ -80,7 +80,7 @@ def released(held: HeldMessage, release: Release) -> Released:
     return Released(effect.given[0][1] if effect.given else None, effect.answer)
 
 
-def hold_of(
+def held_message(
     mark: FaultMark, passing: Passing, decision: FaultDecision, now_ns: int, raw: bytes | None = None
 ) -> HeldMessage:
     """Return a message as its breakpoint holds it; ``raw`` are its bytes with what frames them."""
@@ -117,12 +117,12 @@ class HeldMessages:
         """Release a message.
 
         Raises:
-            NothingHeldError: nothing is held by this number.
+            NothingHeldError: nothing is held under this number.
         """
         if release.number not in self._held:
             raise NothingHeldError(release.number)
         held, go_on = self._held[release.number]
-        outcome = released(held, release)  # if it fails, the message is still held
+        outcome = _apply_release(held, release)  # if it fails, the message is still held
         del self._held[release.number]
         go_on(outcome, now_ns)
 

@@ -48,7 +48,7 @@ _Held: TypeAlias = tuple[FaultMark, bytes, float]
 """A line that waits for others: its fault, its bytes, and a number by which ``reorder`` sorts."""
 
 Run: TypeAlias = Callable[[int], Iterator[LaneStep]]
-"""Yields what to do with a line at a time."""
+"""Yields what to do with a line, given the time in ns."""
 
 
 @slotted()
@@ -75,7 +75,9 @@ class Lane:
     ordered: int = 0
     """How many of those that keep the order wait."""
     blocker: FaultMark | None = None
+    """The fault of the last thing that keeps the order, for which later lines wait."""
     held_bytes: int = 0
+    """How many bytes wait, for whatever reason."""
     in_pieces: bool = False
     """Whether the next line of the framer continues a long line."""
     long_line: tuple[bytes, bytes] = (b"", b"")
@@ -83,7 +85,9 @@ class Lane:
     in_long_line: bool = False
     """Whether the receiver has got a part of a long line, so that nothing else may be written."""
     reordered: dict[str, list[_Held]] = field(default_factory=dict[str, list[_Held]])
+    """Rule -> the lines that it puts into another order."""
     joined: _Held | None = None
+    """The line that waits for the next one, to be written with it."""
     asked: deque[Queued] = field(default_factory=lambda: deque[Queued]())
     """Lines about which addons are asked, and those behind them, which keep the order."""
     paused: int = 0
@@ -109,8 +113,8 @@ class Lane:
         if keeps_order:
             self.last_due_ns, self.blocker = max(due_ns, self.last_due_ns), step.fault
 
-    def due(self, now_ns: int) -> Iterator[LaneStep]:
-        """Yield what is due by now."""
+    def take_due(self, now_ns: int) -> Iterator[LaneStep]:
+        """Yield what is due by now, which then waits no more."""
         while (due := self.next) is not None and due[0] <= now_ns and not self.in_long_line:
             at_ns, order, step, is_ordered, pieces = due
             if self.begun is None:

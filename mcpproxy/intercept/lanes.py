@@ -18,7 +18,7 @@ from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, AskAddons, in
 from mcpproxy.intercept.addons.closed_gate import ENDS_BYTES, TOO_LONG, Withheld
 from mcpproxy.intercept.fault_actions import FOREVER_NS
 from mcpproxy.intercept.fault_effects import FaultEffect, delay_of
-from mcpproxy.intercept.held_messages import HeldMessage, HeldMessages, Release, Released, hold_of
+from mcpproxy.intercept.held_messages import HeldMessage, HeldMessages, Release, Released, held_message
 from mcpproxy.intercept.lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Queued, Run
 from mcpproxy.intercept.policies import Asked, Instead, MetFault, Passing, Policies, Refused
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender, other
@@ -36,12 +36,12 @@ class Lanes:
         self._lanes: Final[dict[Sender, Lane]] = {CLIENT: Lane(CLIENT), SERVER: Lane(SERVER)}
         self._held = HeldMessages()
         self._say = say
-        self._number = self._seq = 0
+        self._number = self._seq = 0  # of the last fault, and of the last frame that left
         self._said: set[str] = set()
 
     @property
     def next_due_ns(self) -> int | None:
-        """When ``due`` has to be called next; ``None`` if nothing waits."""
+        """When ``take_due`` has to be called next; ``None`` if nothing waits."""
         times: list[int] = []
         for lane in self._lanes.values():
             if not lane.in_long_line:
@@ -69,36 +69,37 @@ class Lanes:
 
     def take_bytes(self, sender: Sender, data: bytes, now_ns: int) -> Iterator[LaneStep]:
         """Take bytes of ``sender``, and yield what to do with the lines that they complete."""
-        return self._leave(self._lines(sender, self._lanes[sender].framer.feed(data, now_ns), now_ns), now_ns)
+        lines = self._lanes[sender].framer.feed(data, now_ns)
+        return self._leave(self._take_lines(sender, lines, now_ns), now_ns)
 
     def end(self, sender: Sender, now_ns: int) -> Iterator[LaneStep]:
         """End the stream of ``sender``: its last line may have no line feed."""
-        return self._leave(self._end(self._lanes[sender], now_ns), now_ns)
+        return self._leave(self._end_lane(self._lanes[sender], now_ns), now_ns)
 
-    def _end(self, lane: Lane, now_ns: int) -> Iterator[LaneStep]:
+    def _end_lane(self, lane: Lane, now_ns: int) -> Iterator[LaneStep]:
         lane.has_ended = True
-        yield from self._lines(lane.sender, lane.framer.end(), now_ns)
+        yield from self._take_lines(lane.sender, lane.framer.end(), now_ns)
         lane.in_long_line = False
         for rule in list(lane.flush_ns):
             lane.flush(rule, now_ns)
-        yield from lane.due(now_ns)
+        yield from lane.take_due(now_ns)
 
-    def due(self, now_ns: int) -> Iterator[LaneStep]:
+    def take_due(self, now_ns: int) -> Iterator[LaneStep]:
         """Yield what is due by now."""
         for lane in self._lanes.values():
             for rule, at_ns in list(lane.flush_ns.items()):
                 if at_ns <= now_ns:
                     lane.flush(rule, now_ns)
         self._held.release_due(now_ns)
-        return self._given(now_ns)
+        return self._take_waiting(now_ns)
 
-    def _given(self, now_ns: int) -> Iterator[LaneStep]:
+    def _take_waiting(self, now_ns: int) -> Iterator[LaneStep]:
         """Yield what waits in both lanes and is due."""
         for lane in self._lanes.values():
-            yield from self._leave(lane.due(now_ns), now_ns)
+            yield from self._leave(lane.take_due(now_ns), now_ns)
 
     @property
-    def paused(self) -> list[HeldMessage]:
+    def held(self) -> list[HeldMessage]:
         """What breakpoints hold, in the order in which it came."""
         return self._held.messages
 
@@ -106,10 +107,10 @@ class Lanes:
         """Release a line that a breakpoint holds, and yield what to do.
 
         Raises:
-            NothingHeldError: nothing is held by this number.
+            NothingHeldError: nothing is held under this number.
         """
         self._held.release(release, now_ns)
-        return self._given(now_ns)
+        return self._take_waiting(now_ns)
 
     def proceed(self, now_ns: int) -> Iterator[LaneStep]:
         """Yield what to do after addons have answered."""
@@ -117,22 +118,22 @@ class Lanes:
             while lane.asked and (run := lane.asked[0].run) is not None:
                 lane.held_bytes -= lane.asked.popleft().size
                 yield from self._leave(run(now_ns), now_ns)
-        yield from self._given(now_ns)
+        yield from self._take_waiting(now_ns)
 
     # What leaves
 
     def _leave(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
         """Yield ``steps``, without the requests that their receiver must not be given."""
-        return self._judged(steps, now_ns) if self._policies.has_exit else steps
+        return self._leave_or_refuse(steps, now_ns) if self._policies.has_exit else steps
 
-    def _judged(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
+    def _leave_or_refuse(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
         for step in steps:
             if step.kind not in ("pass", "give"):
                 yield step
                 continue
             passing = b""
             for line in _cut_lines(step.data):
-                refused = self._refused(step.sender, line, now_ns)
+                refused = self._refusal(step.sender, line, now_ns)
                 if refused is None:
                     passing += line
                     continue
@@ -144,11 +145,11 @@ class Lanes:
                 fault = step.fault and replace(step.fault, rule=refused.by, action="error")
                 answer = LaneStep("answer", other(step.sender), refused.answer + b"\n", fault)
                 self._schedule(answer, now_ns, keeps_order=False)
-                yield from self._judged(self._lanes[other(step.sender)].due(now_ns), now_ns)
+                yield from self._leave_or_refuse(self._lanes[other(step.sender)].take_due(now_ns), now_ns)
             if passing:
                 yield step if len(passing) == len(step.data) else replace(step, data=passing)
 
-    def _refused(self, sender: Sender, line: bytes, now_ns: int) -> Refused | None:
+    def _refusal(self, sender: Sender, line: bytes, now_ns: int) -> Refused | None:
         """Return the refusal of a line that leaves, or ``None``; a part of a line is never refused."""
         lane = self._lanes[sender]
         raw = line.removesuffix(b"\n")
@@ -166,24 +167,24 @@ class Lanes:
 
     # What enters
 
-    def _lines(self, sender: Sender, lines: list[Line], now_ns: int) -> Iterator[LaneStep]:
+    def _take_lines(self, sender: Sender, lines: list[Line], now_ns: int) -> Iterator[LaneStep]:
         lane = self._lanes[sender]
         for raw, at_ns, is_terminated, continues in lines:
             line = raw + b"\n" if is_terminated else raw
             if continues or lane.in_pieces:
-                run: Run | None = self._long_line(lane, raw, line, at_ns, is_terminated, continues)
+                run: Run | None = self._decide_piece(lane, raw, line, at_ns, is_terminated, continues)
             else:
-                run = self._line(sender, raw, line, at_ns)
+                run = self._decide_line(sender, raw, line, at_ns)
             if run is not None and not lane.asked:
                 yield from run(now_ns)
             else:
                 lane.held_bytes += len(line)
                 if run is not None:
                     lane.asked.append(Queued(len(line), run))
-            yield from lane.due(now_ns)
-            yield from self._lanes[other(sender)].due(now_ns)
+            yield from lane.take_due(now_ns)
+            yield from self._lanes[other(sender)].take_due(now_ns)
 
-    def _long_line(
+    def _decide_piece(
         self, lane: Lane, raw: bytes, line: bytes, at_ns: int, is_terminated: bool, continues: bool
     ) -> Run:
         """Return what to do with a piece of a line that is too long to hold."""
@@ -196,7 +197,7 @@ class Lanes:
                 self._say_once(f"a line over {LIMIT_BYTES >> 20} MiB passes, whatever the fault rules say")
             if continues and self._policies.has_exit:
                 self._say_once(f"a line over {LIMIT_BYTES >> 20} MiB passes without being judged")
-            return partial(self._piece, lane.sender, line, continues)
+            return partial(self._pass_piece, lane.sender, line, continues)
         if is_first:
             lane.long_line = raw[:ENDS_BYTES], b""
         start, end = lane.long_line
@@ -206,23 +207,23 @@ class Lanes:
             withheld = gate.withhold(lane.sender, start, TOO_LONG, lane.long_line[1])
         return partial(self._withhold, lane.sender, line, withheld)
 
-    def _piece(self, sender: Sender, line: bytes, continues: bool, now_ns: int) -> Iterator[LaneStep]:
+    def _pass_piece(self, sender: Sender, line: bytes, continues: bool, now_ns: int) -> Iterator[LaneStep]:
         """Let a piece of a long line pass."""
         lane = self._lanes[sender]
         # While earlier lines wait, the pieces wait behind them.
         lane.in_long_line = continues and not lane.ordered and lane.begun is None
         yield from self._pass_or_wait(sender, line, now_ns)
 
-    def _line(self, sender: Sender, raw: bytes, line: bytes, at_ns: int) -> Run | None:
+    def _decide_line(self, sender: Sender, raw: bytes, line: bytes, at_ns: int) -> Run | None:
         """Decide about a line; return what to do with it, ``None`` if addons are asked about it."""
         if not self._policies.has_entry:
             return partial(self._pass_or_wait, sender, line)
         passing = Passing(Frame(0, sender, raw, at_ns, len(line) > len(raw)))
         match self._policies.enter(passing):
             case MetFault() as met:
-                return partial(self._fault, passing, line, met)
+                return partial(self._meet_fault, passing, line, met)
             case Instead() as instead:
-                return partial(self._instead, sender, line, instead)
+                return partial(self._put_instead, sender, line, instead)
             case Withheld() as withheld:
                 return partial(self._withhold, sender, line, withheld)
             case Asked(hook):
@@ -242,12 +243,12 @@ class Lanes:
             if instead is None:
                 queued.run = partial(self._pass_or_wait, sender, line)
             else:
-                queued.run = partial(self._instead, sender, line, instead)
+                queued.run = partial(self._put_instead, sender, line, instead)
 
         self._lanes[sender].asked.append(queued)
         self._ask(hook, sender, raw, go_on)
 
-    def _instead(self, sender: Sender, line: bytes, instead: Instead, now_ns: int) -> Iterator[LaneStep]:
+    def _put_instead(self, sender: Sender, line: bytes, instead: Instead, now_ns: int) -> Iterator[LaneStep]:
         """Give other bytes in the place of a line, and an answer to its sender, if any."""
         mark = self._mark(instead.by, instead.how)
         yield LaneStep("withhold", sender, line, mark)
@@ -261,9 +262,9 @@ class Lanes:
     def _withhold(self, sender: Sender, line: bytes, withheld: Withheld, now_ns: int) -> Iterator[LaneStep]:
         """Let a line not pass that addons which fail closed cannot see."""
         by = f"addon {self._policies.gate.addons}"
-        return self._instead(sender, line, Instead(by, "error", withheld.given, withheld.answer), now_ns)
+        return self._put_instead(sender, line, Instead(by, "error", withheld.given, withheld.answer), now_ns)
 
-    def _fault(self, passing: Passing, line: bytes, met: MetFault, now_ns: int) -> Iterator[LaneStep]:
+    def _meet_fault(self, passing: Passing, line: bytes, met: MetFault, now_ns: int) -> Iterator[LaneStep]:
         """Do with a line what a rule says."""
         sender, decision, action = passing.sender, met.decision, met.decision.rule.action
         lane, mark = self._lanes[sender], self._mark(decision.rule.name, action.verb)
@@ -271,7 +272,7 @@ class Lanes:
             lane.flush(lane.joined[0].rule, now_ns)
         yield LaneStep("withhold", sender, line, mark)
         if action.verb == "pause":
-            self._hold(lane, hold_of(mark, passing, decision, now_ns, line))
+            self._hold(lane, held_message(mark, passing, decision, now_ns, line))
             return
         if action.verb in ("reorder", "join"):
             place = decision.draw("place") if action.verb == "reorder" else 0.0

@@ -34,6 +34,7 @@ FINDING_KEYS: Final[frozenset[Key]] = frozenset({"rule", "severity"})
 @slotted()
 class MessageFacts:
     """One message as a filter sees it. ``raw`` are the bytes of the whole frame, for a batch of all of it.
+    ``kind`` is one of those of ``fault_rules``; ``code`` is that of an error.
 
     ``findings`` blame the sender of the frame for something in it; they are known only to a session that
     judges before it forwards (``live_judge``).
@@ -61,7 +62,7 @@ class OpenRequests:
     def facts(
         self, sender: Sender, raw: bytes, message: Message, findings: tuple[Finding, ...] = ()
     ) -> list[MessageFacts]:
-        """Return the facts of a frame's message, of a batch those of each message in it."""
+        """Return the facts of each message in a frame; remember its requests until their answers come."""
         found = [self._single(sender, raw, single) for single in singles(message)]
         for facts in found if findings else ():
             facts.findings = findings
@@ -92,7 +93,7 @@ def passes(wanted: Filter, facts: MessageFacts) -> bool:
     asked = [term for term in wanted.terms if term.key in FINDING_KEYS]
     if asked and not any(_is_found(asked, finding) for finding in facts.findings):
         return False
-    return all(_holds(term, facts) != term.negated for term in wanted.terms if term.key not in FINDING_KEYS)
+    return all(_matches(term, facts) != term.negated for term in wanted.terms if term.key not in FINDING_KEYS)
 
 
 def _is_found(asked: list[Term], finding: Finding) -> bool:
@@ -103,7 +104,7 @@ def _is_found(asked: list[Term], finding: Finding) -> bool:
     )
 
 
-def _holds(term: Term, facts: MessageFacts) -> bool:
+def _matches(term: Term, facts: MessageFacts) -> bool:
     match term.key:
         case "from":
             return facts.sender in term.values

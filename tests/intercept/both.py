@@ -115,7 +115,7 @@ class StdioSession:
         self._do(self._lanes.proceed(0))
 
     def release(self, how: str, new: Message | None = None) -> None:
-        self._do(self._lanes.release(_release(self._lanes.paused, how, new), 0))
+        self._do(self._lanes.release(_release(self._lanes.held, how, new), 0))
 
     def _do(self, steps: Any) -> None:
         for step in cast("Sequence[LaneStep]", steps):

@@ -88,7 +88,7 @@ class Judged:
         return [self._done(step) for step in self.lanes.take_bytes(sender, data, at_ns)]
 
     def due(self, at_ns: int) -> list[str]:
-        return [self._done(step) for step in self.lanes.due(at_ns)]
+        return [self._done(step) for step in self.lanes.take_due(at_ns)]
 
     def _done(self, step: LaneStep) -> str:
         self.judge.note_step(step, 0)
@@ -100,7 +100,7 @@ class Judged:
 
     @property
     def found(self) -> list[str]:
-        return [found.rule for held in self.lanes.paused for found in held.findings]
+        return [found.rule for held in self.lanes.held for found in held.findings]
 
 
 def test_a_line_is_held_for_what_is_wrong_with_it() -> None:

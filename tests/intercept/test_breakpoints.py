@@ -45,9 +45,9 @@ def search(id: int) -> Message:
 def test_a_held_line_lets_the_others_pass_and_goes_on_when_it_may() -> None:
     lanes = Played("from:client tool:search => pause")
     assert lanes.client(ONE + TWO) == [("keep", ONE), ("pass", TWO)]
-    assert [(held.sender, held.raw) for held in lanes.lanes.paused] == [("client", ONE)]
+    assert [(held.sender, held.raw) for held in lanes.lanes.held] == [("client", ONE)]
     assert [step.data for step in lanes.lanes.release(Release(1, "pass"), 0)] == [ONE]
-    assert lanes.lanes.paused == []
+    assert lanes.lanes.held == []
     with pytest.raises(NothingHeldError):
         list(lanes.lanes.release(Release(1, "pass"), 0))
 

@@ -43,7 +43,7 @@ class Played:
 
     def at(self, now_ms: int) -> list[Shown]:
         self.now_ms = now_ms
-        return self._shown(list(self.lanes.due(now_ms * MS)))
+        return self._shown(list(self.lanes.take_due(now_ms * MS)))
 
     def end(self, sender: Sender) -> list[Shown]:
         return self._shown(list(self.lanes.end(sender, self.now_ms * MS)))

@@ -74,7 +74,7 @@ class Session:
             if due_ns is None or due_ns > deadline_ns:
                 break
             self.now_ns = max(due_ns, self.now_ns)
-            self._do(list(self.lanes.due(self.now_ns)))
+            self._do(list(self.lanes.take_due(self.now_ns)))
         self.now_ns += MS
 
     def _serve(self, request: Message) -> None:

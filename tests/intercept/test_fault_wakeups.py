@@ -69,7 +69,7 @@ def test_whatever_comes_everything_is_given_when_it_is_due(seed: int) -> None:
         elif due_ns is not None:
             assert due_ns >= now_ns, "what is due by now has been given"
             now_ns = due_ns
-            take(list(lanes.due(now_ns)))
+            take(list(lanes.take_due(now_ns)))
             next_ns = lanes.next_due_ns
             assert next_ns is None or next_ns > now_ns, "the relay would not sleep"
         elif ends:

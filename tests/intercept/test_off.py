@@ -40,6 +40,6 @@ def test_a_session_without_an_option_imports_nothing_of_it(tmp_path: Path) -> No
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options[0])
 def test_fault_rules_import_no_addons(tmp_path: Path, options: tuple[str, str]) -> None:
     modules = altering(imported(tmp_path, *options))
-    assert "mcpproxy.intercept.stdio" in modules
+    assert "mcpproxy.intercept.stdio_gate" in modules
     assert {name for name in modules if "addon_calls" in name or "addon_host" in name} == set()
     assert "mcpproxy.addons" not in modules

@@ -19,6 +19,7 @@ _ANSWER_S: Final = 10.0
 _ANSWER_BYTES: Final = 256 << 20
 """The longest answer: the most that is held, in base64, and what is found in it."""
 _LARGEST: Final = 1 << 53
+"""The largest number in an answer: a browser reads larger ones inexactly."""
 
 
 class NoAnswerError(UsageError):
@@ -32,12 +33,12 @@ class NotHeldError(UsageError):
 def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
     """Send a command to the relay of the session that is recorded into ``trace``; return its answer.
 
-    The members ``held``, ``state`` and ``same`` of the answer have the types that ``control.answered`` gives
-    them.
+    The members ``held``, ``state`` and ``same`` of the answer have the types that ``control.do_command``
+    gives them.
 
     Raises:
         NoAnswerError: the session runs, but nobody answers within ``answer_s``, or not as a relay does.
-        NotHeldError: nothing is held by the number that the command names.
+        NotHeldError: nothing is held under the number that the command names.
         UsageError: the session does not run, or the command is refused.
     """
     try:
@@ -102,7 +103,7 @@ def _checked(command: Command, said: object) -> Command:
             raise ValueError(do)
         return {"done": do, "number": _count(answer["number"])}
     if command.get("starts") is not True:
-        whole = [_held(each, _WHOLE) for each in _list(answer["held"])]
+        whole = [_read_members(each, _WHOLE) for each in _list(answer["held"])]
         if do == "show" and len(whole) != 1:
             raise ValueError(do)
         return {"held": whole}
@@ -111,7 +112,7 @@ def _checked(command: Command, said: object) -> Command:
     state = answer["state"]
     if not isinstance(state, int):
         raise TypeError(state)
-    return {"state": state, "held": [_held(each, _START) for each in _list(answer["held"])]}
+    return {"state": state, "held": [_read_members(each, _START) for each in _list(answer["held"])]}
 
 
 def _object(value: object) -> Command:
@@ -157,10 +158,10 @@ def _base64(value: object) -> str:
 
 def _findings(value: object) -> list[Command]:
     members = {"rule": _text, "message": _text}
-    return [_held(each, members) for each in _list(value)]
+    return [_read_members(each, members) for each in _list(value)]
 
 
-def _held(value: object, members: Mapping[str, Callable[[object], object]]) -> Command:
+def _read_members(value: object, members: Mapping[str, Callable[[object], object]]) -> Command:
     given = _object(value)
     return {name: read(given[name]) for name, read in members.items()}
 

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, instead_after
-from mcpproxy.intercept.held_messages import hold_of
+from mcpproxy.intercept.held_messages import held_message
 from mcpproxy.intercept.http.http_answer_faults import AnswerFaults
 from mcpproxy.intercept.http.http_answer_steps import marked
 from mcpproxy.intercept.http.http_answers import AnswerReader
@@ -128,7 +128,7 @@ class AnswerSide:
             outcome.append(what)
             resume()
 
-        self._gate.held.hold(hold_of(step.fault, step.passing, step.met.decision, now), released)
+        self._gate.held.hold(held_message(step.fault, step.passing, step.met.decision, now), released)
 
     def _ask(self, step: AnswerStep) -> None:
         """Ask addons about a message."""

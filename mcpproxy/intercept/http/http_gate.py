@@ -111,10 +111,10 @@ class HttpGate:
 
     def _on_command(self, command: Command) -> Command:
         """Do what a command of ``mcpproxy breakpoints`` says, and return the answer."""
-        from mcpproxy.intercept.control import answered
+        from mcpproxy.intercept.control import do_command
 
         now_ns = time.monotonic_ns()
-        return answered(command, self.held.messages, now_ns, lambda asked: self.held.release(asked, now_ns))
+        return do_command(command, self.held.messages, now_ns, lambda asked: self.held.release(asked, now_ns))
 
     def run_due(self, limit_s: float | None) -> float | None:
         now_ns = time.monotonic_ns()

@@ -15,7 +15,7 @@ from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, instead_after
 from mcpproxy.intercept.addons.closed_gate import Withheld
 from mcpproxy.intercept.addons.closed_gate_http import check_request
 from mcpproxy.intercept.fault_effects import delay_of
-from mcpproxy.intercept.held_messages import hold_of
+from mcpproxy.intercept.held_messages import held_message
 from mcpproxy.intercept.http.http_answer_steps import ExpectedAnswer, marked
 from mcpproxy.intercept.http.http_heads import new_head, status_reply, with_length
 from mcpproxy.intercept.http.http_request_holder import HeldRequest, RequestHolder, is_json
@@ -241,7 +241,7 @@ class RequestSide:
             resume()
 
         self.held_number = fault.number
-        self._gate.held.hold(hold_of(fault, passing, met.decision, now), released)
+        self._gate.held.hold(held_message(fault, passing, met.decision, now), released)
 
     def _meet(self, met: MetFault, passing: Passing | None, held: HeldRequest, now: int) -> None:
         """Do to a request what a rule says."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.stdio.sinks import RelaySource, Sink
     from mcpproxy.session.frame import Sender
 
+# Kinds of records in the journal, by the peer whose line it is; ``_SENDERS`` is the reverse of ``_KINDS``.
 _SENDERS: Final[dict[int, Sender]] = {journals.CLIENT: CLIENT, journals.SERVER: SERVER}
 _KINDS: Final[dict[Sender, int]] = {CLIENT: journals.CLIENT, SERVER: journals.SERVER}
 _ALTERED: Final[dict[Sender, int]] = {CLIENT: journals.CLIENT_ALTERED, SERVER: journals.SERVER_ALTERED}
@@ -92,11 +93,11 @@ class StdioGate:
         relay, sender = self._relay, _SENDERS[source.kind]
         self._queue(source.sink, self._lanes.end(sender, now_ns), now_ns)
         if not self.run_queue(source.sink):
-            relay.pause(source.sink)  # the end of ``source`` is read again when the sink has room
+            relay.pause(source.sink)  # the end is read again when the sink has room
             return False
         if source not in relay.sources:  # the last line met a rule that has closed the stream
             return False
-        if self._lanes.is_waiting(sender):  # ... or when the lane is empty
+        if self._lanes.is_waiting(sender):  # the end is read again when the lane is empty
             source.is_held = True
             relay.watch(source)
             return False
@@ -182,7 +183,7 @@ class StdioGate:
 
     def _on_command(self, command: Command) -> Command:
         """Do what a command of ``mcpproxy breakpoints`` says, and return the answer."""
-        from mcpproxy.intercept.control import answered
+        from mcpproxy.intercept.control import do_command
         from mcpproxy.intercept.held_messages import NothingHeldError
 
         lanes, now_ns = self._lanes, time.monotonic_ns()
@@ -192,7 +193,7 @@ class StdioGate:
                 raise NothingHeldError(asked.number)
             self._run_steps(lanes.release(asked, now_ns), now_ns)
 
-        return answered(command, lanes.paused if lanes is not None else [], now_ns, release)
+        return do_command(command, lanes.held if lanes is not None else [], now_ns, release)
 
     def _ask(self, hook: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]) -> None:
         assert self._addons is not None
@@ -210,7 +211,7 @@ class StdioGate:
         now_ns = time.monotonic_ns()
         if self._relay.peers:
             if (due_ns := self._lanes.next_due_ns) is not None and due_ns <= now_ns:
-                self._run_steps(self._lanes.due(now_ns), now_ns)
+                self._run_steps(self._lanes.take_due(now_ns), now_ns)
             if self._addons is not None:
                 self._addons.give_up_late(now_ns)
         due = (self._lanes.next_due_ns, None if self._addons is None else self._addons.next_due_ns)
