@@ -122,7 +122,7 @@ def test_what_no_rule_matches_passes_however_it_is_cut(answer: bytes) -> None:
         parts = [answer[start : start + size] for start in range(0, len(answer), size)]
         assert answers.feed(*parts) == answer
         assert set(answers.kinds) == {"pass"}
-        assert answers.reader.held == b""
+        assert answers.reader.take_held() == b""
 
 
 @pytest.mark.parametrize("size", [1, 3, 50, 1000])

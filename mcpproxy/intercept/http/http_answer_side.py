@@ -49,17 +49,17 @@ class AnswerSide:
         self._answers.expected.append(expected)
 
     def passes(self, *, is_upgrade: bool) -> bool:
-        """Whether what the server sends passes from now on; after an upgrade, all requests pass as well."""
+        """Return whether what the server sends passes from now on, as after an upgrade; then stop reading."""
         self._answers.is_done = self._answers.is_done or is_upgrade
         if self._answers.is_done:
             self._gate.stop_reading_answers(self._tunnel.records.number)
         return self._answers.is_done
 
-    def take(self, data: bytes, now: int) -> None:
+    def take_bytes(self, data: bytes, now_ns: int) -> None:
         """Take what the server has sent, which is empty at its end."""
         if data:
-            self._gate.read_answer(data, now, self._tunnel.records.number)
-            self._steps += self._answers.feed(data, now)
+            self._gate.read_answer(data, now_ns, self._tunnel.records.number)
+            self._steps += self._answers.feed(data, now_ns)
         else:
             self._steps += self._answers.end()
             self._has_ended = True
@@ -67,35 +67,35 @@ class AnswerSide:
 
     def _run_steps(self) -> None:
         """Do what is to be done with answers, until one waits or all is done."""
-        tunnel, now = self._tunnel, time.monotonic_ns()
+        tunnel, now_ns = self._tunnel, time.monotonic_ns()
         while self._steps and not tunnel.is_over:
             step = self._steps.popleft()
             match step.kind:
                 case "wait":
-                    self._gate.proxy.timers.start(step.delay_ns / 1e9, self._waits(step, list))
+                    self._gate.proxy.timers.start(step.delay_ns / 1e9, self._let_wait(step, list))
                     return
                 case "ask":
                     self._ask(step)
                     return
                 case "hold":
-                    self._hold(step, now)
+                    self._hold(step, now_ns)
                     return
                 case "end":
                     assert step.fault is not None
                     what = f"rule {step.fault.rule}: {step.fault.action}"
-                    tunnel.records.note("fault", what, now)
-                    self._withhold(step.fault, now)
+                    tunnel.records.note("fault", what, now_ns)
+                    self._withhold(step.fault, now_ns)
                     tunnel.finish(is_reset=step.is_reset)
                     return
                 case _:
-                    self._record(step, now)
+                    self._record(step, now_ns)
                     if step.kind != "alter":
                         tunnel.give_down(step.data)
         if self._has_ended and not tunnel.is_over:
             self._has_ended = False
             tunnel.end_upstream()
 
-    def _waits(self, step: AnswerStep, go_on: Callable[[], list[AnswerStep]]) -> Callable[[], None]:
+    def _let_wait(self, step: AnswerStep, go_on: Callable[[], list[AnswerStep]]) -> Callable[[], None]:
         """Let an answer wait, and read the server no further; return what has to be called to go on.
 
         ``go_on`` then returns what comes next.
@@ -115,20 +115,20 @@ class AnswerSide:
 
         return resume
 
-    def _hold(self, step: AnswerStep, now: int) -> None:
+    def _hold(self, step: AnswerStep, now_ns: int) -> None:
         """Hold a message at a breakpoint."""
         assert step.fault is not None
         assert step.passing is not None
         assert step.met is not None
         outcome: list[Released] = []
-        resume = self._waits(step, lambda: step.go_on(outcome[0].given))
+        resume = self._let_wait(step, lambda: step.go_on(outcome[0].given))
 
         def released(what: Released, now_ns: int) -> None:
             del now_ns
             outcome.append(what)
             resume()
 
-        self._gate.held.hold(held_message(step.fault, step.passing, step.met.decision, now), released)
+        self._gate.held.hold(held_message(step.fault, step.passing, step.met.decision, now_ns), released)
 
     def _ask(self, step: AnswerStep) -> None:
         """Ask addons about a message."""
@@ -136,7 +136,7 @@ class AnswerSide:
         assert addons is not None
         assert passing is not None
         said: list[AddonOutcome] = []
-        resume = self._waits(
+        resume = self._let_wait(
             step, lambda: step.on_answer(instead_after(said[0], passing.raw, passing.message))
         )
 
@@ -146,38 +146,39 @@ class AnswerSide:
 
         addons.ask(step.hook, passing.session, SERVER, passing.raw, answered)
 
-    def _record(self, step: AnswerStep, now: int) -> None:
+    def _record(self, step: AnswerStep, now_ns: int) -> None:
         records = self._tunnel.records
         if step.kind == "pass":
-            records.add(journals.SERVER, now, step.data)
+            records.add(journals.SERVER, now_ns, step.data)
         elif step.fault is not None and step.kind == "alter":
-            records.add(journals.SERVER_ALTERED, now, marked(step.fault, step.data, has_more=step.has_more))
+            part = marked(step.fault, step.data, has_more=step.has_more)
+            records.add(journals.SERVER_ALTERED, now_ns, part)
         elif step.fault is not None:
             part = marked(step.fault, step.content, step.part, has_more=step.has_more)
-            records.add(journals.SERVER_GIVEN, now, part)
+            records.add(journals.SERVER_GIVEN, now_ns, part)
 
-    def _withhold(self, fault: FaultMark, now: int) -> None:
+    def _withhold(self, fault: FaultMark, now_ns: int) -> None:
         """Record what the server has sent and the client is not given, because of ``fault``."""
         for step in self._steps:
             if step.kind in ("pass", "alter"):
                 payload = marked(step.fault or fault, step.data)
-                self._tunnel.records.add(journals.SERVER_ALTERED, now, payload)
+                self._tunnel.records.add(journals.SERVER_ALTERED, now_ns, payload)
         self._steps.clear()
 
     def drop(self) -> None:
         """Record what the server has sent and nobody was given: its connection is closed."""
-        now, records = time.monotonic_ns(), self._tunnel.records
+        now_ns, records = time.monotonic_ns(), self._tunnel.records
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             self._tunnel.holds_upstream = False
             if waiting.kind == "ask" and waiting.data:
-                records.add(journals.SERVER, now, waiting.data)
+                records.add(journals.SERVER, now_ns, waiting.data)
         for step in self._steps:
             if step.kind in ("pass", "alter"):
-                self._record(step, now)
+                self._record(step, now_ns)
         self._steps.clear()
-        if held := self._answers.held:
-            records.add(journals.SERVER, now, held)
+        if held := self._answers.take_held():
+            records.add(journals.SERVER, now_ns, held)
         self._answers = self._new_reader()
 
     def close(self) -> None:

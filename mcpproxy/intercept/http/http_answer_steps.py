@@ -50,6 +50,7 @@ class ChunksOf(Chunked):
 
     @property
     def is_between(self) -> bool:
+        """Whether no chunk is incomplete."""
         return self.over or (not self._left and not self._line and self._read == Chunked._size)
 
     def last_chunk(self, raw: bytes) -> bytes:
@@ -82,6 +83,7 @@ class HeldAnswer:
     expected: ExpectedAnswer
     head: bytes
     is_whole: bool
+    """Whether nothing of it passes before all of it has come."""
     is_stream: bool
     parts: list[bytes] = field(default_factory=list[bytes])
     """The content of a body that has to be complete."""

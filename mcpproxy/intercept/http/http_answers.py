@@ -1,10 +1,10 @@
-"""What servers answer under fault rules: which bytes pass, which are given instead. No I/O and no clock.
+"""Reads what servers answer: which bytes pass, and about which policies are asked. No I/O and no clock.
 
-An `AnswerReader` reads what one connection of a server sends. It holds the head and the body of an answer in
-JSON until both are complete, and of an event stream each event until it is complete. An event stream whose
-head says its length is held until all of it has come, because the head may get another length. What no rule
-acts on passes as the bytes that it was. In the place of what a rule acts on comes what the rule says, with
-the same transfer coding; the head of a body gets its new length.
+An ``AnswerReader`` reads what one connection of a server sends. It holds the head and the body of an answer
+in JSON until both are complete, and of an event stream each event until it is complete. An event stream whose
+head says its length is held until all of it has come, because the head may get another length. What no policy
+acts on passes as the bytes that it was. In the place of what one acts on comes what it says, with the same
+transfer coding; the head of a body gets its new length.
 
 Other answers pass as they come: compressed ones, those of other media types, and what is longer than
 ``LIMIT_BYTES``. If an addon fails closed they do not pass: the client gets the head of such an answer, and an
@@ -52,9 +52,8 @@ class AnswerReader:
         """How many bytes of it have been read."""
         self._answer: HeldAnswer | None = None
 
-    @property
-    def held(self) -> bytes:
-        """What was not passed on yet. Afterwards it is not held any more."""
+    def take_held(self) -> bytes:
+        """Return what was not passed on yet; it is held no more."""
         held, self._held, self._read = self._held, b"", 0
         return held
 
@@ -63,7 +62,7 @@ class AnswerReader:
         self._held += data
         steps: list[AnswerStep] = []
         try:
-            self._take(steps, at_ns)
+            self._take_answers(steps, at_ns)
         except Exception as fault:  # a bug in mcpproxy must not end the connection
             self._on_bug(fault)
             steps += self._give_up()
@@ -71,7 +70,7 @@ class AnswerReader:
             steps += self._pass()
         return steps
 
-    def _take(self, steps: list[AnswerStep], at_ns: int) -> None:
+    def _take_answers(self, steps: list[AnswerStep], at_ns: int) -> None:
         """Append the steps for what is held to ``steps``."""
         while self._held and not self.is_done:
             before = len(self._held), self._read, self._answer
@@ -84,20 +83,20 @@ class AnswerReader:
         answer = self._answer
         if answer is not None and answer.is_whole and isinstance(answer.body, UntilClose):
             return self._whole(answer)
-        if self._is_closed and (answer is None or answer.expected.is_gated) and self._held:
+        if self._fails_closed and (answer is None or answer.expected.is_gated) and self._held:
             return self._refuse(answer, NOT_COMPLETE)
         if answer is not None and isinstance(answer.body, UntilClose):
             return [*self._pass(), *self._faults.missing(answer)]
         return self._pass()
 
     @property
-    def _is_closed(self) -> bool:
+    def _fails_closed(self) -> bool:
         """Whether an addon fails closed."""
         return bool(self._faults.gate.addons) and not self.is_done
 
     def _refuse(self, answer: HeldAnswer | None, why: str) -> list[AnswerStep]:
         """Let nothing pass of what is held and follows."""
-        held = self.held
+        held = self.take_held()
         self._answer = None
         if answer is None:
             return self._faults.end(held)
@@ -113,7 +112,7 @@ class AnswerReader:
     def _give_up(self) -> list[AnswerStep]:
         """Stop reading, because this cannot be read."""
         answer = self._answer
-        if self._is_closed and (answer is None or answer.expected.is_gated):
+        if self._fails_closed and (answer is None or answer.expected.is_gated):
             return self._refuse(answer, "it cannot be read")
         self.is_done = True
         return []
@@ -135,7 +134,7 @@ class AnswerReader:
             return self._give_up()
         fields = {name.lower(): value.lower() for name, value in headers}
         media_type = fields.get("content-type", "").partition(";")[0].strip()
-        is_gated = self._is_closed and expected.is_gated
+        is_gated = self._fails_closed and expected.is_gated
         is_plain = fields.get("content-encoding", "identity") == "identity" and not body.over
         is_plain = is_plain and not (is_gated and _is_ambiguous(headers))
         is_stream = is_plain and media_type == "text/event-stream"
@@ -170,7 +169,7 @@ class AnswerReader:
             answer.parts.append(content)
             if self._read <= LIMIT_BYTES:
                 return self._whole(answer) if body.over else []
-            if self._is_closed and answer.expected.is_gated:
+            if self._fails_closed and answer.expected.is_gated:
                 return self._refuse(answer, TOO_LONG)
             answer.is_whole = answer.is_stream = False
         if answer.is_stream:
@@ -178,7 +177,7 @@ class AnswerReader:
             answer.held_bytes += len(content)
             is_complete = answer.held_bytes == sum(len(block.raw) for block in answer.blocks)
             is_between = not isinstance(body, ChunksOf) or body.is_between
-            is_gated = self._is_closed and answer.expected.is_gated
+            is_gated = self._fails_closed and answer.expected.is_gated
             if is_complete and is_between and answer.blocks:
                 steps = self._events(answer)
             elif is_gated and body.over and (answer.held_bytes or answer.unseen):

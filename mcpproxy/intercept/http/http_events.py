@@ -1,8 +1,8 @@
-"""The events of what passes a proxy: of what is recorded, and earlier of what is held. No I/O.
+"""Makes events of what passes a proxy: of what is held when it comes, of the rest when it is recorded.
 
 The proxy copies all traffic into the journal, from which the recorder makes the trace. A policy has to see
 it before it passes. So an ``HttpAssembly`` here makes events of the same records, as the recorder does; the
-bytes of a held message go through it before they are journaled, and then no more.
+bytes of a held message go through it before they are journaled, and then no more. No I/O.
 """
 
 import json
@@ -36,10 +36,10 @@ class HttpEvents:
         self._recorded: deque[tuple[int, int, bytes, int]] = deque()
         """Kind, time, payload and connection of what was recorded and not read yet."""
 
-    def record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+    def record(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
         """Take note of a record; its events are made when it has been forwarded."""
         if kind == journals.CLIENT_EOF:
-            self._unrecorded.pop(number, None)
+            self._unrecorded.pop(connection, None)
         if self._are_given:
             if kind in (journals.CLIENT_ALTERED, journals.CLIENT_GIVEN):
                 return  # what was given instead was read early
@@ -47,45 +47,45 @@ class HttpEvents:
             return
         elif kind in _ALTERED:
             kind, payload = _ALTERED[kind], payload.partition(b"\n")[2]
-        if kind == journals.CLIENT and (early := self._unrecorded.get(number)):
-            self._unrecorded[number] = max(0, early - len(payload))
+        if kind == journals.CLIENT and (early := self._unrecorded.get(connection)):
+            self._unrecorded[connection] = max(0, early - len(payload))
             payload = payload[early:]
             if not payload:
                 return
-        if number:  # 0 is the number of a record that belongs to no connection
-            self._recorded.append((kind, at_ns, payload, number))
+        if connection:  # 0: the record belongs to no connection
+            self._recorded.append((kind, at_ns, payload, connection))
 
     def read_recorded(self) -> Iterator[Event]:
         """Yield the events of what was recorded."""
         while self._recorded:
-            kind, at_ns, payload, number = self._recorded.popleft()
+            kind, at_ns, payload, connection = self._recorded.popleft()
             if kind == journals.SERVER_EOF:
-                self._read_ahead.discard(number)
-            if kind != journals.SERVER or number not in self._read_ahead:
-                yield from self._events(kind, at_ns, payload, number)
+                self._read_ahead.discard(connection)
+            if kind != journals.SERVER or connection not in self._read_ahead:
+                yield from self._events(kind, at_ns, payload, connection)
 
     def read_client(
-        self, data: bytes, at_ns: int, number: int, *, is_recorded_later: bool = True
+        self, data: bytes, at_ns: int, connection: int, *, is_recorded_later: bool = True
     ) -> Iterator[Event]:
         """Yield the events of bytes of a client that are held. What was recorded has to be read before."""
         if is_recorded_later:
-            self.skip(number, len(data))
-        yield from self._events(journals.CLIENT, at_ns, data, number)
+            self.skip(connection, len(data))
+        yield from self._events(journals.CLIENT, at_ns, data, connection)
 
-    def skip(self, number: int, size: int) -> None:
+    def skip(self, connection: int, size: int) -> None:
         """Make no events of so many bytes that will be recorded of a client."""
-        self._unrecorded[number] = self._unrecorded.get(number, 0) + size
+        self._unrecorded[connection] = self._unrecorded.get(connection, 0) + size
 
-    def read_server(self, data: bytes, at_ns: int, number: int) -> Iterator[Event]:
+    def read_server(self, data: bytes, at_ns: int, connection: int) -> Iterator[Event]:
         """Yield the events of bytes of a server that are held; it is read ahead from now on."""
-        self._read_ahead.add(number)
-        yield from self._events(journals.SERVER, at_ns, data, number)
+        self._read_ahead.add(connection)
+        yield from self._events(journals.SERVER, at_ns, data, connection)
 
-    def stop_reading_ahead(self, number: int) -> None:
+    def stop_reading_ahead(self, connection: int) -> None:
         """Read what a server sends when it is recorded, because it passes in any case."""
-        self._read_ahead.discard(number)
+        self._read_ahead.discard(connection)
 
-    def _events(self, kind: int, at_ns: int, payload: bytes, number: int) -> Iterator[Event]:
-        for event in self._assembly.take(kind, payload, at_ns, number):
+    def _events(self, kind: int, at_ns: int, payload: bytes, connection: int) -> Iterator[Event]:
+        for event in self._assembly.take(kind, payload, at_ns, connection):
             if not isinstance(event, Encoded):
                 yield event

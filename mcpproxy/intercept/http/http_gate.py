@@ -1,7 +1,7 @@
 """The gate of a proxy before an HTTP server: what the gates of its tunnels share.
 
 This module is imported only with an option that holds messages. Requests and answers are held until it is
-known what becomes of them: ``http_requests`` and ``http_answers`` say so, and do it with the tunnel.
+known what becomes of them: ``http_request_side`` and ``http_answer_side`` do it with the tunnel.
 
 If a policy or a reader of messages fails because of a bug in mcpproxy, everything passes from then on, and
 stderr says so once, unless an addon fails closed."""
@@ -86,6 +86,7 @@ class HttpGate:
         if gate.addons:
             self.paths.add(endpoint)
             proxy.router.left_out = frozenset((b"accept-encoding",))  # so servers send what addons can read
+        # What senders have sent, and what receivers are given; ``None`` if no policy sees it.
         self._entering = HttpEvents(endpoint, are_given=False) if self.policies.has_entry else None
         self._leaving = HttpEvents(endpoint, are_given=True) if self.policies.has_exit else None
         self._number = 0
@@ -152,7 +153,7 @@ class HttpGate:
                     self._stop(fault, is_given=bool(is_given))
 
     def _observe(self, event: Event, *, is_given: bool) -> None:
-        """Let policies take note of an event; for what leaves, withheld messages do not happen."""
+        """Let policies take note of an event. Those that see what leaves never see a withheld message."""
         if is_given and isinstance(event, Frame | RequestHead | ResponseHead) and event.fault is not None:
             if not event.by_proxy:
                 return
@@ -167,13 +168,13 @@ class HttpGate:
             self._entering, then = None, "no rule acts any more"
         self.say(f"a fault of mcpproxy, {then}: {type(fault).__name__}: {fault}")
 
-    def enter(self, data: bytes, now: int, number: int) -> EnteredRequest:
+    def enter(self, data: bytes, now_ns: int, number: int) -> EnteredRequest:
         """Return what becomes of a request, which is complete in ``data``, when it has come."""
         self.read_recorded()  # what it says belongs to earlier bytes
         entered = EnteredRequest()
         if self._entering is not None:
             try:
-                for event in self._entering.read_client(data, now, number):
+                for event in self._entering.read_client(data, now_ns, number):
                     entered = self._entered(event, entered)
             except Exception as fault:
                 self._stop(fault, is_given=False)
@@ -208,14 +209,14 @@ class HttpGate:
             entered.id = value_bytes(event.raw, ("id",)) or b""
         return entered
 
-    def leave(self, data: bytes, now: int, number: int, *, is_altered: bool) -> Refused | None:
+    def leave(self, data: bytes, now_ns: int, number: int, *, is_altered: bool) -> Refused | None:
         """Return a refusal for a request that would now be forwarded as ``data``; ``None`` if it passes."""
         refused: Refused | None = None
         if self._leaving is None:
             return None
         self.read_recorded()
         try:
-            events = self._leaving.read_client(data, now, number, is_recorded_later=not is_altered)
+            events = self._leaving.read_client(data, now_ns, number, is_recorded_later=not is_altered)
             session = ""
             for event in events:
                 if isinstance(event, RequestHead):
@@ -229,27 +230,27 @@ class HttpGate:
             return None
         return refused
 
-    def pass_early(self, data: bytes, now: int, number: int) -> None:
+    def pass_early(self, data: bytes, now_ns: int, number: int) -> None:
         """Take note of bytes of a client that pass, before a request that is held."""
         self.read_recorded()
         for is_given, events in enumerate((self._entering, self._leaving)):
             if events is not None:
                 try:
-                    for event in events.read_client(data, now, number):
+                    for event in events.read_client(data, now_ns, number):
                         self._observe(event, is_given=bool(is_given))
                 except Exception as fault:
                     self._stop(fault, is_given=bool(is_given))
 
     def skip_recorded(self, number: int, size: int) -> None:
-        """Take so many bytes of a client for withheld, which will be recorded as if it had been forwarded."""
+        """Make no events of so many bytes of a client, which will be recorded although they are withheld."""
         if self._leaving is not None:
             self._leaving.skip(number, size)
 
-    def read_answer(self, data: bytes, now: int, number: int) -> None:
+    def read_answer(self, data: bytes, now_ns: int, number: int) -> None:
         """Take note of bytes of a server that are held, if a breakpoint asks for findings."""
         if self._live is not None and self._entering is not None:
             self.read_recorded()
-            for event in self._entering.read_server(data, now, number):
+            for event in self._entering.read_server(data, now_ns, number):
                 self.policies.observe(event, leaves=False)
 
     def stop_reading_answers(self, number: int) -> None:

@@ -26,7 +26,7 @@ def with_length(head: bytes, length: int) -> bytes:
 
 
 def status_head(action: FaultAction, body: bytes = b"") -> tuple[bytes, bytes]:
-    """Return head and body of the answer that a ``status`` action names."""
+    """Return head and body of the answer that a ``status`` action names; by default the body is an error."""
     if not body:
         body = error_message(IN_PLACE_OF_PEER, reason(action.count))
     headers = status_headers(action)

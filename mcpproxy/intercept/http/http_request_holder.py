@@ -31,7 +31,7 @@ class HeldRequest(NamedTuple):
 
 
 class RequestHolder:
-    """Cuts what a client sends into requests that are held until they are complete, and bytes that pass.
+    """Gets the bytes of one client.
 
     A POST with a JSON body is held, and with ``holds_all`` also a GET or DELETE. ``on_head`` is called with
     the route of each request; it raises a ``Refusal`` if the request must not pass, or returns whether it is
@@ -50,7 +50,7 @@ class RequestHolder:
         self.passes_all = False
         """Whether all later bytes pass."""
         self.is_gated = False
-        """Whether the last request is."""
+        """Whether the last request is gated."""
         self._head = b""  # the beginning of a head that is not complete yet
         self._body: BodyCounter | None = None  # of the current request, held or not
         self._held: list[bytes] | None = None  # the pieces of the current request, if it is held
@@ -78,7 +78,7 @@ class RequestHolder:
         position = 0
         while position < len(buffer):
             try:
-                end = self._end_of_piece(buffer, position)
+                end = self._begin_piece(buffer, position)
                 if end == position:
                     self._head = buffer[position:]
                     return None
@@ -99,8 +99,8 @@ class RequestHolder:
                 return HeldRequest(raw, self._route, buffer[position:])
         return None
 
-    def _end_of_piece(self, buffer: bytes, position: int) -> int:
-        """Return where a head or a part of a body ends; ``position`` if a head is incomplete."""
+    def _begin_piece(self, buffer: bytes, position: int) -> int:
+        """Read a head or a part of a body; return where it ends, or ``position`` if a head is incomplete."""
         if self._body is not None:
             return self._body.feed(buffer, position)
         if buffer.startswith(b"\r\n", position):

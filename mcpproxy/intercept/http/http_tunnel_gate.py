@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpproxy.intercept.http.http_answer_side import AnswerSide
-from mcpproxy.intercept.http.http_requests import RequestSide
+from mcpproxy.intercept.http.http_request_side import RequestSide
 
 if TYPE_CHECKING:
     from mcpproxy.intercept.http.http_gate import HttpGate
@@ -22,7 +22,7 @@ class HttpTunnelGate:
         self._answers = AnswerSide(gate, tunnel) if gate.policies.has_entry else None
 
     def take_client(self, data: bytes, now: int) -> None:
-        self._requests.take(data, now)
+        self._requests.take_bytes(data, now)
 
     def take_client_end(self, now: int) -> None:
         self._requests.take_end(now)
@@ -37,7 +37,7 @@ class HttpTunnelGate:
 
     def take_upstream(self, data: bytes, now: int) -> None:
         assert self._answers is not None
-        self._answers.take(data, now)
+        self._answers.take_bytes(data, now)
 
     def drop_upstream(self) -> None:
         if self._answers is not None:

@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     from mcpproxy.session.frame import FaultMark
 
 _ANSWERED: Final = ("error", "status", "lose-session", "expire-token")
+"""Verbs with which mcpproxy answers a request itself."""
 _NOT_ALTERED: Final = (*_ANSWERED, "drop", "disconnect", "delay")
+"""Verbs that do not change the bytes of a request."""
 _ACCEPTED: Final = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""The answer to a notification or a response that is dropped."""
 
 
 class RequestSide:
@@ -50,7 +53,7 @@ class RequestSide:
         self._holder = RequestHolder(
             gate.proxy.router.route, self._on_head, self._note_unjudged, holds_all=gate.policies.has_entry
         )
-        self._is_closed = bool(gate.policies.gate.addons)
+        self._fails_closed = bool(gate.policies.gate.addons)
         self._ids: deque[bytes] = deque()  # of the requests that were read and not forwarded yet
         self._head_decision: FaultDecision | None = None  # about the head of the next request's answer
         self._altered: tuple[bytes, FaultMark, bytes, bytes] | None = None
@@ -58,7 +61,7 @@ class RequestSide:
         self._unrecorded = b""  # what a client has sent whose request waits, recorded when it goes on
         self.held_number = 0  # of the request that a breakpoint holds
 
-    def take(self, data: bytes, now: int) -> None:
+    def take_bytes(self, data: bytes, now_ns: int) -> None:
         """Take bytes of the client: hold a request until it is complete, forward other bytes at once."""
         tunnel = self._tunnel
         passing: list[bytes] = []
@@ -67,48 +70,48 @@ class RequestSide:
             try:
                 held = self._holder.feed(data, passing)
             except Refusal as refusal:
-                self._forward_passing(passing, now)
-                self._on_unreadable(refusal, self._holder.take_held(), now)
+                self._forward_passing(passing, now_ns)
+                self._on_unreadable(refusal, self._holder.take_held(), now_ns)
                 return
             if held is None:
                 data = b""
                 break
-            tunnel.records.begin(now)
+            tunnel.records.begin(now_ns)
             number = tunnel.records.number
             if earlier := b"".join(passing[judged:]):
-                self._gate.pass_early(earlier, now, number)
-            entered = self._gate.enter(held.raw, now, number)
+                self._gate.pass_early(earlier, now_ns, number)
+            entered = self._gate.enter(held.raw, now_ns, number)
             self._ids[-1] = entered.id
             refused = None
             if entered.action is None:
-                refused = self._gate.leave(held.raw, now, number, is_altered=False)
+                refused = self._gate.leave(held.raw, now_ns, number, is_altered=False)
             if entered.action is not None or refused is not None:
-                self._forward_passing(passing, now)
+                self._forward_passing(passing, now_ns)
                 if not tunnel.is_over and refused is not None:
-                    self._answer(held, now, f"{refused.by}: {refused.why}", refused.answer, refused.status)
+                    self._answer(held, now_ns, f"{refused.by}: {refused.why}", refused.answer, refused.status)
                 elif not tunnel.is_over:
-                    self._act(entered, held, now)
+                    self._act(entered, held, now_ns)
                 return
             passing.append(held.raw)
             judged, data = len(passing), held.after
         if data:  # after a request that ends HTTP
             passing.append(data)
-        self._forward_passing(passing, now)
+        self._forward_passing(passing, now_ns)
 
-    def take_end(self, now: int) -> None:
+    def take_end(self, now_ns: int) -> None:
         """Forward what is held of a request that ends early, because it cannot be judged."""
-        held_whole = self._holder.is_holding
+        was_holding = self._holder.is_holding
         held = self._holder.take_held()
-        if self._is_closed and held_whole and self._holder.is_gated:
-            self._on_unreadable(Refusal(400, "the request is not complete"), held, now)
+        if self._fails_closed and was_holding and self._holder.is_gated:
+            self._on_unreadable(Refusal(400, "the request is not complete"), held, now_ns)
             return
         self._holder.passes_all = True
         if held:
-            self._tunnel.forward(held, now)
+            self._tunnel.forward(held, now_ns)
 
-    def _forward_passing(self, passing: list[bytes], now: int) -> None:
+    def _forward_passing(self, passing: list[bytes], now_ns: int) -> None:
         if passing:
-            self._tunnel.forward(b"".join(passing), now)
+            self._tunnel.forward(b"".join(passing), now_ns)
 
     def _on_head(self, route: Route) -> bool:
         """Take note of a head; return whether its request is gated.
@@ -117,7 +120,7 @@ class RequestSide:
             Refusal: no addon could be asked about what follows.
         """
         is_gated = False
-        if self._is_closed:
+        if self._fails_closed:
             paths = self._gate.paths
             paths.add(route.upstream.path)
             is_gated = paths.has(route.request.path.decode("latin-1"))
@@ -128,28 +131,28 @@ class RequestSide:
     def _note_unjudged(self, why: str) -> None:
         self._tunnel.records.note("unjudged", why, journals.now_ns())
 
-    def _on_unreadable(self, refusal: Refusal, rest: bytes, now: int) -> None:
+    def _on_unreadable(self, refusal: Refusal, rest: bytes, now_ns: int) -> None:
         """Do with ``rest``, which begins with a request that cannot be read, what has to be done."""
         tunnel = self._tunnel
-        if not self._is_closed:
+        if not self._fails_closed:
             self._holder.passes_all = True
-            tunnel.forward(rest, now)  # the tunnel refuses this head when it gets the bytes
+            tunnel.forward(rest, now_ns)  # the tunnel refuses this head when it gets the bytes
         elif not tunnel.is_over:
-            tunnel.records.begin(now)
-            tunnel.records.add(journals.CLIENT, now, rest)
+            tunnel.records.begin(now_ns)
+            tunnel.records.add(journals.CLIENT, now_ns, rest)
             refusal.has_body = not rest.startswith(b"HEAD ")
-            tunnel.refuse(refusal, now)
+            tunnel.refuse(refusal, now_ns)
 
-    def on_request(self, route: Route, now: int) -> ExpectedAnswer:
+    def on_request(self, route: Route, now_ns: int) -> ExpectedAnswer:
         """Return what is known of the answer to a request that is forwarded; record what is given instead."""
         if self._altered is not None:
             (sent, fault, head, content), self._altered = self._altered, None
             records = self._tunnel.records
             if sent:  # otherwise it was recorded when a breakpoint held it
-                records.add(journals.CLIENT_ALTERED, now, marked(fault, sent, has_more=True))
-            records.add(journals.CLIENT_GIVEN, now, marked(fault, head, "head", has_more=bool(content)))
+                records.add(journals.CLIENT_ALTERED, now_ns, marked(fault, sent, has_more=True))
+            records.add(journals.CLIENT_GIVEN, now_ns, marked(fault, head, "head", has_more=bool(content)))
             if content:
-                records.add(journals.CLIENT_GIVEN, now, marked(fault, content, "body"))
+                records.add(journals.CLIENT_GIVEN, now_ns, marked(fault, content, "body"))
         session = (route.request.value(b"mcp-session-id") or b"").decode("latin-1")
         decision, self._head_decision = self._head_decision, None
         method, id = route.request.method.decode("ascii"), self._ids.popleft() if self._ids else b""
@@ -158,28 +161,28 @@ class RequestSide:
 
     # What becomes of a request
 
-    def _act(self, entered: EnteredRequest, held: HeldRequest, now: int) -> None:
+    def _act(self, entered: EnteredRequest, held: HeldRequest, now_ns: int) -> None:
         passing = entered.passing
         match entered.action:
             case MetFault(decision) as met if decision.rule.action.verb == "pause" and passing is not None:
-                self._hold(met, passing, held, now)
+                self._hold(met, passing, held, now_ns)
             case MetFault() as met:
                 delay_ns = delay_of(met.decision, len(held.raw))
                 if not delay_ns or _is_stream_cut(met, held):
-                    self._meet(met, passing, held, now)
+                    self._meet(met, passing, held, now_ns)
                 else:
-                    go_on = self._waits(held, lambda now: self._meet(met, passing, held, now))
+                    go_on = self._let_wait(held, lambda now_ns: self._meet(met, passing, held, now_ns))
                     self._gate.proxy.timers.start(delay_ns / 1e9, go_on)
             case Asked(hook) if passing is not None:
                 self._ask(hook, passing, held)
             case Withheld() as withheld:
-                self._withhold(withheld, passing, held, now)
+                self._withhold(withheld, passing, held, now_ns)
             case Instead() as instead if passing is not None:
-                self._replace(instead, passing, held, now)
+                self._replace(instead, passing, held, now_ns)
             case _:
                 raise AssertionError(entered.action)
 
-    def _waits(self, held: HeldRequest, go_on: Callable[[int], None]) -> Callable[[], None]:
+    def _let_wait(self, held: HeldRequest, go_on: Callable[[int], None]) -> Callable[[], None]:
         """Let a request wait, and read the client no further; return what has to be called to go on."""
         tunnel, self._unrecorded = self._tunnel, held.raw + held.after
         tunnel.holds_client = True
@@ -199,39 +202,39 @@ class RequestSide:
         assert addons is not None
 
         def answered(outcome: AddonOutcome) -> None:
-            def go_on(now: int) -> None:
+            def go_on(now_ns: int) -> None:
                 instead = instead_after(outcome, passing.raw, passing.message)
                 if instead is None:
-                    self._forward(held.raw, held, now)
+                    self._forward(held.raw, held, now_ns)
                 else:
-                    self._replace(instead, passing, held, now)
+                    self._replace(instead, passing, held, now_ns)
 
             said.append(go_on)
             resume()
 
         said: list[Callable[[int], None]] = []
-        resume = self._waits(held, lambda now: said[0](now))
+        resume = self._let_wait(held, lambda now_ns: said[0](now_ns))
         addons.ask(hook, passing.session, CLIENT, passing.raw, answered)
 
-    def _hold(self, met: MetFault, passing: Passing, held: HeldRequest, now: int) -> None:
+    def _hold(self, met: MetFault, passing: Passing, held: HeldRequest, now_ns: int) -> None:
         """Hold a request at a breakpoint. It is recorded now; what is forwarded later is recorded then."""
         rule = met.decision.rule
         fault = self._gate.mark(rule.name, rule.action.verb)
-        self._tunnel.records.add(journals.CLIENT_ALTERED, now, marked(fault, held.raw, has_more=True))
+        self._tunnel.records.add(journals.CLIENT_ALTERED, now_ns, marked(fault, held.raw, has_more=True))
         outcome: list[Released] = []
 
-        def go_on(now: int) -> None:
+        def go_on(now_ns: int) -> None:
             released = outcome[0]
             if released.given is not None:
                 given, head, content = _with_content(held, passing.raw, released.given)
                 self._altered = b"", fault, head, content
-                self._forward(given, held, now)
+                self._forward(given, held, now_ns)
             elif released.answer is not None:
-                self._answer(held, now, f"rule {rule.name}: error", released.answer, is_recorded=True)
+                self._answer(held, now_ns, f"rule {rule.name}: error", released.answer, is_recorded=True)
             else:
-                self._drop(held, now, f"rule {rule.name}: drop", is_recorded=True)
+                self._drop(held, now_ns, f"rule {rule.name}: drop", is_recorded=True)
 
-        resume = self._waits(held, go_on)
+        resume = self._let_wait(held, go_on)
         self._unrecorded = b""
 
         def released(what: Released, now_ns: int) -> None:
@@ -241,33 +244,33 @@ class RequestSide:
             resume()
 
         self.held_number = fault.number
-        self._gate.held.hold(held_message(fault, passing, met.decision, now), released)
+        self._gate.held.hold(held_message(fault, passing, met.decision, now_ns), released)
 
-    def _meet(self, met: MetFault, passing: Passing | None, held: HeldRequest, now: int) -> None:
+    def _meet(self, met: MetFault, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
         """Do to a request what a rule says."""
         decision, action = met.decision, met.decision.rule.action
         what = f"rule {decision.rule.name}: {action.verb} {action.count or ''}".strip()
         tunnel = self._tunnel
         if _is_stream_cut(met, held):
-            tunnel.records.note("fault", f"{what} of the stream", now)
-            self._forward(held.raw, held, now)
+            tunnel.records.note("fault", f"{what} of the stream", now_ns)
+            self._forward(held.raw, held, now_ns)
             self._gate.proxy.timers.start(delay_of(decision, 0) / 1e9, lambda: self._cut(decision))
         elif action.verb == "delay":
             delay_ms = delay_of(decision, len(held.raw)) // 1_000_000
-            tunnel.records.note("fault", f"{what} of {delay_ms} ms", now)
-            self._forward(held.raw, held, now)
+            tunnel.records.note("fault", f"{what} of {delay_ms} ms", now_ns)
+            self._forward(held.raw, held, now_ns)
         elif action.verb in ("set-header", "drop-header") and action.text == "response":
             self._head_decision = decision
-            self._forward(held.raw, held, now)
+            self._forward(held.raw, held, now_ns)
         elif action.verb not in _NOT_ALTERED:
-            self._forward(self._alter(met, passing.raw if passing is not None else b"", held), held, now)
+            self._forward(self._alter(met, passing.raw if passing is not None else b"", held), held, now_ns)
         elif action.verb in _ANSWERED:
-            tunnel.records.add(journals.CLIENT, now, held.raw + held.after)
+            tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
             response = status_reply(action, what, met.effect.answer or b"")
-            tunnel.refuse(Refusal(action.count or 200, what, response=response), now)
+            tunnel.refuse(Refusal(action.count or 200, what, response=response), now_ns)
         else:
-            tunnel.records.add(journals.CLIENT, now, held.raw + held.after)
-            tunnel.records.note("fault", what, now)
+            tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
+            tunnel.records.note("fault", what, now_ns)
             self._cut(decision)
 
     def _alter(self, met: MetFault, message: bytes, held: HeldRequest) -> bytes:
@@ -283,34 +286,34 @@ class RequestSide:
         self._altered = held.raw, self._gate.mark(met.decision.rule.name, action.verb), head, content
         return given
 
-    def _withhold(self, withheld: Withheld, passing: Passing | None, held: HeldRequest, now: int) -> None:
+    def _withhold(self, withheld: Withheld, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
         """Answer a request that must not pass; in the place of an answer the server gets an error."""
         by = f"addon {self._gate.policies.gate.addons}"
         if withheld.given is not None and passing is not None:
-            self._replace(Instead(by, "error", withheld.given), passing, held, now)
+            self._replace(Instead(by, "error", withheld.given), passing, held, now_ns)
         else:
             status = 200 if withheld.is_known else 400
-            self._answer(held, now, f"{by}: {withheld.why}", withheld.answer or b"", status)
+            self._answer(held, now_ns, f"{by}: {withheld.why}", withheld.answer or b"", status)
 
-    def _replace(self, instead: Instead, passing: Passing, held: HeldRequest, now: int) -> None:
+    def _replace(self, instead: Instead, passing: Passing, held: HeldRequest, now_ns: int) -> None:
         """Give other bytes in the place of a request, or answer it."""
         what = f"{instead.by}: {instead.how}"
         if instead.given is not None:
             new, head, content = _with_content(held, passing.raw, instead.given)
             self._altered = held.raw, self._gate.mark(instead.by, instead.how), head, content
-            self._forward(new, held, now)
+            self._forward(new, held, now_ns)
         elif instead.answer is not None:
-            self._answer(held, now, what, instead.answer)
+            self._answer(held, now_ns, what, instead.answer)
         elif not isinstance(passing.message, Request):
-            self._tunnel.records.add(journals.CLIENT, now, held.raw + held.after)
-            self._tunnel.refuse(Refusal(202, what, has_body=False, response=_ACCEPTED), now)
+            self._tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
+            self._tunnel.refuse(Refusal(202, what, has_body=False, response=_ACCEPTED), now_ns)
         else:
-            self._drop(held, now, what)
+            self._drop(held, now_ns, what)
 
     def _answer(
         self,
         held: HeldRequest,
-        now: int,
+        now_ns: int,
         what: str,
         answer: bytes,
         status: int = 200,
@@ -319,31 +322,32 @@ class RequestSide:
     ) -> None:
         """Answer a request; with ``is_recorded`` the request itself is recorded already."""
         sent = held.after if is_recorded else held.raw + held.after
-        self._tunnel.records.add(journals.CLIENT, now, sent)
-        self._tunnel.refuse(Refusal(status, what, response=reply(status, what, body=answer)), now)
+        self._tunnel.records.add(journals.CLIENT, now_ns, sent)
+        self._tunnel.refuse(Refusal(status, what, response=reply(status, what, body=answer)), now_ns)
 
-    def _drop(self, held: HeldRequest, now: int, what: str, *, is_recorded: bool = False) -> None:
+    def _drop(self, held: HeldRequest, now_ns: int, what: str, *, is_recorded: bool = False) -> None:
         """Close the connection of a request that is not answered."""
-        self._tunnel.records.add(journals.CLIENT, now, held.after if is_recorded else held.raw + held.after)
-        self._tunnel.records.note("fault", what, now)
+        sent = held.after if is_recorded else held.raw + held.after
+        self._tunnel.records.add(journals.CLIENT, now_ns, sent)
+        self._tunnel.records.note("fault", what, now_ns)
         self._tunnel.close()
 
-    def _forward(self, request: bytes, held: HeldRequest, now: int) -> None:
+    def _forward(self, request: bytes, held: HeldRequest, now_ns: int) -> None:
         """Forward a request in the place of ``held``, and take what follows it."""
         tunnel, is_altered = self._tunnel, self._altered is not None
-        refused = self._gate.leave(request, now, tunnel.records.number, is_altered=is_altered)
+        refused = self._gate.leave(request, now_ns, tunnel.records.number, is_altered=is_altered)
         if refused is not None:
             is_recorded = self._altered is not None and not self._altered[0]
             if is_altered and not is_recorded:
                 self._gate.skip_recorded(tunnel.records.number, len(held.raw))
             self._altered = None
             what = f"{refused.by}: {refused.why}"
-            self._answer(held, now, what, refused.answer, refused.status, is_recorded=is_recorded)
+            self._answer(held, now_ns, what, refused.answer, refused.status, is_recorded=is_recorded)
             return
-        tunnel.forward(request, now, is_recorded=is_altered)
+        tunnel.forward(request, now_ns, is_recorded=is_altered)
         self._altered = None  # a head that nobody can read has not reached ``on_request``
         if held.after and not tunnel.is_over:
-            self.take(held.after, now)
+            self.take_bytes(held.after, now_ns)
 
     def _cut(self, decision: FaultDecision) -> None:
         """Close the connection, as a rule asks."""
