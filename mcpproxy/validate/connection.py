@@ -42,6 +42,7 @@ from mcpproxy.validate.errors import (
 from mcpproxy.validate.transports.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
 
 TIMEOUT_S: Final = 10.0
+"""How long a server may take to answer, or to read a message."""
 START_S: Final = 60.0
 """How long a process may take to start and to answer its first request."""
 
@@ -149,7 +150,7 @@ class RpcConnection:
             IdMismatchError, MalformedAnswerError: the response has another id or is malformed.
         """
         pending = await self.begin(method, params, id=id)
-        return await self.answer(pending, timeout_s)
+        return await self.wait_for_answer(pending, timeout_s)
 
     async def begin(
         self, method: str, params: "JSON | Absent" = ABSENT, *, id: "RequestId | None" = None
@@ -158,6 +159,7 @@ class RpcConnection:
 
         Raises:
             GoneError: the server is gone.
+            TimedOutError: the server does not read its input.
         """
         id = self.new_id() if id is None else id
         return await self.begin_raw(dumps(self.request_object(method, params, id)), id, method)
@@ -188,7 +190,7 @@ class RpcConnection:
         """Stop waiting for the response."""
         self._pending.take_if(lambda open_request: open_request is pending)
 
-    async def answer(self, pending: Pending, timeout_s: float | None = None) -> Answer:
+    async def wait_for_answer(self, pending: Pending, timeout_s: float | None = None) -> Answer:
         """Wait for the response to a request.
 
         Raises:
@@ -225,6 +227,7 @@ class RpcConnection:
 
         Raises:
             GoneError: the server is gone.
+            TimedOutError: the server does not read its input.
         """
         message: JSONObject = {"jsonrpc": "2.0", "method": method}
         if not isinstance(params, Absent):

@@ -37,7 +37,7 @@ async def _discover(client: Client) -> None:
         await asyncio.wait({discovery}, timeout=client.timeout_s)
         if not discovery.done() and not client.has_answered:
             pending = await client.begin_older_initialize()
-            handshake = asyncio.create_task(client.answer(pending))
+            handshake = asyncio.create_task(client.wait_for_answer(pending))
             await asyncio.wait({discovery, handshake}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait({discovery}, timeout=client.timeout_s)
         if not discovery.done():

@@ -1,4 +1,4 @@
-"""The exceptions that our client raises while it tests a server."""
+"""The exceptions that our client, and the probes that use it, raise while they test a server."""
 
 from mcpproxy.errors import McpProxyError
 
@@ -65,7 +65,7 @@ class IdMismatchError(ValidateError):
 
 
 class MalformedAnswerError(ValidateError):
-    """The response is not a JSON-RPC response, or its result does not have the required form."""
+    """The answer is not a JSON-RPC response, or its result does not have the required form."""
 
 
 class RefusedError(ValidateError):
@@ -78,7 +78,7 @@ class RefusedError(ValidateError):
 
 
 class HttpStatusError(ValidateError):
-    """The HTTP response is a status without a JSON-RPC message."""
+    """The HTTP response has a ``status`` and no JSON-RPC message."""
 
     def __init__(self, text: str, frames: tuple[int, ...], status: int) -> None:
         super().__init__(text, frames)

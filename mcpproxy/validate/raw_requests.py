@@ -140,7 +140,7 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
     id = message["id"]
     assert isinstance(id, int | str)
     try:
-        answer = await context.client.answer(
+        answer = await context.client.wait_for_answer(
             await context.client.begin_raw(raw, id, str(message.get("method")))
         )
     except HttpStatusError as fault:

@@ -83,8 +83,8 @@ def test_answers_in_any_order_find_their_requests() -> None:
         await client.connect()
         first = await client.begin("tools/list")
         second = await client.begin("ping", id="two")
-        assert (await client.answer(second)).members == {}
-        assert "tools" in (await client.answer(first)).members
+        assert (await client.wait_for_answer(second)).members == {}
+        assert "tools" in (await client.wait_for_answer(first)).members
 
     talk(story)
 

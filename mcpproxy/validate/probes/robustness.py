@@ -84,7 +84,7 @@ async def _concurrent(context: ProbeContext) -> Conclusion:
     for request in pending:
         remaining_s = max(deadline - loop.time(), 0.01)
         try:
-            answers.append(await client.answer(request, remaining_s))
+            answers.append(await client.wait_for_answer(request, remaining_s))
         except TimedOutError as fault:
             text = (
                 f"of {_AT_ONCE} requests at once {len(answers)} were answered within {client.timeout_s:g} s"

@@ -208,7 +208,7 @@ async def _open_subscription(
     frames_before = len(client.unsolicited)
     pending = await client.begin("subscriptions/listen", {"notifications": changes}, id=id)
     exchange = context.http_wire.last if client.wire.transport == "http" else None
-    answering = asyncio.create_task(client.answer(pending))
+    answering = asyncio.create_task(client.wait_for_answer(pending))
     acknowledging = asyncio.create_task(_acknowledgement(client, pending, frames_before))
     try:
         await asyncio.wait((answering, acknowledging), return_when=asyncio.FIRST_COMPLETED)

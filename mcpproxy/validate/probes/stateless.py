@@ -161,7 +161,7 @@ async def _retired_http_methods(context: ProbeContext) -> Conclusion:
 async def _older_client(context: ProbeContext) -> Conclusion:
     async with context.new_session("older-client") as client:
         try:
-            answer = await client.answer(await client.begin_older_initialize())
+            answer = await client.wait_for_answer(await client.begin_older_initialize())
         except HttpStatusError as fault:
             text = f"initialize was refused with HTTP status {fault.status}, without naming versions"
             return context.violation("ERA-003/R-276", text, fault.frames)

@@ -71,7 +71,7 @@ async def _split_writes(context: ProbeContext) -> Conclusion:
             pending.seq = await wire.write(raw[start:end])
             await asyncio.sleep(_PAUSE_S)
             start = end
-    answer = await client.answer(pending)
+    answer = await client.wait_for_answer(pending)
     if answer.is_error:
         return warned("a message in pieces was refused, and whole ones are not", answer.frames)
     return passed(f"one message in {len(ends)} writes was answered", answer.frames)
@@ -99,7 +99,7 @@ async def _messages_in_one_write(context: ProbeContext) -> Conclusion:
         await wire.write(b"".join(lines))
     for seq, request in enumerate(pending, first_seq):
         request.seq = seq
-    answers = [await client.answer(request) for request in pending]
+    answers = [await client.wait_for_answer(request) for request in pending]
     frames = tuple(frame for answer in answers for frame in answer.frames)
     return passed(f"{_AT_ONCE} messages in one write, {len(answers)} answers", frames)
 
