@@ -182,7 +182,7 @@ def sends_in_any(sender: str, method: str, kind: Kind, revisions: tuple[str, ...
     return any(sends(sender, method, kind, revision) for revision in revisions)
 
 
-def names(*revisions: str) -> tuple[str, ...]:
+def method_names(*revisions: str) -> tuple[str, ...]:
     """Return every method that at least one of ``revisions`` defines."""
     return tuple(dict.fromkeys(name for name, revision in _methods() if revision in revisions))
 
@@ -203,7 +203,7 @@ def applies(need: Need, params: JSON) -> bool:
 
 
 def first_need(needs: tuple[Need, ...], params: "JSON | Absent") -> Need | None:
-    """Return the first of ``needs`` that applies to a message with these ``params``."""
+    """Return the first of ``needs`` that applies to a message with these ``params``; ``None`` for none."""
     for need in needs:
         if need.condition == "always" or applies(need, None if params is ABSENT else params):
             return need

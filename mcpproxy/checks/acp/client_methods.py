@@ -25,7 +25,7 @@ MAX_REMEMBERED: Final = 4096
 
 
 @slotted()
-class Resources:
+class ClientObjects:
     """The terminals and the elicitations of a connection, by id.
 
     ``terminals`` says of each whether it was released. ``forgot_some`` is set once an entry was dropped: from
@@ -82,7 +82,7 @@ def invalid_terminal(context: MessageContext[Request], history: History) -> Iter
 
     To release a terminal twice is not reported: it becomes invalid for all *other* methods.
     """
-    id, resources = member(context.message.params, "terminalId"), history.of(Resources)
+    id, resources = member(context.message.params, "terminalId"), history.of(ClientObjects)
     if not isinstance(id, str) or context.sender != SERVER:
         return
     method, pointer = context.message.method, context.at + "/params/terminalId"
@@ -97,7 +97,7 @@ def invalid_terminal(context: MessageContext[Request], history: History) -> Iter
 
 def remember_terminal(context: MessageContext[Response], history: History) -> None:
     """Record the terminal that the client created or released."""
-    resources = history.of(Resources)
+    resources = history.of(ClientObjects)
     if context.method == "terminal/create":
         id, was_released = member(context.message.result, "terminalId"), False
     else:
@@ -140,7 +140,7 @@ def concurrent_elicitation(context: MessageContext[Request], history: History) -
 
 def unknown_elicitation(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report the completion of an elicitation that the agent never requested (ACP-022)."""
-    id, resources = member(context.message.params, "elicitationId"), history.of(Resources)
+    id, resources = member(context.message.params, "elicitationId"), history.of(ClientObjects)
     if not isinstance(id, str) or context.sender != SERVER or id in resources.elicitations:
         return
     if not resources.forgot_some and all_was_seen(history):
@@ -150,7 +150,7 @@ def unknown_elicitation(context: MessageContext[Notification], history: History)
 
 def remember_elicitation(context: MessageContext[Request], history: History) -> None:
     """Record the id of a URL elicitation."""
-    id, resources = _elicitation_id(context), history.of(Resources)
+    id, resources = _elicitation_id(context), history.of(ClientObjects)
     if id is not None and context.sender == SERVER:
         resources.elicitations[id] = None
         resources.shrink()

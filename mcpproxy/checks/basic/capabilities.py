@@ -178,7 +178,7 @@ def _first_unmet(
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
     """Return, by sender and method, the capabilities that are needed and were not declared."""
     unmet: dict[tuple[Sender, str], tuple[Need, ...]] = {}
-    for method in methods.names(revision):
+    for method in methods.method_names(revision):
         defined = methods.defined(method, revision)
         for sender in (CLIENT, SERVER):
             if defined is None or defined.sender not in (sender, "both"):

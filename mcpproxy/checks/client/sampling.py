@@ -130,10 +130,10 @@ def unprompted(context: MessageContext[Request], history: History) -> Iterable[V
 
 def faulty_result(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report faults in the result of sampling (SAMP-004, SAMP-005)."""
-    return check_replies(context, history, "sampling/createMessage", (_result_role, _tool_choice))
+    return check_replies(context, history, "sampling/createMessage", (_result_role, _unfit_tool_uses))
 
 
-def _tool_choice(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
+def _unfit_tool_uses(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a stop reason or tool uses that do not fit the request or each other (SAMP-005)."""
     tool_uses = [block for block in _blocks(reply.result) if block.get("type") == "tool_use"]
     reason = reply.result.get("stopReason")

@@ -90,10 +90,10 @@ def tool_schemas(context: MessageContext, history: History) -> Iterator[Violatio
             if "outputSchema" in tool and all(r in OUTPUT_SCHEMA for r in context.candidates):
                 yield from _schema_flaws(context, tool, "outputSchema", pointer, without_properties)
             if without_properties:
-                yield _takes_any_object(context, tool, without_properties, pointer)
+                yield _any_object_violation(context, tool, without_properties, pointer)
 
 
-def _takes_any_object(
+def _any_object_violation(
     context: MessageContext, tool: JSONObject, without_properties: list[tuple[str, str]], tool_pointer: str
 ) -> Violation:
     """Return one violation for all objects without properties in a tool's schemas.
@@ -194,6 +194,7 @@ def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
 # Names
 
 NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
+"""The form that the name of a tool should have."""
 
 
 def listed_names(context: MessageContext, history: History) -> Iterable[Violation]:

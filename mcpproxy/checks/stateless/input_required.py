@@ -35,7 +35,7 @@ from mcpproxy.session.history import History
 
 CANNOT_ASK_FOR_INPUT: Final = tuple(
     method
-    for method in methods.names(*STATELESS)
+    for method in methods.method_names(*STATELESS)
     if method not in SUPPORTED and methods.sends_in_any(CLIENT, method, "request", STATELESS)
 )
 """The client's requests whose results cannot ask for input.

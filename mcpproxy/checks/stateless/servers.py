@@ -216,7 +216,7 @@ def _lacks(capabilities: JSONObject, context: MessageContext) -> Mapping[str, st
     revision = stateless_of(context.candidates)[0]
     return {
         method: need.path
-        for method in methods.names(revision)
+        for method in methods.method_names(revision)
         for need in methods.needs(method, revision)
         if need.declared_by == "server" and not methods.declares(capabilities, need.path)
     }

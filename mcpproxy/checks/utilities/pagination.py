@@ -65,7 +65,7 @@ class Cursors:
 
 @slotted()
 class Pages:
-    """The cursors of every list, and the latest requests with a cursor that was never issued.
+    """The cursors of every list, and the latest requests with a cursor that was never given.
 
     ``lists`` is used with ``History.across_requests``, because over HTTP each stateless request has a history
     of its own. ``unknown`` is used with ``History.of``, because an answer has the history of its request.
@@ -143,7 +143,7 @@ def _cursor(params: "JSON | Absent") -> str | None:
 
 
 def _is_unknown(context: MessageContext[Request], history: History, cursor: str) -> bool:
-    """Whether a request has a cursor that was certainly never issued for this list."""
+    """Whether a request has a cursor that was certainly never given for this list."""
     message = context.message
     if history.has_gap or history.may_lack_messages or not history.side(other(context.sender)).fully_read:
         return False
@@ -158,7 +158,7 @@ def _cursors(request: SentRequest, history: History) -> Cursors:
 
 
 def remember_unknown(context: MessageContext[Request], history: History) -> None:
-    """Record a request with a cursor that was never issued."""
+    """Record a request with a cursor that was never given."""
     cursor = _cursor(context.message.params)
     if cursor is not None and context.asked is not None and _is_unknown(context, history, cursor):
         history.of(Pages).unknown.append(context.asked)

@@ -17,7 +17,7 @@ from mcpproxy.checks.utilities.task_polls import hasty_poll
 from mcpproxy.checks.utilities.task_reports import named
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.methods import kind_of, names
+from mcpproxy.protocol.methods import kind_of, method_names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import shown
@@ -33,7 +33,7 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 TASK_REQUESTS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 """Requests of the client about one task."""
 
-REQUESTS: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
+REQUESTS: Final = tuple(name for name in method_names(*STATELESS) if kind_of(name) == "request")
 """All requests of the stateless revisions."""
 
 FRESH_MS: Final = 60_000

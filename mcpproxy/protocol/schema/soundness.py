@@ -266,7 +266,7 @@ def _shown_value(value: JSON) -> str:
 
 
 ValueFaults: TypeAlias = "Iterator[tuple[str, str]]"
-"""JSON Pointers relative to the value of a keyword, each with a clause about the fault there."""
+"""Faults of a value: JSON Pointers relative to it, each with a clause. A flaw is a fault with its kind."""
 
 # ``ValueKind`` explains the kinds: ``name:`` may contain colons, ``name_`` may begin with an underscore.
 _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = {
