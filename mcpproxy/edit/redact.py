@@ -19,7 +19,7 @@ from mcpproxy.protocol.header_names import PARAM_PREFIX
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.secret_arguments import ArgumentMasking, arguments
+from mcpproxy.recorder.secret_arguments import ArgumentMasking, mask_arguments
 from mcpproxy.session.frame import (
     Close,
     Event,
@@ -208,7 +208,7 @@ class Redaction:
     def command(self, command: tuple[str, ...]) -> Iterator[str]:
         """Yield the arguments of a command with their values masked."""
         masking = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
-        for before, after in zip(command, arguments(command, masking), strict=True):
+        for before, after in zip(command, mask_arguments(command, masking), strict=True):
             yield self._count_change(before, after)
 
     def _names_option(self, name: str) -> bool:

@@ -1,6 +1,6 @@
 """One side of an HTTP/1.x connection: heads and bodies in turn, as long as its bytes are HTTP.
 
-The base class here has what requests and responses share. Its two subclasses in `http1` read the heads.
+The base class here has what requests and responses share. Its two subclasses in ``http1`` read the heads.
 Bytes that are not HTTP are called opaque: they are passed on without being interpreted.
 """
 
@@ -14,7 +14,7 @@ from mcpproxy.framing.pieces import BodyEnd, BodyPart, Broken, Cut, OpaqueBytes,
 
 _NOT_LINE_END: Final = re.compile(rb"[^\r\n]")
 _SEEN_BYTES: Final = 5
-"""How many bytes of a head `ConnectionSide.refusal` needs to see."""
+"""How many bytes of a head ``ConnectionSide.refusal`` needs to see."""
 
 
 class ConnectionSide(ABC):
@@ -37,7 +37,7 @@ class ConnectionSide(ABC):
         """Return why no head can begin with these one to five bytes; empty if a head can."""
 
     @abstractmethod
-    def begin(self, raw: bytes) -> None:
+    def read_head(self, raw: bytes) -> None:
         """Read a whole head, its blank line included."""
 
     def feed(self, data: bytes, at_ns: int) -> None:
@@ -104,7 +104,10 @@ class ConnectionSide(ABC):
         self.broken = self._opaque = True
 
     def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
-        """End this side; ``by`` and ``how`` say who ended the connection first, and how."""
+        """End this side; ``by`` and ``how`` say who ended the connection first, and how.
+
+        A ``reset`` cuts the body that is being read, even if nothing of it seems to be missing.
+        """
         self.at_ns = at_ns
         if self._body is not None:
             missing = self._body.missing()
@@ -131,7 +134,7 @@ class ConnectionSide(ABC):
         if len(raw) > LIMIT_BYTES:
             self.break_off(f"a head is longer than {LIMIT_BYTES >> 10} KiB", raw)
         else:
-            self.begin(raw)
+            self.read_head(raw)
 
     def _take_content(self, body: Body, data: bytes, start: int) -> int:
         """Feed ``data`` from ``start`` on to ``body``; return the index of the first byte not taken."""

@@ -251,7 +251,7 @@ class _Requests(ConnectionSide):
         self.hold(data[start:])
         return len(data)
 
-    def begin(self, raw: bytes) -> None:
+    def read_head(self, raw: bytes) -> None:
         head = request_head(raw)
         if isinstance(head, str):
             self.break_off(head, raw)
@@ -304,7 +304,7 @@ class _Responses(ConnectionSide):
             return "nothing was asked"
         return "" if b"HTTP/".startswith(first) else "this is not an HTTP response"
 
-    def begin(self, raw: bytes) -> None:
+    def read_head(self, raw: bytes) -> None:
         head = response_head(raw)
         exchange = self._exchanges.oldest(self._requests)
         if isinstance(head, str) or exchange is None:

@@ -34,7 +34,7 @@ def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
     """Return ``command`` with its secrets masked. With one ``key``, equal secrets get equal masks."""
     masker = Masker(key)
     return tuple(
-        arguments(command, ArgumentMasking(masker, names_option, masker.value, secret_texts(masker)))
+        mask_arguments(command, ArgumentMasking(masker, names_option, masker.value, secret_texts(masker)))
     )
 
 
@@ -53,7 +53,7 @@ class ArgumentMasking(NamedTuple):
     text: Callable[[str], str]
 
 
-def arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]:
+def mask_arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]:
     """Yield the arguments, masked one by one."""
     is_value = False  # whether the argument is the value of a secret option
     for argument in command:
@@ -87,8 +87,8 @@ def _argument(argument: str, masking: ArgumentMasking) -> str:
         argument = masking.credentials.body(raw).decode("utf-8", "surrogateescape")
     elif ":" in argument and (match := _HEADER.fullmatch(argument)):
         name, colon, value = match.groups()
-        [(_, shown)] = masking.credentials.headers(((name, value),))
-        argument = name + colon + shown
+        [(_, masked_value)] = masking.credentials.headers(((name, value),))
+        argument = name + colon + masked_value
     elif " " in argument:
         argument = _IN_TEXT.sub(lambda match: _option(match, masking), argument)
     return masking.text(masking.credentials.url(argument))

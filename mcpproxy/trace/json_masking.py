@@ -1,6 +1,6 @@
 """Mask values in a JSON text, and leave all its other bytes unchanged.
 
-``secrets_masked`` masks what looks like a secret in any text. `JsonMasking` masks what its caller selects.
+``secrets_masked`` masks what looks like a secret in any text. ``JsonMasking`` masks what its caller selects.
 """
 
 import json
@@ -51,7 +51,7 @@ def names_credential(name: str, value: str) -> bool:
 
 
 def kind_of_name(name: str) -> str:
-    """Like ``credential_kind``; the names that peers choose come again and again."""
+    """Return ``credential_kind`` of a name, from a cache: names that peers choose come again and again."""
     return _cached_kind(name) if len(name) <= MAX_NAME_CHARACTERS else ""
 
 

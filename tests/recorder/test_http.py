@@ -328,7 +328,7 @@ def test_long_bodies_are_recorded_in_short_pieces_of_whole_characters(
 
 def test_a_body_too_costly_to_judge_is_recorded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_budget, "SMALL_BYTES", 10)
-    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 2 * memory_budget.cost(PONG))
+    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 2 * memory_budget.estimate_cost(PONG))
     costly = PONG.replace(b"{}", b"[" + b"0," * 100 + b"0]")
     half = (len(costly) + 1) // 2
     first, rest = costly[:half], costly[half:]
@@ -347,7 +347,7 @@ def test_a_body_too_costly_to_judge_is_recorded_in_pieces(monkeypatch: pytest.Mo
 
 def test_what_a_request_has_cost_is_given_back_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_budget, "SMALL_BYTES", 10)
-    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 3 * memory_budget.cost(PING) // 2)
+    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 3 * memory_budget.estimate_cost(PING) // 2)
     pairs = [entry for _ in range(5) for entry in (client(post(PING)), server(answer(b"")))]
     found = assembled([connect(1), *pairs, client(post(PING)), client_eof(), server_eof()])
     assert not any(event.continues for event in found if isinstance(event, Frame))

@@ -6,7 +6,7 @@ import tracemalloc
 import orjson
 import pytest
 
-from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, SMALL_BYTES, Budget, cost
+from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, SMALL_BYTES, Budget, estimate_cost
 
 TEXTS: dict[str, bytes] = {
     "a long string": b'"' + b"hello, world " * 100_000 + b'"',
@@ -30,8 +30,8 @@ def test_the_estimate_is_not_below_what_judging_takes(raw: bytes) -> None:
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert value
-    assert taken + len(raw) <= cost(raw)
-    assert cost(raw) < 4 * taken + 8 * len(raw)
+    assert taken + len(raw) <= estimate_cost(raw)
+    assert estimate_cost(raw) < 4 * taken + 8 * len(raw)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +39,17 @@ def test_the_estimate_is_not_below_what_judging_takes(raw: bytes) -> None:
 )
 def test_an_integer_beyond_64_bits_costs_a_second_reading(number: bytes) -> None:
     plain = b"[" + b'{"a":0},' * 140_000 + b"1000000000000000000]"
-    assert cost(plain) < BUDGET_BYTES < cost(plain[:-20] + number + b"]")
+    assert estimate_cost(plain) < BUDGET_BYTES < estimate_cost(plain[:-20] + number + b"]")
 
 
 def test_brackets_within_strings_do_not_count() -> None:
     inside = json.dumps((b"[" + b'{"a":0},' * 500_000 + b"0]").decode()).encode()
-    assert cost(inside) < BUDGET_BYTES < cost(json.loads(inside).encode())
+    assert estimate_cost(inside) < BUDGET_BYTES < estimate_cost(json.loads(inside).encode())
 
 
 @pytest.mark.parametrize("raw", [b'"' * 8_000_001, b'"\\' * 4_000_000, b"[" * 8_000_000, b'"a' * 4_000_000])
 def test_hostile_text_takes_no_time(raw: bytes) -> None:
-    assert cost(raw) >= len(raw)
+    assert estimate_cost(raw) >= len(raw)
 
 
 def test_the_budget_is_shared() -> None:

@@ -80,7 +80,7 @@ def test_a_batch_file_is_run_by_cmd(name: str, tmp_path: Path, monkeypatch: pyte
     script = tmp_path / name
     script.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    program, line = windows_command.prepare([name, "a b"])
+    program, line = windows_command.prepare_command([name, "a b"])
     assert program.endswith("cmd.exe")
     assert line == f'{HEAD}"{script}" "a b""'
 
@@ -88,10 +88,13 @@ def test_a_batch_file_is_run_by_cmd(name: str, tmp_path: Path, monkeypatch: pyte
 def test_another_program_is_run_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tool.exe").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert windows_command.prepare(["tool.exe", "a b"]) == (str(tmp_path / "tool.exe"), 'tool.exe "a b"')
+    assert windows_command.prepare_command(["tool.exe", "a b"]) == (
+        str(tmp_path / "tool.exe"),
+        'tool.exe "a b"',
+    )
 
 
 @pytest.mark.parametrize("name", ["", "no-such-tool"])
 def test_no_such_program(name: str) -> None:
     with pytest.raises(FileNotFoundError):
-        windows_command.prepare([name])
+        windows_command.prepare_command([name])

@@ -10,5 +10,5 @@ from mcpproxy.relay.stdio import windows_command
 from tests.windows.arguments import HOSTILE, without_percent
 
 given = HOSTILE if sys.argv[1].endswith(".exe") else without_percent()
-program, line = windows_command.prepare([*sys.argv[1:], *given])
+program, line = windows_command.prepare_command([*sys.argv[1:], *given])
 sys.exit(subprocess.run(line, executable=program, stdin=subprocess.PIPE, check=False).returncode)

@@ -21,7 +21,7 @@ Requests that wait for an answer count as well, except one on each connection.""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
-"""How much decoded content a session records, in bytes: so many, and so many times what has passed."""
+"""How many bytes of decoded content a session records: so many, and so many for each byte that has passed."""
 
 # Measured with CPython 3.11 and orjson 3.11: the parser's own tree, the values, and the text that is written
 # again to find repeated names. Every value but the first follows a comma, a colon or an opening bracket, so
@@ -64,11 +64,11 @@ class Budget:
         """
         if len(raw) <= SMALL_BYTES:
             return 0
-        total = cost(raw)
+        total = estimate_cost(raw)
         return None if self.spent + held() + total > BUDGET_BYTES else total
 
 
-def cost(raw: bytes) -> int:
+def estimate_cost(raw: bytes) -> int:
     """Return about how many bytes of memory it takes to judge ``raw``, including ``raw``.
 
     The estimate may be too high. Above ``BUDGET_BYTES`` it only says that the budget is exceeded.
@@ -103,7 +103,10 @@ def _is_read_again(raw: bytes) -> bool:
 
 
 def _width(raw: bytes) -> int:
-    """Return the bytes of a character beyond ``_COPIES``; one wide character makes its whole string wide."""
+    """Return the width of a character in memory: 4, 2, or 0 for one that ``_COPIES`` covers.
+
+    One wide character makes its whole string wide.
+    """
     if b"\\u" in raw:
         return 4 if b"\\ud" in raw or b"\\uD" in raw else 2
     if raw.isascii():

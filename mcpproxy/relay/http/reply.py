@@ -1,6 +1,7 @@
 """The proxy's answer in the server's place: an HTTP response with a JSON-RPC error that names mcpproxy.
 
-The error has no id, because the relay does not read the JSON-RPC messages of the request.
+The error has no id, because the relay does not read the JSON-RPC messages of the request; a gate, which reads
+them, gives the whole body.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _REASONS: Final = {
 def reply(status: int, why: str, *, has_body: bool = True, body: bytes = b"") -> bytes:
     """Return a whole response, after which the connection is closed. ``has_body`` is false for HEAD.
 
-    The body is a JSON-RPC error with the text ``why``, or ``body`` if that is given.
+    ``status`` is one of ``_REASONS``. The body is ``body``, or else a JSON-RPC error with the text ``why``.
     """
     if not body:
         body = error_message(IN_PLACE_OF_PEER, f"mcpproxy: {why}")

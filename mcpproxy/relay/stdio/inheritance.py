@@ -140,6 +140,7 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     stdin, stdout, stderr = streams
     pipes = (stdin, -1, -1, stdout, -1, stderr, failure_r, failure_w)
     restores_signals = True  # SIGPIPE and SIGXFSZ, which Python ignores, to the default action
+    # The child has no session, process group, group, groups, user and umask of its own.
     rest = (restores_signals, False, -1, None, None, None, -1, prepare if is_forked else None)
     may_vfork = () if sys.version_info >= (3, 14) else (True,)
     if not is_forked:

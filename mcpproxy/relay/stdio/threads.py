@@ -244,7 +244,7 @@ def _start(command: list[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=False)
     from mcpproxy.relay.stdio import job_object, windows_command
 
-    program, line = windows_command.prepare(command)
+    program, line = windows_command.prepare_command(command)
     # By default (close_fds), the server gets its three streams only. It must not keep the host's open.
     server = subprocess.Popen(line, bufsize=0, executable=program, stdin=pipe, stdout=pipe, stderr=pipe)
     job_object.bind(int(server._handle))  # pyright: ignore # no public name for it

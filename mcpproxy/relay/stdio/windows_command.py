@@ -29,7 +29,7 @@ _PERCENT: Final = "%%cd:~,%"
 name of the current folder. ``%%`` would do in a batch file, but not in the line that starts one."""
 
 
-def prepare(command: list[str]) -> tuple[str, str]:
+def prepare_command(command: list[str]) -> tuple[str, str]:
     """Return the program to run and its command line.
 
     Raises:
