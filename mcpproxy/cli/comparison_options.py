@@ -93,11 +93,11 @@ def report(comparison: Comparison, format: str) -> int:
     """Print a comparison, and its notes to stderr; return the exit code."""
     match format:
         case "json":
-            emit(reports.as_json(comparison))
+            emit(reports.json_lines(comparison))
         case "junit":
-            emit(reports.junit(comparison))
+            emit(reports.junit_lines(comparison))
         case _:
-            emit(reports.text(comparison, terminal_style()))
+            emit(reports.text_lines(comparison, terminal_style()))
     for note in comparison.notes:
         tell(note)
     return 1 if comparison.differs else 0

@@ -29,7 +29,7 @@ _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 
 @dataclass(slots=True)
-class Renewal:
+class Update:
     """The ``url`` or ``command`` of the server. The caller sets ``keeps`` to keep the new recording."""
 
     url: str
@@ -38,7 +38,7 @@ class Renewal:
 
 
 @contextmanager
-def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
+def updating(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Update]:
     """Yield how to reach the server that ``url`` or ``command`` names.
 
     If ``wanted``, the server is reached through a proxy that makes a new recording. At the end, the new
@@ -48,7 +48,7 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.
     """
     if not wanted:
-        yield Renewal(url, command)
+        yield Update(url, command)
         return
     path = os.path.realpath(recording.path)
     if not _is_ours(path):
@@ -66,12 +66,12 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
     try:
         if url:
             with _proxy_before(url, [*proxy, "http", "--trace", new]) as proxy_url:
-                renewal = Renewal(proxy_url, ())
-                yield renewal
+                update = Update(proxy_url, ())
+                yield update
         else:
-            renewal = Renewal("", [*proxy, "run", "--trace", new, "--quiet", "--", *command])
-            yield renewal
-        if renewal.keeps:
+            update = Update("", [*proxy, "run", "--trace", new, "--quiet", "--", *command])
+            yield update
+        if update.keeps:
             await_finish(new, _DEADLINE_S)
             open_trace(new)  # fails if there is nothing to keep
             os.replace(new, path)

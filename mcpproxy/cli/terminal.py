@@ -49,7 +49,7 @@ def emit(lines: Iterable[str], *, flush: bool = False) -> None:
 
 
 def safe_lines(lines: Iterable[str], *, has_colours: bool) -> Iterator[str]:
-    """Yield ``lines`` with every control character escaped, except colour sequences if there may be any."""
+    """Yield ``lines`` with control characters escaped; with ``has_colours``, colour sequences stay."""
     for line in lines:
         yield _around_colours(line) if has_colours else visible_lines(line)
 
@@ -79,7 +79,7 @@ class StatusLine:
 
 
 def tell_on_a_terminal(message: str) -> None:
-    """Print one line if stdin is a terminal: a person has started what a program should start."""
+    """Print one line to stderr if stdin is a terminal: a person has started what is meant for programs."""
     if sys.stdin.isatty():
         tell(message)
 

@@ -60,7 +60,7 @@ DOCUMENTS: Final = {
     "of a check": document(*suites(RUN, KNOWN)),
     "of nothing": document(),
     "of a comparison": "\n".join(
-        comparison_report.junit(
+        comparison_report.junit_lines(
             Comparison(
                 "before.jsonl",
                 "after.jsonl",

@@ -43,11 +43,9 @@ def run(argv: list[str]) -> int:
     recording = load_calls(path, options.filter, SERVER)
     comparison_rules = comparison_options.rules_from(options)
     comparison = Comparison(path, shown((options.url,) if options.url else command))
-    with replay_update.renewing(recording, options.url or "", command, wanted=options.update) as renewed:
-        is_complete = _play_all(
-            recording, comparison, comparison_rules, options, renewed.url, renewed.command
-        )
-        renewed.keeps = is_complete  # the new recording, in place of the old one
+    with replay_update.updating(recording, options.url or "", command, wanted=options.update) as update:
+        is_complete = _play_all(recording, comparison, comparison_rules, options, update.url, update.command)
+        update.keeps = is_complete  # the new recording, in place of the old one
     code = comparison_options.report(comparison, options.format)
     if options.update:
         if not is_complete:

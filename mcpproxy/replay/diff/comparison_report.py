@@ -12,7 +12,7 @@ from mcpproxy.base.json_values import dumps
 from mcpproxy.base.style import PLAIN, Colour, Style
 from mcpproxy.base.visible import visible
 from mcpproxy.replay.diff.comparison import Change, ComparedItem, Comparison, ItemVerdict
-from mcpproxy.reports import junit as xml
+from mcpproxy.reports import junit
 from mcpproxy.reports.junit import Case, Suite
 
 _COLOURS: Final[dict[ItemVerdict, Colour]] = {
@@ -23,7 +23,7 @@ _COLOURS: Final[dict[ItemVerdict, Colour]] = {
 }
 
 
-def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
+def text_lines(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
     """Yield a line for each item that differs or has a remark, with its changes below, then the counts."""
     listed = [item for item in comparison.items if item.verdict != "same" or item.remark]
     for (session, verdict, what, remark, changes), items in groupby(listed, _printed):
@@ -47,7 +47,7 @@ def summary(comparison: Comparison) -> str:
     return ", ".join(f"{number} {verdict}" for verdict, number in comparison.counts.items())
 
 
-def as_json(comparison: Comparison) -> Iterator[str]:
+def json_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the comparison as one JSON object: both sides, the counts, every item, and the notes."""
     value = {
         "expected": comparison.expected,
@@ -60,10 +60,10 @@ def as_json(comparison: Comparison) -> Iterator[str]:
     yield dumps(value, indent=1)
 
 
-def junit(comparison: Comparison) -> Iterator[str]:
+def junit_lines(comparison: Comparison) -> Iterator[str]:
     """Yield a test suite in which each item is a test case that fails if the item differs."""
     cases = tuple(_case(item) for item in comparison.items)
-    yield from xml.lines([Suite(comparison.expected, cases, [*map(visible, comparison.notes)])])
+    yield from junit.lines([Suite(comparison.expected, cases, [*map(visible, comparison.notes)])])
 
 
 def _case(item: ComparedItem) -> Case:

@@ -11,7 +11,7 @@ from mcpproxy.replay.recording import SessionMessage
 class Schedule:
     """Returns each server message once, when the client messages on which it depends have been received.
 
-    Messages are given by their index in the session.
+    ``messages`` are those of the session; ``dependencies`` has what a server message needs, by its index.
     """
 
     def __init__(self, messages: list[SessionMessage], dependencies: dict[int, Dependency]) -> None:
