@@ -15,6 +15,7 @@ from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES
 from mcpproxy.fleet.store import NoSuchObjectError, Store, TooLargeError
 
 _READERS: Final = 16
+"""How many manifests are read at once."""
 _CLOCK_S: Final = 900.0
 """How much later than its manifest a file may seem to be written: the clocks of a store differ."""
 
@@ -82,7 +83,7 @@ class ManifestChain:
                 # Another writer was first, or an answer to us was lost.
                 self._last_link = self._link(number)
                 if self._last_link != manifest.link_of(data):
-                    self._written_s[number] = 0.0
+                    self._written_s[number] = 0.0  # of no use: it is not in ``_unread``
                     self._remember_manifest(self._read_if_there(number))
                     continue
             self._written_s[number] = 0.0
@@ -100,7 +101,7 @@ class ManifestChain:
             return b""  # verify reports it
 
     def _link(self, number: int) -> str:
-        """Return the link to a manifest, even one that is damaged or too long."""
+        """Return the link to a manifest (the SHA-256 of its bytes), even one that is damaged or too long."""
         digest = sha256()
         for piece in self._store.stream(manifest.key_of(self.name, number), LARGEST_FILE_BYTES):
             digest.update(piece)

@@ -81,26 +81,26 @@ def other_host(key: Sequence[str]) -> Host:
     return Host("other", "another host", _all_shapes(), "restart the host", "", (), "", (), (), (), rows)
 
 
-def paths_of(row: ServerFile, project: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of the row that exists, with a folder around it: the home folder or one of the project.
+def paths_of(server_file: ServerFile, project: str) -> Iterator[tuple[str, str]]:
+    """Yield each existing path of a file, with a folder around it: the home folder or one of the project.
 
     Files of a project are searched in ``project`` and in the folders above it, up to the root of the version
     control. Without version control, they are searched in ``project`` only.
     """
     home = os.path.expanduser("~")
-    if row.scope != "project":
-        yield from ((path, home) for path in _existing(row, ""))
+    if server_file.scope != "project":
+        yield from ((path, home) for path in _existing(server_file, ""))
         return
     for folder in _project_folders(project):
-        yield from ((path, folder) for path in _existing(row, folder))
+        yield from ((path, folder) for path in _existing(server_file, folder))
 
 
-def path_to_show(row: ServerFile) -> str:
-    """Return the path of a row on this machine, as text for the user.
+def path_to_show(server_file: ServerFile) -> str:
+    """Return the path of a file on this machine, as text for the user.
 
-    The path is empty if the row has only a variable of the environment, and the variable is not set.
+    The path is empty if it is only a variable of the environment, and the variable is not set.
     """
-    return _filled(row.path, str)
+    return _filled(server_file.path, str)
 
 
 def is_under_version_control(path: str) -> bool:
@@ -125,8 +125,8 @@ def _project_folders(project: str) -> list[str]:
     return folders
 
 
-def _existing(row: ServerFile, folder: str) -> list[str]:
-    path = _filled(row.path, glob.escape)
+def _existing(server_file: ServerFile, folder: str) -> list[str]:
+    path = _filled(server_file.path, glob.escape)
     if folder and path:
         path = os.path.join(glob.escape(folder), path)
     return sorted(glob.glob(path, include_hidden=True))

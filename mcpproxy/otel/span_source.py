@@ -19,7 +19,10 @@ SCOPE: Final = InstrumentationScope("mcpproxy", __version__, SCHEMA_URL)
 
 
 class SpanSource:
-    """The recording of ``view``. ``started_ns`` is when it began, as nanoseconds since 1970."""
+    """The recording of ``view``, for its spans.
+
+    ``id`` is that of the recording. ``started_ns`` is when it began, in nanoseconds since 1970.
+    """
 
     def __init__(self, view: View, texts: Texts) -> None:
         self.view: Final = view

@@ -39,18 +39,18 @@ def edited(raw: bytes, text: str) -> bytes:
         return raw if is_same else text.encode("utf-8", "surrogateescape")
     places = [match.span() for match in _TOKEN.finditer(original)]
     before, after = [_escaped(original[start:end]) for start, end in places], _tokens(text)
-    first = 0
+    first = 0  # the first token that differs
     while first < min(len(before), len(after)) and before[first] == after[first]:
         first += 1
-    same = 0
-    while same < min(len(before), len(after)) - first and before[-1 - same] == after[-1 - same]:
-        same += 1
-    last = len(before) - same  # the first token after the last change
-    if first == last == len(after) - same:
+    tail = 0  # how many tokens at the end are equal
+    while tail < min(len(before), len(after)) - first and before[-1 - tail] == after[-1 - tail]:
+        tail += 1
+    last = len(before) - tail  # the first token after the last change
+    if first == last == len(after) - tail:
         return raw
     start = places[first][0] if first < last else places[first - 1][1]
     end = places[last - 1][1] if first < last else start
-    changed = original[:start] + "".join(after[first : len(after) - same]) + original[end:]
+    changed = original[:start] + "".join(after[first : len(after) - tail]) + original[end:]
     return changed.encode("utf-8", "surrogateescape")
 
 

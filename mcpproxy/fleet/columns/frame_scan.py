@@ -1,6 +1,7 @@
 """The messages of a recording as columns, which the pass that makes its index fills.
 
-A row is a message. A batch has several rows with one frame number, and a frame that is not a message has one.
+A row is a message; a row of the index is a call. A batch has several rows with one frame number, and a frame
+that is not a message has one.
 """
 
 from array import array
@@ -65,16 +66,16 @@ class FrameScan(Scan):
             name = columns.name[row] if row else self.no_name
         line_of_seq = columns.line_of_seq
         seq = len(line_of_seq) - 1 if line_of_seq[-1] == seen.line else columns.last_seq
-        self._add_frame(seq, row, seen, kind, name)
+        self._add_row(seq, row, seen, kind, name)
         return row
 
     def _frame_object(self, frame: object, at: int) -> int:
         before = len(self.of_seq)
         row = super()._frame_object(frame, at)
         if isinstance(frame, Frame):
-            if len(self.of_seq) == before:  # a text, or a piece of a message
+            if len(self.of_seq) == before:  # no message, or a piece of one
                 seen = Seen(frame.sender == "client", at, frame.observed_at_ns, len(frame.raw))
-                self._add_frame(frame.seq, row, seen, _OTHER, self.no_name, frame.exchange)
+                self._add_row(frame.seq, row, seen, _OTHER, self.no_name, frame.exchange)
             else:
                 for index in range(before, len(self.of_seq)):
                     self.of_seq[index] = frame.seq
@@ -85,10 +86,10 @@ class FrameScan(Scan):
         if isinstance(run, Lines) and run.source != "stderr":
             for seq, raw in enumerate(run.raws, start=run.seq):
                 seen = Seen(run.source == "client", at, run.at_ns, len(raw))
-                self._add_frame(seq, row, seen, _OTHER, self.no_name)
+                self._add_row(seq, row, seen, _OTHER, self.no_name)
         return row
 
-    def _add_frame(
+    def _add_row(
         self, seq: int, row: int, seen: Seen, kind: int, name: int, exchange: int | None = None
     ) -> None:
         first_seq = self.first_seq

@@ -2,7 +2,8 @@
 
 A manifest says less than the tables. It counts the listed findings of each rule, without blame. It has the
 client and the revision of the first session only, and neither calls nor tools. So it answers three of the
-questions. A column shares its name with a column of the tables only if it means the same.
+questions: ``overview``, ``findings`` and ``old_revisions``. A column shares its name with a column of the
+tables only if it means the same.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +20,13 @@ from mcpproxy.fleet.store import NoSuchObjectError, Store, TooLargeError
 _READERS: Final = 16
 _BATCH: Final = 1024
 _OLD: Final = "2024-11-05"
+"""The revision that the last question is about."""
 _NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(slots=True)
 class _Recording:
-    """A recording, as the manifest of its last file describes it."""
+    """A recording, as the manifest of its last file describes it; ``ending`` is empty if that has none."""
 
     part: int
     server: str
@@ -80,13 +82,13 @@ def answer_from_manifests(store: Store) -> ManifestReport:
                 if data is None:
                     continue
                 try:
-                    one = manifest.decode(data)
+                    entry = manifest.decode(data)
                 except ManifestError as fault:
                     faults.append(f"{store.where(key)}: {fault}; see mcpproxy verify")
                     continue
-                if one.key not in files:  # a second manifest for one file is for verify to report
-                    files.add(one.key)
-                    fleet.add(one)
+                if entry.key not in files:  # a second manifest for one file is for verify to report
+                    files.add(entry.key)
+                    fleet.add(entry)
     return ManifestReport(fleet.answers(), len(files), tuple(sorted(faults)))
 
 
@@ -97,32 +99,32 @@ class _Fleet:
         self._recordings: Final[dict[str, _Recording]] = {}
         self._findings: Final[dict[tuple[date, str, str], tuple[int, set[str]]]] = {}
 
-    def add(self, one: Manifest) -> None:
-        """Add a file. The files of a recording come in any order; the counts of the last are for all."""
-        started = _time(one.started_at)
-        server = one.label or one.server or "unknown"
-        recording = f"{one.recording}/{one.first_name}"
+    def add(self, entry: Manifest) -> None:
+        """Add a file. The files of a recording come in any order; the last has the counts of all of them."""
+        started = _time(entry.started_at)
+        server = entry.label or entry.server or "unknown"
+        recording = f"{entry.recording}/{entry.first_name}"
         known = self._recordings.get(recording)
-        if known is None or known.part < one.part:
-            counts = one.findings or {}
+        if known is None or known.part < entry.part:
+            counts = entry.findings or {}
             self._recordings[recording] = _Recording(
-                part=one.part,
+                part=entry.part,
                 server=server,
-                client=one.client,
-                revision=one.revision,
+                client=entry.client,
+                revision=entry.revision,
                 started=started,
-                ending=one.ending,
-                frames=sum((one.frames or {}).values()),
+                ending=entry.ending,
+                frames=sum((entry.frames or {}).values()),
                 errors=counts.get("error", 0),
                 warnings=counts.get("warning", 0),
             )
         # A manifest has no times of findings: they count in the week in which their file begins.
         try:
-            day = (started + timedelta(microseconds=one.first_ns / 1000)).date()
+            day = (started + timedelta(microseconds=entry.first_ns / 1000)).date()
         except OverflowError:
             day = started.date()
         week = date.fromordinal(max(1, day.toordinal() - day.weekday()))
-        for rule, number in one.rules.items():
+        for rule, number in entry.rules.items():
             before, recordings = self._findings.get((week, server, rule), (0, set[str]()))
             recordings.add(recording)
             self._findings[week, server, rule] = before + number, recordings

@@ -66,6 +66,7 @@ def mutants(material: Material) -> Iterator[Mutant]:
 
 
 def _template_mutants(template: Template) -> Iterator[Mutant]:
+    """Yield the changes of a message: of each value in its params but ``_meta``, and of absent arguments."""
     for place, value in leaves(template.value.get("params"), ("params",)):
         if "_meta" in place or (place == ("params",) and not isinstance(value, dict)):
             continue

@@ -110,7 +110,7 @@ class IndexedTrace:
     def is_continued_by(self, trace: Trace) -> bool:
         """Whether ``trace`` is the same file, and its lines up to the end of the index are the same."""
         offset, line = self._last_line
-        return self.source.is_still(trace) and self.source.line_at(offset) == line
+        return self.source.has_files_of(trace) and self.source.line_at(offset) == line
 
     def follow(self, trace: Trace) -> None:
         """Take ``trace``, which continues this one, in its place; ``read`` reads what it has more."""

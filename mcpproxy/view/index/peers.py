@@ -15,8 +15,8 @@ _SERVER_META = _META + "serverInfo"
 class SessionFacts:
     """One session: names and versions of its peers, and its revision. A text is empty if it is not known.
 
-    ``name`` is the short name of an HTTP session in the trace, or the id of an ACP session. Other sessions
-    have an empty name.
+    ``name`` is the short name of an HTTP session in the trace, or the id of an ACP session; other sessions
+    have an empty name. What a peer says of itself is cut, because it may have any length.
     """
 
     name: str = ""

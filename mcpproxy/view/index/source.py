@@ -11,7 +11,11 @@ from mcpproxy.trace.trace_file import open_file
 
 
 class Source:
-    """The files of an open recording."""
+    """The files of an open recording.
+
+    Raises:
+        TraceError: one of them cannot be opened.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.trace: Final = trace
@@ -40,7 +44,7 @@ class Source:
         for path in paths[len(self._files) :]:
             self._add(open_file(path))
 
-    def is_still(self, trace: Trace) -> bool:
+    def has_files_of(self, trace: Trace) -> bool:
         """Whether ``trace``, the same recording opened again, still has the files of this source.
 
         It does not if a file was replaced or deleted.
