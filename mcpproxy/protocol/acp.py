@@ -20,6 +20,8 @@ Kind = Literal["request", "notification"]
 
 FIRST, SECOND = ACP
 
+_LONGEST_SESSION: Final = 256
+
 # The columns 1 and 2 are the versions: "yes" if the version has the method, "-" if not, "draft" if only a
 # draft of the version has it.
 _METHODS: Final = """
@@ -269,6 +271,15 @@ class AcpMethod(NamedTuple):
 
     sender: str  # "client", "server" or "both"
     kind: Kind
+
+
+def session_in(params: object) -> str:
+    """Return the session that the params of a message name; empty if they name none.
+
+    A name of more than ``_LONGEST_SESSION`` characters counts as none.
+    """
+    name = cast("JSONObject", params).get("sessionId") if isinstance(params, dict) else None
+    return name if isinstance(name, str) and len(name) <= _LONGEST_SESSION else ""
 
 
 def is_initialize(params: object) -> bool:

@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import Final, TypeAlias, cast
 
+import orjson
+
+from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
@@ -13,6 +16,7 @@ from mcpproxy.protocol.jsonrpc import (
     Message,
     Notification,
     Request,
+    RequestId,
     Response,
     Single,
 )
@@ -34,6 +38,11 @@ TARGETS: Final = {
 
 The id of a task is no target: a server issues a new one for each task, so it groups nothing.
 """
+
+_LEADING_ID: Final = pattern(
+    rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(-?\d{1,18}|"[^"\\]{0,200}")\s*+,\s*+"result"'
+)
+"""The beginning of a result whose id comes first."""
 
 
 def target_of(method: str, params: "JSON | Absent") -> str | None:
@@ -75,6 +84,12 @@ def answers_in(message: Message) -> Iterator[Key]:
     for single in singles(message):
         if isinstance(single, Response | ErrorResponse) and (key := key_of(single)) is not None:
             yield key
+
+
+def leading_result_id(raw: bytes) -> RequestId | None:
+    """Return the id of a result of which only the first bytes are at hand; ``None`` if it is not there."""
+    match = _LEADING_ID.match(raw)
+    return cast("RequestId", orjson.loads(match[1])) if match else None
 
 
 def value_of(message: Message) -> "JSON | Absent":

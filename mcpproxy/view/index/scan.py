@@ -19,8 +19,8 @@ from typing import Any, Final, cast
 
 import orjson
 
-from mcpproxy.base.patterns import pattern
-from mcpproxy.protocol.jsonrpc import Batch, RequestId
+from mcpproxy.protocol.jsonrpc import Batch
+from mcpproxy.protocol.message_parts import leading_result_id
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.decode import decode
@@ -42,11 +42,6 @@ _OK: Final = OUTCOMES.index(Outcome.OK)
 _HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
 _NO_ANSWER: Final = OUTCOMES.index(Outcome.NO_ANSWER)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
-
-_LEADING_ID: Final = pattern(
-    rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(-?\d{1,18}|"[^"\\]{0,200}")\s*+,\s*+"result"'
-)
-"""The beginning of a result whose id comes first."""
 
 
 def _session_name(record: Any) -> str:
@@ -184,9 +179,7 @@ class Scan(MessageScan):
             sizes = columns.answer_bytes if is_answer else columns.request_bytes
             sizes[row] = min(sizes[row] + seen.size, LARGEST)
             self.touch(row)
-        elif match := _LEADING_ID.match(frame.raw):
-            # Only the first bytes of the message are at hand. A result usually has its id there.
-            id = cast("RequestId", orjson.loads(match[1]))
+        elif (id := leading_result_id(frame.raw)) is not None:
             row = self._answer({"result": None}, id, seen)
         else:
             row = self._orphan(_NOT_A_MESSAGE, seen)

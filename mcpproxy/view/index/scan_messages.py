@@ -31,7 +31,6 @@ _PROGRESS: Final = "notifications/progress"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 _MAX_SESSIONS: Final = 60_000
-_LONGEST_SESSION_ID: Final = 256
 
 
 class MessageScan:
@@ -292,11 +291,7 @@ class MessageScan:
 
     def _acp_session(self, params: Any) -> int:
         """Return the number of the session of a message on stdio. In ACP the params name the session."""
-        if self._is_acp and type(params) is dict:
-            name = cast("dict[str, Any]", params).get("sessionId")
-            if type(name) is str and len(name) <= _LONGEST_SESSION_ID:
-                return self._session(name)
-        return self._session("")
+        return self._session(acp.session_in(params) if self._is_acp else "")
 
     def _initialize(self, params: dict[str, Any], session: int) -> None:
         if acp.is_initialize(params):
