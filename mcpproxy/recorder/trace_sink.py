@@ -70,7 +70,7 @@ class TraceSink:
             return
         # The hot path of stdio: every frame passes here, usually one at a time.
         state, writer, sender = self.state, self._writer, SENDERS[stream]
-        judge = state.judge
+        judge, count_frame = state.judge, state.calls.count_frame
         state.tally.frames[sender] += len(lines)
         continued = self._in_long_line[stream]
         for raw, at_ns, terminated, continues in lines:
@@ -87,6 +87,7 @@ class TraceSink:
             else:
                 writer.write_large(frame_parts(frame))
             continued = False
+            count_frame(frame)
             if findings := judge.observe(frame):
                 self._record_findings(findings)
         self._in_long_line[stream] = continued
@@ -125,6 +126,7 @@ class TraceSink:
                 state.tally.frames[sender] += 1
             piece.seq = state.seq
             self._writer.write_large(frame_parts(piece))
+            state.calls.count_frame(piece)
             self._record_findings(state.judge.observe(piece))
 
     def write_http_events(self, events: Iterable[Recorded]) -> None:
@@ -146,10 +148,11 @@ class TraceSink:
         if not waiting:
             return
         state = self.state
-        names, judge, tally = state.names, state.judge, state.tally.frames
-        records = [_http_record(event, names.track(event)) for event in waiting]
+        names, judge, tally, calls = state.names, state.judge, state.tally.frames, state.calls
+        sessions = [names.track(event) for event in waiting]
+        records = list(map(_http_record, waiting, sessions))
         state.at_ns = waiting[-1].observed_at_ns
-        for event, record in zip(waiting, records, strict=True):
+        for event, record, session in zip(waiting, records, sessions, strict=True):
             if isinstance(record, tuple):
                 self._writer.write_large(record)
             else:
@@ -158,6 +161,7 @@ class TraceSink:
                 continue
             if type(event) is Frame:
                 tally[event.sender] += 1
+            calls.count_event(event, session)
             if findings := judge.observe(event):
                 self._record_findings(findings)
             if self._watcher is not None:
@@ -168,6 +172,7 @@ class TraceSink:
         self.settle()
         if isinstance(event, Frame):
             self.state.tally.frames[event.sender] += 1
+            self.state.calls.count_frame(event)
         self._writer.write(encode(event))
         self.state.at_ns = event.observed_at_ns
         self._judge(event)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder.judge import Observing, SafeJudge
+from mcpproxy.session.call_counter import CallCounter
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.records import Encoded, Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
@@ -42,15 +43,18 @@ class TraceState:
     """The file after those that were shipped and deleted, if any; ``stream_bytes`` count from it on."""
     file_ns: int = 0
     """The time at which the current file began."""
+    calls: CallCounter = field(default_factory=CallCounter)
+    """Counts the calls of exactly these records."""
     unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
     def complete_tally(self) -> None:
-        """Add to the tally the findings that the judge only counted, and what went wrong with the judging."""
+        """Add to the tally the calls, the findings that were only counted, and what went wrong with them."""
         count = self.unjudged_lines
         unjudged = f"not judged, because that takes too much memory: {count} of the lines" if count else None
         self.tally.judge_error = "; ".join(filter(None, (self.judge.error, unjudged))) or None
         self.tally.more = self.judge.more
+        self.tally.calls = self.calls.counts
 
 
 def restore(
@@ -126,7 +130,7 @@ def _restored(
                     state.stream_bytes[stream] += count
             case _:
                 pass
-        state.names.track(event)
+        state.calls.count_event(event, state.names.track(event))
         state.at_ns = event.observed_at_ns
         new_findings = state.judge.observe(event)
         # The findings of a run of lines follow the record of the whole run.
@@ -146,6 +150,7 @@ def _take_over_counts(state: TraceState, shipped: "ShippedFiles") -> None:
     """Take over the counts of the files that were shipped and deleted."""
     tally = shipped.continued.tally
     state.after_hole = shipped.continued.file
+    state.calls.lose_count()  # nobody knows which calls were open there
     state.stream_bytes = [0, 0, 0]
     state.tally.frames = dict(tally.frames)
     state.tally.findings = tally.total_findings

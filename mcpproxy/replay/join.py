@@ -17,6 +17,7 @@ from mcpproxy.replay.message_paths import ID, OWN_SUBSCRIPTION, REQUEST_ID
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, from_trace, load
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.replay_source import merged
+from mcpproxy.session.call_counter import CallCounter
 from mcpproxy.session.frame import Close, Finding, Frame
 from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_frame, encode_header
 from mcpproxy.trace.reader import Trace
@@ -130,7 +131,7 @@ class _NewIds:
 def _joined_lines(earlier: Trace, appended: list[Frame]) -> list[bytes]:
     """Return the lines of the joined trace."""
     lines = [encode_header(earlier.header)]
-    tally = Tally()
+    tally, calls = Tally(), CallCounter()
     close = Close("cut")
     seq = at_ns = 0
     for event in earlier.events():
@@ -147,13 +148,16 @@ def _joined_lines(earlier: Trace, appended: list[Frame]) -> list[bytes]:
                 seq = event.seq
             case _:
                 pass
+        calls.count_event(event)
         at_ns = max(at_ns, event.observed_at_ns)
         lines.append(encode(event))
     shift_ns = at_ns + _PAUSE_NS - appended[0].observed_at_ns
     for frame in appended:
         seq += 1
         tally.frames[frame.sender] += 1
+        calls.count_frame(frame)
         at_ns = frame.observed_at_ns + shift_ns
         lines.append(encode_frame(replace(frame, seq=seq, observed_at_ns=at_ns)))
+    tally.calls = calls.counts
     lines.append(encode_close(replace(close, observed_at_ns=max(at_ns, close.observed_at_ns)), tally))
     return lines

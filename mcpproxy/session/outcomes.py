@@ -1,8 +1,10 @@
 """What a row of a recording is about, and how a call ended."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.message_parts import member
 
@@ -46,6 +48,31 @@ class Outcome(StrEnum):
 
 
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
+
+
+@slotted(frozen=True)
+class CallCounts:
+    """How many calls there are, how many of them failed (``ERRORS``), and how many have no answer."""
+
+    total: int
+    failed: int
+    unanswered: int
+
+    @property
+    def text(self) -> str:
+        """The numbers in words: ``2 of 5 calls failed, 1 unanswered``, or ``no failed calls``."""
+        if not self.total:
+            return "no calls"
+        parts = [f"{self.failed:,} of {self.total:,} calls failed"] if self.failed else []
+        of_all = "" if parts else f" of {self.total:,} calls"
+        parts += [f"{self.unanswered:,}{of_all} unanswered"] if self.unanswered else []
+        return ", ".join(parts) or "no failed calls"
+
+
+def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
+    """Return the numbers of calls, from how many of them ended in each way."""
+    failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
+    return CallCounts(sum(outcomes.values()), failed, outcomes.get(Outcome.NO_ANSWER, 0))
 
 
 def outcome_of(answer: Response | ErrorResponse) -> Outcome:

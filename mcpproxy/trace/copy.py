@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from mcpproxy.errors import TraceError
+from mcpproxy.session.call_counter import CallCounter
 from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.encode import encode_close, encode_header
 from mcpproxy.trace.records import Encoded, Header, Tally
+from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import TraceWriter
 
 
@@ -23,7 +25,7 @@ def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding
     """
     if os.path.lexists(path):
         raise TraceError(path, None, "exists already", "name another file")
-    tally = Tally()
+    tally, calls, names = Tally(), CallCounter(), SessionNames()
     writer = TraceWriter(path)
     try:
         # The copy is a single file and no longer part of a chain.
@@ -34,7 +36,9 @@ def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding
             elif isinstance(record, Finding):
                 tally.findings[record.severity] += 1
             elif isinstance(record, Close):
+                tally.calls = calls.counts
                 line = encode_close(record, tally)
+            calls.count_event(record, names.track(record))
             writer.write(line)
             if writer.fault:
                 break

@@ -335,10 +335,13 @@ def encode_continued(continued: Continued) -> bytes:
 
 
 def _counts(tally: Tally) -> dict[str, object]:
-    """Return the counts that the last record of a file contains: of frames, and of all findings."""
+    """Return the counts that the last record of a file contains: of frames, calls, and all findings."""
+    counts: dict[str, object] = {"frames": tally.frames}
+    if (calls := tally.calls) is not None:
+        counts["calls"] = {"total": calls.total, "failed": calls.failed, "unanswered": calls.unanswered}
+    counts |= {"findings": tally.total_findings, "judge_error": tally.judge_error}
     more = [more_object(repeated) for repeated in tally.more]
-    counts: dict[str, object] = {"frames": tally.frames, "findings": tally.total_findings}
-    return counts | {"judge_error": tally.judge_error} | ({"more": more} if more else {})
+    return counts | ({"more": more} if more else {})
 
 
 def is_embeddable(frame: Frame) -> bool:

@@ -24,6 +24,7 @@ from mcpproxy.session.frame import (
     Signal,
     Stderr,
 )
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.members import (
     NotARecordError,
     list_member,
@@ -126,7 +127,15 @@ def _tally(members: JSONObject) -> Tally:
         counts,
         optional_member(members, "judge_error", str),
         more,
+        _calls(members),
     )
+
+
+def _calls(members: JSONObject) -> CallCounts | None:
+    if "calls" not in members:  # a recording of an earlier release
+        return None
+    calls = cast("JSONObject", member(members, "calls", dict))
+    return CallCounts(*(member(calls, name, int) for name in ("total", "failed", "unanswered")))
 
 
 def _repeated(members: JSONObject) -> Repeated:

@@ -23,6 +23,7 @@ from mcpproxy.session.frame import (
     Signal,
     Stderr,
 )
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.trace.upgrades import FORMAT
 
@@ -82,13 +83,14 @@ class Tally:
     """The counts of a trace's content, stored in the close record.
 
     ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
-    ``judge_error`` says what was not judged, and why.
+    ``judge_error`` says what was not judged, and why. ``calls`` is ``None`` if they were not counted.
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
     findings: dict[Severity, int] = field(default_factory=lambda: {"error": 0, "warning": 0, "info": 0})
     judge_error: str | None = None
     more: tuple[Repeated, ...] = ()
+    calls: CallCounts | None = None
 
     @property
     def not_judged(self) -> str:

@@ -13,6 +13,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import Malformed
 from mcpproxy.recorder.judge import SafeJudge
 from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.session.call_counter import CallCounter
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_header, frame_parts
 from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
@@ -46,6 +47,7 @@ class SessionRecording:
         """Whether our client sent messages that a client must not send."""
         self._started_ns: Final = started_ns
         self._names: Final = SessionNames()
+        self._calls: Final = CallCounter()
         self._judge: Final = SafeJudge(rules.observer)
         self._listeners: Final[list[Callable[[Recorded], None]]] = []
         self._absent: Final[set[int]] = set()
@@ -95,6 +97,7 @@ class SessionRecording:
         if self._is_closed:
             return
         session = self._names.track(event)
+        self._calls.count_event(event, session)
         if isinstance(event, Frame | RequestHead | ResponseHead):
             self.seq = event.seq
         if isinstance(event, Frame):
@@ -132,6 +135,7 @@ class SessionRecording:
             return
         self._is_closed = True
         self._record_findings(self._judge.observe(close))
+        self.tally.calls = self._calls.counts
         self.tally.more = self._judge.more
         self.tally.judge_error = self._judge.error
         self._writer.write(encode_close(close, self.tally))

@@ -118,7 +118,8 @@ def test_a_session_from_start_to_end(trace: Path) -> None:
     notes = [re.sub(r" judged up to \S+ s late;", "", note) for note in recorder.notes()]
     assert notes == [
         "mcpproxy: warning TEST-001 client, frame 1: 1 events seen",
-        "mcpproxy: 5 frames from the client, 0 from the server; 5 warnings, 1 info (see mcpproxy show);"
+        "mcpproxy: 5 frames from the client, 0 from the server; 5 of 5 calls unanswered;"
+        " 5 warnings, 1 info (see mcpproxy show);"
         f" TEST-001 client 4 more times; trace {trace}",
     ]
     recorder.leave()

@@ -9,6 +9,7 @@ import pytest
 
 from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.session.frame import Finding
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.records import Tally
 
 RETYPED = Finding(
@@ -101,6 +102,24 @@ def test_a_clean_session_says_so(pipe: Pipe) -> None:
         "mcpproxy: 0 frames from the client, 0 from the server; no findings;"
         " the trace is incomplete; trace s.jsonl\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        (CallCounts(5, 2, 1), "2 of 5 calls failed, 1 unanswered"),
+        (CallCounts(5, 2, 0), "2 of 5 calls failed"),
+        (CallCounts(5, 0, 1), "1 of 5 calls unanswered"),
+        (CallCounts(5, 0, 0), "no failed calls"),
+        (CallCounts(0, 0, 0), "no calls"),
+    ],
+)
+def test_failed_calls_stand_before_findings(pipe: Pipe, calls: CallCounts, told: str) -> None:
+    live = StderrNotes(pipe.writer)
+    live.summarize("s.jsonl", Tally(calls=calls))
+    live.flush()
+    frames = "0 frames from the client, 0 from the server"
+    assert pipe.text() == f"mcpproxy: {frames}; {told}; no findings; trace s.jsonl\n"
 
 
 def test_quiet_says_nothing() -> None:

@@ -24,6 +24,7 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.records import Encoded, Header, Tally
 
 times = st.integers(-(2**62), 2**62)
@@ -167,6 +168,7 @@ tallies = st.builds(
     st.fixed_dictionaries({"client": counts, "server": counts}),
     st.fixed_dictionaries({"error": counts, "warning": counts, "info": counts}),
     st.none() | strings,
+    calls=st.none() | st.builds(CallCounts, counts, counts, counts),
 )
 headers = st.builds(
     Header,

@@ -23,6 +23,7 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.decode import decode, header_format
 from mcpproxy.trace.encode import (
     encode,
@@ -178,6 +179,20 @@ def test_a_close_record_looks_like_this() -> None:
         b'{"type":"close","t":5,"ending":"exited","exit_code":0,"signal":null,"frames":{"client":1,"server":2},'
         b'"findings":{"error":3,"warning":0,"info":0},"judge_error":null}\n'
     )
+
+
+def test_the_calls_stand_beside_the_findings() -> None:
+    tally = Tally({"client": 4, "server": 2}, calls=CallCounts(3, 2, 1))
+    line = encode_close(Close("exited", 0, None, 5), tally)
+    assert b'"calls":{"total":3,"failed":2,"unanswered":1},"findings":{' in line
+    assert decode(line) == CloseRecord(Close("exited", 0, None, 5), tally)
+
+
+@pytest.mark.parametrize("calls", [b"7", b"null", b"{}", b'{"total":3,"failed":"2","unanswered":1}'])
+def test_calls_that_are_no_counts_are_no_record(calls: bytes) -> None:
+    line = encode_close(Close("exited", 0, None, 5), Tally(calls=CallCounts(3, 2, 1)))
+    with pytest.raises(NotARecordError):
+        decode(line.replace(b'{"total":3,"failed":2,"unanswered":1}', calls))
 
 
 @given(some.events)

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcpproxy.session.call_counter import CallCounter
 from mcpproxy.session.frame import Close, Event, Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.session.outcomes import Kind
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.conversation import Conversation
 from mcpproxy.trace.encode import encode, encode_close, encode_header
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
+from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View, open_view
 from tests.rules import runner
 from tests.trace.events import events as any_event
@@ -42,6 +44,15 @@ def expected(events: Iterable[object]) -> tuple[list[tuple[int, str, str]], set[
     return requests, answers
 
 
+def counted(events: Iterable[object]) -> dict[Outcome, int]:
+    """Return how many calls a recorder counts of each outcome while the events pass."""
+    counter, names = CallCounter(), SessionNames()
+    for event in events:
+        counter.count_event(event, names.track(event))
+    assert counter.counts is not None
+    return counter.outcomes
+
+
 def check(view: View) -> None:
     """Compare a view with what the reader finds in the same file."""
     events = list(read_trace(view.path).events())
@@ -52,6 +63,7 @@ def check(view: View) -> None:
     for event in events:
         if isinstance(event, Frame | RequestHead | ResponseHead):
             assert view.record(event.seq) == event
+    assert counted(events) == call_outcomes(view.columns)
     assert view.frames == sum(isinstance(event, Frame) for event in events)
     assert len(view.findings.with_texts()) == sum(isinstance(event, Finding) for event in events)
 
@@ -102,4 +114,5 @@ def test_anything_that_a_trace_can_hold_is_read(events: list[Event], tmp_path: P
         searched = [view.parts(call.number) for call in view.calls(limit=1000)]
         view.sort_parts()
         assert [view.parts(call.number) for call in view.calls(limit=1000)] == searched
-        assert view.frames == sum(isinstance(event, Frame) for event in events)
+        assert counted(events) == call_outcomes(view.columns)
+    assert view.frames == sum(isinstance(event, Frame) for event in events)
