@@ -1,10 +1,13 @@
 """What the beginning and the end of one file say about a recording.
 
-The header and the handshake say who took part, and the last record says how the recording ended. Nothing is
-written; a journal, the file from which a recording is completed if its recorder was killed, is only read.
+The header and the handshake say who took part, and the last record says how the recording ended and how many
+calls failed. A short recording without an end, which is usually running, is read as a whole: whoever lists
+recordings while a call hangs looks for that one. Nothing is written; a journal, the file from which a
+recording is completed if its recorder was killed, is only read.
 """
 
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
@@ -19,16 +22,21 @@ from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
+from mcpproxy.session.outcomes import count_calls
 from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.records import CloseRecord, Continued, Header, Tally
+from mcpproxy.view.index.columns import Columns
 from mcpproxy.view.index.peers import SessionFacts
 from mcpproxy.view.recording_entry import RecordingEntry, unix_ns
+from mcpproxy.view.summaries import call_outcomes, oldest_unanswered_ns
 
 _HEAD_BYTES: Final = 64 << 10
 _TAIL_BYTES: Final = 16 << 10
 _MAX_HEAD_RECORDS: Final = 40
 _MAX_TAIL_RECORDS: Final = 200
+_MOST_READ_BYTES: Final = 1 << 20
+"""The largest recording without an end of which the calls are counted, which takes about 10 ms."""
 
 
 @dataclass(slots=True)
@@ -146,13 +154,32 @@ def _without_end(entry: RecordingEntry, header: Header, tail: bytes) -> Recordin
     at_ns, seq = _last_counts(tail)
     # Over HTTP the heads of messages have sequence numbers, too, so the last one does not count the frames.
     frames = None if header.transport == "http" else seq
-    return replace(entry, state=state, ended=state, ending=state, duration_ns=at_ns, frames=frames)
+    entry = replace(entry, state=state, ended=state, ending=state, duration_ns=at_ns, frames=frames)
+    return entry if header.continues else _with_calls(entry, header)
+
+
+def _with_calls(entry: RecordingEntry, header: Header) -> RecordingEntry:
+    """Count the calls of a short recording that has no end."""
+    if entry.size > _MOST_READ_BYTES:
+        return entry
+    from mcpproxy.view.index.scan import Scan  # most recordings have an end
+
+    columns = Columns()
+    try:
+        with open(open_regular(entry.path, follows=True), "rb") as file:
+            Scan(columns).feed(line for line in file if line.endswith(b"\n"))
+    except (OSError, McpProxyError):
+        return entry
+    since_ns = oldest_unanswered_ns(columns) if entry.running else None
+    waiting_ns = None if since_ns is None else max(time.monotonic_ns() - header.started_ns - since_ns, 0)
+    return replace(entry, calls=count_calls(call_outcomes(columns)), waiting_ns=waiting_ns)
 
 
 def _with_tally(entry: RecordingEntry, tally: Tally | None) -> RecordingEntry:
     if tally is None:
         return entry
-    return replace(entry, frames=sum(tally.frames.values()), findings=dict(tally.total_findings))
+    frames = sum(tally.frames.values())
+    return replace(entry, frames=frames, findings=dict(tally.total_findings), calls=tally.calls)
 
 
 def _ending(close: Close, transport: str) -> str:

@@ -137,4 +137,5 @@ def _joined(first: FileEnds, ends_of: Mapping[str, FileEnds]) -> RecordingEntry:
         duration_ns=last_entry.duration_ns,
         frames=last_entry.frames,
         findings=last_entry.findings,
+        calls=last_entry.calls,
     )

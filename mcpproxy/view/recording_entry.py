@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from mcpproxy.base.style import duration
+from mcpproxy.session.outcomes import CallCounts
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -44,6 +47,9 @@ class RecordingEntry:
     duration_ns: int | None = None
     frames: int | None = None
     findings: Mapping[str, int] | None = None
+    calls: CallCounts | None = None
+    waiting_ns: int | None = None
+    """Of a running recording, how long the oldest of its unanswered calls has waited."""
     size: int = 0
     files: int = 1
     boot: str = ""
@@ -54,6 +60,29 @@ class RecordingEntry:
     def running(self) -> bool:
         """Whether it is still being recorded."""
         return self.state in ("running", "starting")
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a call failed or has no answer, as far as is known."""
+        return self.calls is not None and bool(self.calls.failed or self.calls.unanswered)
+
+    @property
+    def failed_text(self) -> str:
+        """The failed calls: ``2 of 7``, ``2 of 7, 1 unanswered``, ``1 waiting 11.0 s``; ``?`` if unknown."""
+        calls = self.calls
+        if calls is None:
+            return "?"
+        if not calls.unanswered:
+            return f"{calls.failed:,} of {calls.total:,}" if calls.total else "no calls"
+        since = "unanswered" if self.waiting_ns is None else f"waiting {duration(self.waiting_ns)}"
+        failed = f"{calls.failed:,} of {calls.total:,}, " if calls.failed else ""
+        return f"{failed}{calls.unanswered:,} {since}"
+
+    @property
+    def failed_brief(self) -> str:
+        """The first part of ``failed_text``, with a ``+`` if there is another."""
+        first, more, _ = self.failed_text.partition(", ")
+        return f"{first}+" if more else first
 
     @property
     def end_ns(self) -> int | None:

@@ -26,6 +26,13 @@ def call_outcomes(columns: Columns) -> Counter[Outcome]:
     return Counter({outcome: outcomes.count(number) for number, outcome in enumerate(OUTCOMES)})
 
 
+def oldest_unanswered_ns(columns: Columns) -> int | None:
+    """Return when the oldest call without an answer began; ``None`` if there is none."""
+    outcomes, number = _outcomes(columns), OUTCOMES.index(Outcome.NO_ANSWER)
+    row = outcomes.find(number) + 1  # rows are in the order in which they began
+    return columns.started_ns[row] if row else None
+
+
 def _outcomes(columns: Columns) -> bytes:
     """Return the outcome of each row, as its place in ``OUTCOMES``; ``_NO_CALL`` if it is not a call.
 

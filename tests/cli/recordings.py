@@ -47,10 +47,21 @@ def finding(rule: str, frame: int, message: str, severity: str = "error") -> str
     )
 
 
-def close(client: int, server: int, *, errors: int = 0, code: int = 0, ms: int = 12_300) -> str:
+def close(
+    client: int,
+    server: int,
+    *,
+    errors: int = 0,
+    code: int = 0,
+    ms: int = 12_300,
+    calls: tuple[int, int, int] | None = None,
+) -> str:
+    """Return a close record. ``calls``: how many in all, how many failed, how many have no answer."""
+    names = ("total", "failed", "unanswered")
+    counted = f'"calls":{json.dumps(dict(zip(names, calls, strict=True)))},' if calls else ""
     return (
         f'{{"type":"close","t":{ms * MS},"ending":"exited","exit_code":{code},"signal":null,'
-        f'"frames":{{"client":{client},"server":{server}}},"findings":{{"error":{errors},"warning":0,"info":0}},'
+        f'"frames":{{"client":{client},"server":{server}}},{counted}"findings":{{"error":{errors},"warning":0,"info":0}},'
         '"judge_error":null}'
     )
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,14 @@ def test_lists_the_latest_first(mcpproxy: Mcpproxy, state_dir: Path) -> None:
     listed = mcpproxy("list")
     assert (listed.code, listed.err) == (0, "")
     assert listed.out.splitlines() == [
-        "    STARTED (UTC)        LABEL    SERVER  CLIENT  DURATION  FRAMES  FINDINGS     ENDED   TRACE",
-        f"-1  2026-11-21 10:20:30  weather  s 1     c 1       12.3 s       5  1 error      exit 0  {bad}",
-        f"-2  2026-11-21 10:20:30  weather  s 1     c 1       350 ms       3  -            cut     {cut}",
-        f"-3  2026-11-21 10:20:30  weather  s 1     c 1       12.3 s       5  no findings  exit 0  {old}",
+        "    STARTED (UTC)        LABEL    SERVER  CLIENT  DURATION  FRAMES"
+        "  FAILED  FINDINGS     ENDED   TRACE",
+        "-1  2026-11-21 10:20:30  weather  s 1     c 1       12.3 s       5"
+        f"  ?       1 error      exit 0  {bad}",
+        "-2  2026-11-21 10:20:30  weather  s 1     c 1       350 ms       3"
+        f"  0 of 1  -            cut     {cut}",
+        "-3  2026-11-21 10:20:30  weather  s 1     c 1       12.3 s       5"
+        f"  ?       no findings  exit 0  {old}",
     ]
 
 
@@ -42,11 +47,78 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
                 "started_at": "2026-11-21T10:20:30.123456Z",
                 "duration_ns": None,
                 "frames": None,
+                "calls": 0,
+                "failed": 0,
+                "unanswered": 0,
                 "findings": None,
                 "ended": "cut",
             }
         ],
     }
+
+
+FAILED = {
+    (7, 0, 0): ("0 of 7", "0 of 7"),
+    (7, 2, 0): ("2 of 7", "2 of 7"),
+    (7, 0, 1): ("1 unanswered", "1 unanswered"),
+    (1007, 1002, 1): ("1,002 of 1,007, 1 unanswered", "1,002 of 1,007+"),
+    (0, 0, 0): ("no calls", "no calls"),
+    None: ("?", "?"),
+}
+
+
+@pytest.mark.parametrize(("calls", "texts"), FAILED.items(), ids=str)
+def test_failed_calls_stand_beside_findings(
+    tmp_path: Path, calls: tuple[int, int, int] | None, texts: tuple[str, str]
+) -> None:
+    entry = recording(recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, close(2, 1, calls=calls))))
+    assert (entry.failed_text, entry.failed_brief) == texts
+    assert entry.has_failed == (calls is not None and sum(calls[1:]) > 0)
+
+
+def test_failed_recordings_alone_keep_their_handles(mcpproxy: Mcpproxy, state_dir: Path) -> None:
+    state_dir.mkdir(parents=True)
+    for hour, calls in enumerate(((3, 1, 0), (3, 0, 0), (3, 0, 2), (3, 0, 0))):
+        path = state_dir / f"20261121T1{hour}0000.000Z-weather-1.jsonl"
+        recordings.write(path, (*HANDSHAKE, close(2, 1, calls=calls)))
+    listed = mcpproxy("list", "--failed").out.splitlines()[1:]
+    assert [line.split()[0] for line in listed] == ["-2", "-4"]
+    assert "  2 unanswered  no findings  " in listed[0]
+    assert "  1 of 3        no findings  " in listed[1]
+    latest = mcpproxy("list", "--failed", "--limit", "1")
+    assert latest.out.splitlines()[1].startswith("-2 ")
+    assert latest.err == "mcpproxy: 2 older recordings not listed; see --limit\n"
+    traces = json.loads(mcpproxy("list", "--failed", "--json").out)["traces"]
+    assert [(one["calls"], one["failed"], one["unanswered"]) for one in traces] == [(3, 0, 2), (3, 1, 0)]
+
+
+def test_where_no_call_failed_the_list_says_so(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    recordings.write(tmp_path / "t.jsonl", CLEAN)
+    listed = mcpproxy("list", "--failed", str(tmp_path))
+    assert (listed.code, listed.out) == (0, "")
+    assert listed.err == (
+        f"mcpproxy: no recording in {tmp_path} is known to have a failed or unanswered call\n"
+    )
+
+
+def test_a_call_of_a_running_session_waits(tmp_path: Path) -> None:
+    asked = frame(4, "client", recordings.LIST_TOOLS, ms=360)
+    path = recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, asked))
+    assert recording(path).failed_text == "1 unanswered"  # it was cut
+    (tmp_path / "t.jsonl.journal").mkdir()
+    with (tmp_path / "t.jsonl.journal" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        entry = recording(path)
+        assert entry.failed_text.startswith("1 waiting ")
+        assert 0 < (entry.waiting_ns or 0) < time.monotonic_ns()
+        recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, asked, frame(5, "server", recordings.NO_TOOLS)))
+        assert recording(path).failed_text == "0 of 2"
+
+
+def test_a_long_recording_without_an_end_is_not_read(tmp_path: Path) -> None:
+    many = [frame(seq, "client", recordings.LIST_TOOLS) for seq in range(4, 14_000)]
+    entry = recording(recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, *many)))
+    assert (entry.frames, entry.failed_text) == (13_999, "?")
 
 
 def test_a_held_lock_means_running(tmp_path: Path) -> None:
@@ -61,7 +133,7 @@ def test_a_held_lock_means_running(tmp_path: Path) -> None:
 def test_a_journal_without_its_trace_is_listed_too(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     (tmp_path / "t.jsonl.journal").mkdir()
     assert mcpproxy("list", str(tmp_path)).out.splitlines()[1].split() == [
-        *"-------",
+        *"------?-",
         "cut",
         str(tmp_path / "t.jsonl"),
     ]
@@ -152,9 +224,9 @@ def test_at_80_columns_a_handle_names_the_recording(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      SERVER  CLIENT  DURATION  FRAMES  FINDINGS     ENDED",
-        "-1  11-21 10:20  s       c         12.3 s       5  1 error      exit 0",
-        "-2  11-21 10:20  s       c         12.3 s       5  no findings  exit 0",
+        "    STARTED      SERVER  CLIENT  DURATION  FRAMES  FAILED  FINDINGS     ENDED",
+        "-1  11-21 10:20  s       c         12.3 s       5  ?       1 error      exit 0",
+        "-2  11-21 10:20  s       c         12.3 s       5  ?       no findings  exit 0",
     ]
 
 
@@ -166,9 +238,9 @@ def test_a_terminal_of_60_columns_gets_fewer_columns(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      SERVER  DURATION  FINDINGS     ENDED",
-        "-1  11-21 10:20  s         12.3 s  1 error      exit 0",
-        "-2  11-21 10:20  s         12.3 s  no findings  exit 0",
+        "    STARTED      SERVER  FAILED  FINDINGS     ENDED",
+        "-1  11-21 10:20  s       ?       1 error      exit 0",
+        "-2  11-21 10:20  s       ?       no findings  exit 0",
     ]
 
 
@@ -189,4 +261,8 @@ def test_a_rotated_recording_is_one_line(mcpproxy: Mcpproxy, tmp_path: Path) -> 
     second = HEADER.replace('"redaction"', '"continues":"t.jsonl","redaction"')
     recordings.write(tmp_path / "t.2.jsonl", (second, close(3, 2)))
     (entry,) = json.loads(mcpproxy("list", "--json", str(tmp_path)).out)["traces"]
-    assert (entry["frames"], entry["ended"]) == (5, "exit 0")
+    assert (entry["frames"], entry["ended"], entry["failed"]) == (5, "exit 0", None)
+    recordings.write(tmp_path / "t.2.jsonl", (second, close(3, 2, calls=(2, 1, 0))))
+    assert recording(str(tmp_path / "t.jsonl")).failed_text == "1 of 2"
+    recordings.write(tmp_path / "t.2.jsonl", (second, frame(9, "client", recordings.LIST_TOOLS)))
+    assert recording(str(tmp_path / "t.jsonl")).failed_text == "?"  # those of the first file are not at hand

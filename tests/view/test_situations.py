@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.session.call_counter import CallCounter
 from mcpproxy.session.outcomes import Outcome
+from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.view.calls import Call, Role
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View, open_view
@@ -50,6 +53,14 @@ ROWS = {
 def test_each_situation_has_the_rows_that_a_reader_expects(view: View, rows: list[object]) -> None:
     assert [seen(call) for call in view.calls(start=3)] == rows
     assert view.complete
+
+
+@pytest.mark.parametrize("view", SITUATIONS, indirect=True)
+def test_a_recorder_counts_the_same_outcomes(view: View) -> None:
+    counter, names = CallCounter(), SessionNames()
+    for event in read_trace(view.path).events():
+        counter.count_event(event, names.track(event))
+    assert counter.outcomes == call_outcomes(view.columns)
 
 
 @pytest.mark.parametrize("view", SITUATIONS, indirect=True)

@@ -6,7 +6,8 @@ Only the beginning and the end of each file are read, see ``mcpproxy.view.folder
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from mcpproxy.base import paths
@@ -22,22 +23,29 @@ from mcpproxy.view.recording_entry import RecordingEntry
 EPILOG: Final = """\
   mcpproxy list                    those in the state directory
   mcpproxy list recordings/        those in a folder
+  mcpproxy list --failed           those with calls that failed, or have no answer
+
+FAILED are the calls that ended with an error (2 of 7), those that never got an answer (1 unanswered), and
+those of a running session that have none yet (1 waiting 11.0 s); ? stands for what is not known without
+reading the whole recording. FINDINGS are what the session broke of the protocol.
 
 The first column is a handle for the commands that take a recording: mcpproxy show -2. The label is one,
 too, and so is any part of the file name that no other recording has."""
 
 _WIDE: Final = (
-    "", "STARTED (UTC)", "LABEL", "SERVER", "CLIENT", "DURATION", "FRAMES", "FINDINGS", "ENDED", "TRACE",
+    "", "STARTED (UTC)", "LABEL", "SERVER", "CLIENT", "DURATION", "FRAMES", "FAILED", "FINDINGS", "ENDED",
+    "TRACE",
 )  # fmt: skip
 """The columns of a wide terminal."""
-_NARROW_HANDLES: Final = ("", "UTC", "SERVED", "BY", "DURATION", "FRAMES", "FOUND", "ENDED")
+_NARROW_HANDLES: Final = ("", "UTC", "SERVED", "BY", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED")
 """The columns of a narrow terminal, where a handle names each recording."""
-_NARROW_PATHS: Final = ("UTC", "SERVED", "DURATION", "FRAMES", "FOUND", "ENDED", "FILE")
+_NARROW_PATHS: Final = ("UTC", "SERVED", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
 """The columns of a narrow terminal, where the recordings have no handles."""
 _HEADINGS: Final = {
     "UTC": "STARTED",
     "SERVED": "SERVER",
     "BY": "CLIENT",
+    "CALLS": "FAILED",
     "FOUND": "FINDINGS",
     "FILE": "TRACE",
 }
@@ -57,13 +65,14 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (20)"
     )
+    parser.add_argument("--failed", action="store_true", help="only those with failed or unanswered calls")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
     folder: str = options.folder or paths.state_dir()
     if options.folder and find_traces.is_url(folder):
         fetched = [recording(path) for path in find_traces.expand(folder)]
         fetched.sort(key=lambda entry: entry.started_ns, reverse=True)
-        _print_list(folder, fetched[: options.limit], len(fetched), options)
+        _print_list(folder, fetched, len(fetched), options)
         return 0
     if options.folder and not os.path.isdir(folder):
         fact = "not a folder" if os.path.exists(folder) else "no such folder"
@@ -73,23 +82,30 @@ def run(argv: list[str]) -> int:
         raise UsageError(
             folder, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded"
         )
-    _print_list(folder, [recording(path) for path in found[: options.limit]], len(found), options)
+    _print_list(folder, map(recording, found), len(found), options)
     return 0
 
 
 def _print_list(
-    folder: str, entries: Sequence[RecordingEntry], total: int, options: argparse.Namespace
+    folder: str, recorded: Iterable[RecordingEntry], total: int, options: argparse.Namespace
 ) -> None:
-    """Print the latest of ``total`` recordings."""
+    """Print the latest of ``total`` recordings. No more of ``recorded`` are read than are needed."""
+    numbered = enumerate(recorded, start=1)
+    chosen = ((number, entry) for number, entry in numbered if entry.has_failed or not options.failed)
+    listed = list(islice(chosen, options.limit))
+    entries = [entry for _, entry in listed]
     if options.json:
         emit([json.dumps({"folder": folder, "traces": [as_object(entry) for entry in entries]}, indent=2)])
+    elif total and not entries:
+        tell(f"no recording in {folder} is known to have a failed or unanswered call")
     elif not total:
         tell(f"nothing recorded yet in {folder}; wrap a server with mcpproxy -- SERVER, or try mcpproxy demo")
     else:
         has_handles = os.path.abspath(folder) == os.path.abspath(paths.state_dir())
-        emit(as_table(entries, terminal_style(), has_handles=has_handles))
-        if total > len(entries):
-            tell(f"{count(total - len(entries), 'older recording')} not listed; see --limit")
+        emit(as_table(listed, terminal_style(), has_handles=has_handles))
+        left = total - listed[-1][0] if len(listed) == options.limit else 0
+        if left:
+            tell(f"{count(left, 'older recording')} not listed; see --limit")
 
 
 def as_object(entry: RecordingEntry) -> dict[str, object]:
@@ -104,19 +120,22 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
         "started_at": entry.started_at or None,
         "duration_ns": entry.duration_ns,
         "frames": entry.frames,
+        "calls": entry.calls and entry.calls.total,
+        "failed": entry.calls and entry.calls.failed,
+        "unanswered": entry.calls and entry.calls.unanswered,
         "findings": None if entry.findings is None else dict(entry.findings),
         "ended": entry.ending,
     }
 
 
-def as_table(entries: Sequence[RecordingEntry], style: Style, *, has_handles: bool) -> list[str]:
-    """Return the list as a table for people, as wide as the terminal.
+def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_handles: bool) -> list[str]:
+    """Return the list as a table for people, as wide as the terminal. Each entry has its place in the folder.
 
     With ``has_handles``, the first column is the handle of each recording. A narrow terminal gets fewer
     columns: the handle instead of the path, the server instead of the label, no versions; and one of 60
     columns gets no client.
     """
-    rows = [_cells(entry, number) for number, entry in enumerate(entries, start=1)]
+    rows = [_cells(entry, number) for number, entry in listed]
     wide = _columns(_WIDE, rows, has_handles=has_handles)
     if style.width is None or table_width(wide) <= style.width:
         return table(wide, style, right=_right(wide))
@@ -144,6 +163,8 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
         "BY": entry.client or "-",
         "DURATION": "-" if entry.duration_ns is None else duration(entry.duration_ns),
         "FRAMES": "-" if entry.frames is None else f"{entry.frames:,}",
+        "FAILED": entry.failed_text,
+        "CALLS": entry.failed_brief,
         "FINDINGS": words,
         "FOUND": worst,
         "ENDED": entry.ending,
