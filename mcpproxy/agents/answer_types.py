@@ -24,7 +24,10 @@ class RecordedTexts:
 
 @dataclass(frozen=True, slots=True)
 class RecordingRow:
-    """A recording. ``recording`` is its handle."""
+    """A recording. ``recording`` is its handle.
+
+    ``failed`` and ``unanswered`` count its calls, ``findings`` what broke the protocol; ``null`` if unknown.
+    """
 
     recording: str
     state: str
@@ -36,6 +39,9 @@ class RecordingRow:
     started_at: str = ""
     duration_ms: float | None = None
     frames: int | None = None
+    calls: int | None = None
+    failed: int | None = None
+    unanswered: int | None = None
     findings: dict[str, int] = field(default_factory=dict[str, int])
     ended: str = ""
 

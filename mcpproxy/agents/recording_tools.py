@@ -72,6 +72,9 @@ class RecordingTools:
             started_at=shown(entry.started_at),
             duration_ms=milliseconds(entry.duration_ns),
             frames=entry.frames,
+            calls=entry.calls and entry.calls.total,
+            failed=entry.calls and entry.calls.failed,
+            unanswered=entry.calls and entry.calls.unanswered,
             findings={name: count for name, count in (entry.findings or {}).items() if count},
             ended=shown(entry.ended) if entry.ended != entry.state else "",
         )

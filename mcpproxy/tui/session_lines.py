@@ -78,7 +78,8 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
         left = (Span(item.bracket, "dim"), Span(f"{mark} ", tone), Span(f"{clock} ", "dim"))
         left += (Span(server_name(entry), "strong"), Span(f" {entry.client}", "dim"))
-        right = (_worst_findings(entry),)
+        failed, found = _failed_calls(entry), _worst_findings(entry)
+        right = (failed, Span(" " if failed.text and found.text else ""), found)
     room = width - line_width(right) - 1
     shown: list[Span] = []
     for span in left:
@@ -104,6 +105,15 @@ def _clock(started_ns: int, today: str, *, both: bool) -> str:
 
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def _failed_calls(entry: RecordingEntry) -> Span:
+    """Return how many calls failed, or else how many have no answer."""
+    calls = entry.calls
+    if calls is None or not entry.has_failed:
+        return Span("")
+    words = f"{calls.failed:,} failed" if calls.failed else f"{calls.unanswered:,} unanswered"
+    return Span(words, "bad")
 
 
 def _worst_findings(entry: RecordingEntry) -> Span:

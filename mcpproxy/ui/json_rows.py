@@ -157,6 +157,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "running": entry.running,
         "state": entry.state,
         "ended": entry.ended,
+        "failed": entry.calls.text if entry.calls and entry.has_failed else "",
         "findings": None if entry.findings is None else sum(entry.findings.values()),
         "severity": _worst_severity(entry.findings or {}),
     }

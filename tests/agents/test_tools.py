@@ -40,6 +40,22 @@ def test_recordings_come_in_pages_the_latest_first(agent: Agent) -> None:
     assert times == sorted(times, reverse=True)
 
 
+def test_the_list_says_how_many_calls_failed(tmp_path: Path) -> None:
+    for name, calls in {"a": (7, 2, 1), "b": (7, 0, 0), "c": None}.items():
+        recordings.write(
+            tmp_path / f"{name}.jsonl", (*recordings.HANDSHAKE, recordings.close(2, 1, calls=calls))
+        )
+    with Agent(tmp_path) as agent:
+        rows = {row["recording"]: row for row in agent("list_recordings")["recordings"]}
+        numbers = {
+            handle: tuple(row.get(name) for name in ("calls", "failed", "unanswered"))
+            for handle, row in rows.items()
+        }
+    assert numbers["a"] == (7, 2, 1)
+    assert numbers["b"] == (7, 0, 0)
+    assert numbers["c"] == (None, None, None)  # a recording of an earlier release
+
+
 def test_an_agent_that_has_left_leaves_no_recording_open(tmp_path: Path) -> None:
     folder = with_recordings(tmp_path / "f")
     before = descriptors.opened()

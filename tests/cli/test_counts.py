@@ -47,3 +47,18 @@ def test_calls_are_counted_alike(mcpproxy: Mcpproxy, path: Path | str, tmp_path:
         assert [sum(numbers) for numbers in zip(*sessions, strict=True)] == in_stats
         shown = "".join(span.text for span in head_line(view))
     assert count(in_stats[0], "call") in shown
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+def test_failed_calls_are_counted_alike(mcpproxy: Mcpproxy, path: Path, tmp_path: Path) -> None:
+    """A copy has the numbers in its last record; without that record the list reads the file."""
+    copy = tmp_path / "copies" / path.name
+    copy.parent.mkdir()
+    assert mcpproxy("redact", str(path), "--preset", "secrets", "-o", str(copy)).code == 0
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(copy.read_bytes().splitlines(keepends=True)[:-1]))
+    rows = json.loads(mcpproxy("stats", "--json", str(path)).out)["calls"]
+    in_stats = [sum(row[name] for row in rows) for name in ("count", "errors", "unanswered")]
+    for listed in (copy, cut):
+        (entry,) = json.loads(mcpproxy("list", "--json", str(listed.parent)).out)["traces"]
+        assert [entry[name] for name in ("calls", "failed", "unanswered")] == in_stats

@@ -8,6 +8,9 @@ import pytest
 
 from mcpproxy.trace.reader import Trace
 from mcpproxy.tui.call_lines import offset
+from mcpproxy.tui.session_lines import session_items, session_line
+from mcpproxy.view.folder import recording
+from tests.cli import recordings
 from tests.tui.sitting import Person, sit, sitting
 from tests.view.situations import SITUATIONS, begun, forecast, text, write
 
@@ -36,6 +39,24 @@ def test_the_keys_move_the_cursor(folder: Path) -> None:
             await person.sees("  looking up Oslo ...", "✗ error STDIO-002")
 
     sit(scene)
+
+
+FAILED = {
+    (7, 2, 1): "2 failed ✗3",
+    (7, 0, 1): "1 unanswered ✗3",
+    (7, 0, 0): " ✗3",
+    None: " ✗3",
+}
+
+
+@pytest.mark.parametrize(("calls", "ending"), FAILED.items(), ids=str)
+def test_failed_calls_stand_before_findings(
+    tmp_path: Path, calls: tuple[int, int, int] | None, ending: str
+) -> None:
+    close = recordings.close(2, 1, errors=3, calls=calls)
+    entry = recording(recordings.write(tmp_path / "s.jsonl", (*recordings.HANDSHAKE, close)))
+    (item,) = session_items([entry])
+    assert "".join(span.text for span in session_line(item, 60, "2026-11-21")).endswith(ending)
 
 
 def test_enter_opens_and_escape_goes_back(folder: Path) -> None:

@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 import mcpproxy.ui
 from mcpproxy.cli.main import main
 from tests.benchmarks.page import LOOK
+from tests.cli import recordings
 from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 from tests.ui.browser import Served, Visitor, browser, served, visitor
@@ -334,6 +335,15 @@ def test_a_session_without_messages_says_how_it_ended(visitor: Visitor, tmp_path
     with served(tmp_path) as running:
         visitor.page.goto(running.url)
         expect(visitor.page.locator(".recording .count").first).to_have_text("the server exited with 2")
+
+
+def test_the_list_says_how_many_calls_failed(visitor: Visitor, tmp_path: Path) -> None:
+    calls = recordings.close(2, 1, errors=3, calls=(7, 2, 1))
+    recordings.write(tmp_path / "s.jsonl", (*recordings.HANDSHAKE, calls))
+    with served(tmp_path) as running:
+        visitor.page.goto(running.url)
+        expect(visitor.page.locator(".recording .failed")).to_have_text("2 of 7 calls failed, 1 unanswered")
+        expect(visitor.page.locator(".recording .mark.error")).to_contain_text("3")
 
 
 def test_a_narrow_window_has_the_recordings_above_the_calls(visitor: Visitor, page: Served) -> None:

@@ -59,6 +59,6 @@ function Entry({ one, held, place, go }) {
     <strong>${visible(one.server || one.label)}</strong>
     ${held ? html`<span class="waiting">❚❚ ${held} held</span>` : null}
     <span class="count">${visible([one.client || one.ended, one.server && one.label !== one.server ? one.label : ""].filter(Boolean).join(" · "))}</span>
-    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.findings ? html` · <span class=${`mark ${one.severity}`}>${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}</span>
+    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.failed ? html` · <span class="failed">${one.failed}</span>` : null}${one.findings ? html` · <span class=${`mark ${one.severity}`}>${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}</span>
   </a>`;
 }

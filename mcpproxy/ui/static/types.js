@@ -76,6 +76,7 @@
  * @property {boolean} running
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
+ * @property {string} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if none is known
  * @property {number | null} findings
  * @property {Severity | null} severity the worst severity of its findings
  *
