@@ -2,7 +2,7 @@
 
 A handle names a recording of the state directory in a few characters:
 
-- nothing: the latest;
+- nothing: the latest that has a message; a command that could not be started leaves one without;
 - ``-2``: the one before the latest, and so on; ``-1`` is the latest;
 - a label: the latest recording with that label;
 - a part of the file name that no other recording there has.
@@ -38,6 +38,7 @@ HELP: Final = (
 _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
 """The file names that mcpproxy makes: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
+_MESSAGE: Final = pattern(rb'\n\{"type":"(?:frame|lines|request)"')
 _HEADER_BYTES: Final = 64 << 10
 _CANDIDATES: Final = 5
 """How many recordings an error message names that an ambiguous handle may mean."""
@@ -182,6 +183,8 @@ def _with_handle(handle: str | None) -> str:
             raise UsageError(folder, "nothing recorded yet", step)
         if position > len(found):
             raise UsageError(handle or "", f"there are {len(found)} in {folder}", "see mcpproxy list")
+        if handle is None:
+            return next((path for path in found if not _is_empty(path)), found[0])
         return found[position - 1]
     names = {path: os.path.basename(path) for path in found}
     for path, name in names.items():
@@ -197,6 +200,18 @@ def _with_handle(handle: str | None) -> str:
         fact = f"{len(matching)} recordings have this in their name"
         raise UsageError(handle, fact, f"write more of one of {', '.join(shown)}{more}")
     return matching[0] if matching else ""
+
+
+def _is_empty(path: str) -> bool:
+    """Whether a recording has ended without a message. Only the beginning of a file is read."""
+    if os.path.isdir(f"{path}.journal"):  # it goes on, or has to be completed
+        return False
+    try:
+        with open(open_regular(path, follows=True), "rb") as file:
+            head = file.read(_HEADER_BYTES + 1)
+    except OSError:
+        return False
+    return b'\n{"type":"close"' in head and len(head) <= _HEADER_BYTES and not _MESSAGE.search(head)
 
 
 def _below(folder: str) -> Iterator[str]:

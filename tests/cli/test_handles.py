@@ -99,6 +99,19 @@ def test_nothing_is_the_latest(mcpproxy: Mcpproxy, three: list[str], tmp_path: P
     assert f"{three[LATEST]}\n" in said.out + said.err
 
 
+def test_a_recording_without_a_message_is_not_the_latest(
+    mcpproxy: Mcpproxy, three: list[str], state_dir: Path
+) -> None:
+    not_started = recordings.close(0, 0, code=127).replace('"exited"', '"not started"')
+    name = "20261121T132030.000Z-weather-14.jsonl"
+    empty = recordings.write(state_dir / name, (recordings.HEADER, not_started))
+    assert mcpproxy("check").err.startswith(f"mcpproxy: the latest recording: {three[LATEST]}\n")
+    assert mcpproxy("check", "-1").err.startswith(f"mcpproxy: -1: {empty}\n")
+    for path in three:
+        Path(path).unlink()
+    assert mcpproxy("check").err.startswith(f"mcpproxy: the latest recording: {empty}\n")
+
+
 def test_a_comparison_with_one_recording_says_which_is_the_other(
     mcpproxy: Mcpproxy, three: list[str]
 ) -> None:
