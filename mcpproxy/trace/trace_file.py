@@ -35,9 +35,9 @@ def open_file(path: str) -> BinaryIO:
             raise TraceError(path, None, "is a directory", "name a trace file in it")
         return open(open_regular(path, follows=True), "rb")
     except FileNotFoundError:
-        raise TraceError(
-            path, None, "no such file", "mcpproxy list shows recordings and their labels"
-        ) from None
+        is_path = os.sep in path or path.endswith(".jsonl")
+        fact = "no such file" if is_path else "no recording, label or file has this name"
+        raise TraceError(path, None, fact, "mcpproxy list shows recordings and their labels") from None
     except PermissionError as fault:
         next_step = "run as the user who recorded it"
         if sys.platform == "win32":

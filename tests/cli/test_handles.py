@@ -112,6 +112,16 @@ def test_a_recording_without_a_message_is_not_the_latest(
     assert mcpproxy("check").err.startswith(f"mcpproxy: the latest recording: {empty}\n")
 
 
+def test_a_name_that_nothing_has(mcpproxy: Mcpproxy, three: list[str]) -> None:
+    refused = mcpproxy("show", "flaky")
+    assert (refused.code, refused.err) == (
+        2,
+        "mcpproxy: flaky: no recording, label or file has this name; "
+        "mcpproxy list shows recordings and their labels\n",
+    )
+    assert mcpproxy("show", "flaky.jsonl").err.startswith("mcpproxy: flaky.jsonl: no such file; ")
+
+
 def test_a_comparison_with_one_recording_says_which_is_the_other(
     mcpproxy: Mcpproxy, three: list[str]
 ) -> None:
