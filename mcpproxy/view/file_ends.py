@@ -154,8 +154,15 @@ def _without_end(entry: RecordingEntry, header: Header, tail: bytes) -> Recordin
     at_ns, seq = _last_counts(tail)
     # Over HTTP the heads of messages have sequence numbers, too, so the last one does not count the frames.
     frames = None if header.transport == "http" else seq
+    if state == "running":  # until now, and not until its last record
+        at_ns = max(_now_ns(header), at_ns or 0)
     entry = replace(entry, state=state, ended=state, ending=state, duration_ns=at_ns, frames=frames)
     return entry if header.continues else _with_calls(entry, header)
+
+
+def _now_ns(header: Header) -> int:
+    """Return how long ago a running recording began."""
+    return time.monotonic_ns() - header.started_ns
 
 
 def _with_calls(entry: RecordingEntry, header: Header) -> RecordingEntry:
@@ -171,7 +178,7 @@ def _with_calls(entry: RecordingEntry, header: Header) -> RecordingEntry:
     except (OSError, McpProxyError):
         return entry
     since_ns = oldest_unanswered_ns(columns) if entry.running else None
-    waiting_ns = None if since_ns is None else max(time.monotonic_ns() - header.started_ns - since_ns, 0)
+    waiting_ns = None if since_ns is None else max(_now_ns(header) - since_ns, 0)
     return replace(entry, calls=count_calls(call_outcomes(columns)), waiting_ns=waiting_ns)
 
 
