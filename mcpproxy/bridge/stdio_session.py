@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from mcpproxy.base.process_end import end_text
 from mcpproxy.bridge.leg import Say
 from mcpproxy.bridge.message_bytes import own_error
 from mcpproxy.bridge.server_process import ServerProcess
@@ -354,9 +355,8 @@ class StdioSession:
     def _on_exit(self, code: int) -> None:
         self._on_kept(self, -self.kept_bytes)
         self.is_gone = True
-        how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
         for answer in {id(answer): answer for answer in self._answers.values()}.values():
-            self._refuse(answer, f"the server {how}")
+            self._refuse(answer, f"the server {end_text(code)}")
         self._answers.clear()
         self.get_stream.end()
         for stream in self._streams.values():

@@ -15,9 +15,9 @@ fault; an end by a signal or an uncaught exception is.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from signal import Signals
 from typing import Final, Literal
 
+from mcpproxy.base.process_end import end_text
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.session.frame import CLIENT, SERVER, Finding
 
@@ -104,12 +104,7 @@ def end_symptom(
     if not (step.is_lawful or is_killed or (is_uncaught and exit_code)):
         return None
     complaint = complaint_of(stderr)
-    if is_killed and exit_code is not None:
-        how = f"ended by {_signal_name(-exit_code)}"
-    elif exit_code is None:
-        how = "closed its stdout"
-    else:
-        how = f"ended with exit code {exit_code}"
+    how = "closed its stdout" if exit_code is None else end_text(exit_code).removeprefix("was ")
     key = f"crash {how} {normalised(complaint) if complaint else subject_of(step)}"
     return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
 
@@ -153,10 +148,3 @@ def complaint_of(stderr: Sequence[bytes]) -> str:
         if text.strip() and not text[0].isspace() and not text.startswith("Node.js v"):
             return text.strip()[:200]
     return ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:
-        return f"signal {number}"

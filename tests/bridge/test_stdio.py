@@ -169,9 +169,9 @@ def test_a_server_that_exits_leaves_no_request_open(bridge: Bridge) -> None:
     assert message == {
         "jsonrpc": "2.0",
         "id": 2,
-        "error": {"code": -32000, "message": "mcpproxy: the server exited with code 3"},
+        "error": {"code": -32000, "message": "mcpproxy: the server ended with exit code 3"},
     }
-    assert b"exited with code 3" in [event["data"] for event in waiting.events()][-1]
+    assert b"ended with exit code 3" in [event["data"] for event in waiting.events()][-1]
     assert list(get.events()) == []
     refused(bridge.ask(call(3), session), 404, "there is no such session")
     bridge.process.expect("(as you wish)")

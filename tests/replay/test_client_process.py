@@ -191,7 +191,7 @@ def test_a_server_that_does_not_come_to_the_end_updates_nothing(tmp_path: Path) 
     ("how", "told", "missing"),
     [
         ("hangs", "the server does not answer any more", 3),
-        ("dies", "the server ended (exit code 3)", 3),
+        ("dies", "the server ended with exit code 3", 3),
         ("babbles", "", 0),
     ],
 )
@@ -215,7 +215,7 @@ def test_why_nothing_could_be_compared_is_told_with_what_came_before(tmp_path: P
     done = replay(recorded, "--", "false")
     assert (done.returncode, done.stdout) == (2, "")
     *earlier, last = done.stderr.splitlines()
-    assert "the server ended (exit code 1); no answer to initialize" in last
+    assert "the server ended with exit code 1; no answer to initialize" in last
     assert any("the disk was full" in line for line in earlier)
 
 
@@ -237,7 +237,7 @@ def processes_with(word: str) -> list[str]:
     [
         ((), "one of -- COMMAND and URL is needed"),
         (("--", "no-such-command"), "no-such-command: no such command; "),
-        (("--", "false"), "the server ended (exit code 1); no answer to initialize"),
+        (("--", "false"), "the server ended with exit code 1; no answer to initialize"),
         (("--timeout", "1", "--", "sleep", "600"), "the server says nothing; no answer to initialize"),
         (("http://127.0.0.1:1/mcp",), "the server cannot be reached"),
         (("ftp://x",), "is not a URL"),

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy.base.own_process import own_command
+from mcpproxy.base.process_end import signal_name
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.judge.corpus import FleetRecording
@@ -123,7 +123,7 @@ class JudgeClient:
         if took_s >= self._limits.seconds:
             return f"its judge was not done after {self._limits.seconds:g} s"
         if code < 0:
-            return f"its judge was ended by {_signal_name(-code)}"
+            return f"its judge was ended by {signal_name(-code)}"
         return f"its judge failed with exit code {code}"
 
     def _reap(self) -> int:
@@ -151,10 +151,3 @@ class JudgeClient:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         return orjson.loads(line) if line.endswith(b"\n") else None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

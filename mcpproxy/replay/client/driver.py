@@ -49,7 +49,7 @@ class ExchangeOver:
 
 @dataclass(frozen=True, slots=True)
 class ServerGone:
-    """The end of the connection; ``why`` is a clause such as ``the server ended (exit code 1)``."""
+    """The end of the connection; ``why`` is a clause such as ``the server ended with exit code 1``."""
 
     why: str
 

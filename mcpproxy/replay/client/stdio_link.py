@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.base.process_end import end_text
 from mcpproxy.client.child_process import GRACE_S, ChildProcess
 from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
@@ -71,12 +72,7 @@ class StdioLink:
         for line in lines.end():
             await self.events.put(ServerFrame(line))
         await process.wait_for_exit(GRACE_S)
-        code = process.exit_code
-        if code is None:
-            how = "closed its stdout"
-        else:
-            how = f"ended (exit code {code})" if code >= 0 else f"was ended by signal {-code}"
-        await self.events.put(ServerGone(f"the server {how}"))
+        await self.events.put(ServerGone(f"the server {end_text(process.exit_code)}"))
 
     async def _write(self, process: ChildProcess) -> None:
         with suppress(ConnectionError):

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.base.process_end import end_text
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
@@ -142,9 +143,8 @@ async def _sigterm(context: ProbeContext) -> Conclusion:
 def _judge_exit(code: int | None, duration_s: float, after: str) -> Conclusion:
     if code == 0:
         return passed(f"it ended with exit code 0 after {duration_s * 1e3:.0f} ms")
-    how = f"with exit code {code}" if code is None or code > 0 else f"by signal {-code}"
     return warned(
-        f"when {after}, it ended {how}; no revision forbids it, but supervisors take it for a crash"
+        f"when {after}, it {end_text(code)}; no revision forbids it, but supervisors take it for a crash"
     )
 
 

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from mcpproxy.base.process_end import end_text
 from mcpproxy.client.child_process import GRACE_S, ChildProcess
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.lines import LineFramer
@@ -281,14 +282,5 @@ def _ignore(event: WireEvent) -> None:
 
 def _exit_text(code: int | None, stderr: bytes) -> str:
     """Return how the process ended, as a clause. ``stderr`` is the line of stderr that explains the end."""
-    if code is None:
-        return "it closed its stdout and runs on"
-    if code == 0:
-        return "it ended with exit code 0"
-    why = f" ({stderr.decode('utf-8', 'replace')})" if stderr else ""
-    if code > 0:
-        return f"it ended with exit code {code}{why}"
-    try:
-        return f"it was ended by {signal.Signals(-code).name}{why}"
-    except ValueError:
-        return f"it was ended by signal {-code}{why}"
+    why = f" ({stderr.decode('utf-8', 'replace')})" if code and stderr else ""
+    return f"it {end_text(code)}{why}"
