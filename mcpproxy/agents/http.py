@@ -30,6 +30,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import written
+from mcpproxy.protocol.request_headers import stateless_version
 from mcpproxy.ui.request_body import BodyTooLargeError, read_body
 
 PATH: Final = "/mcp"
@@ -118,7 +119,7 @@ def _refusal(headers: Headers, body: bytes) -> Response | None:
             )
         case ErrorResponse(error=Absent()) | Batch(items=()):  # an id alone, and an empty array
             return _error(None, INVALID_REQUEST, "not a request of JSON-RPC")
-        case Request(id=id, params={"_meta": {"io.modelcontextprotocol/protocolVersion": str(version)}}):
+        case Request(id=id) as request if version := stateless_version(request):
             if headers.get(PROTOCOL_VERSION, version) != version:
                 return _error(
                     id, HEADER_MISMATCH, "MCP-Protocol-Version differs from the revision in the body"
