@@ -1,7 +1,7 @@
 """Rewrites recorded server messages with the ids and progress tokens of the live client.
 
 A request of the server is sent with its recorded id. If an earlier request with that id is still unanswered,
-the request gets a new id.
+the request gets a new id, and so does its cancellation.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class IdMap:
     ) -> None:
         self._answer_to: Final = answer_to
         self._server_requests: Final[UnansweredRequests[SessionMessage]] = UnansweredRequests()
-        self._new_ids = 0
+        self._new_ids: Final[dict[int, bytes]] = {}  # index of a server request -> its new id
         self._recorded_session: Final = session.issued_session_id.encode("latin-1", "replace")
         self._live_session: Final = (session_id or str(uuid4())).encode()
 
@@ -72,6 +72,8 @@ class IdMap:
         match entry.message:
             case Request(id=id) if id is not None:
                 return self._server_request(entry, id)
+            case Notification(method="notifications/cancelled") if entry.names in self._new_ids:
+                return spliced(entry.raw, {REQUEST_ID: self._new_ids[entry.names]})
             case Notification(method="notifications/progress") if live is not None:
                 return spliced(entry.raw, {PROGRESS_TOKEN: live.token}) if live.token else None
             case Notification(method=method) if live is not None and live.id is not None:
@@ -86,10 +88,10 @@ class IdMap:
         if self._server_requests.find(SERVER, id) is None:
             self._server_requests.add(SERVER, id, entry)
             return entry.raw
-        self._new_ids += 1
-        new_id = f"{id}-{self._new_ids}"
+        new_id = f"{id}-{len(self._new_ids) + 1}"
+        self._new_ids[entry.index] = raw_json.written(new_id)
         self._server_requests.add(SERVER, new_id, entry)
-        return spliced(entry.raw, {ID: raw_json.written(new_id)})
+        return spliced(entry.raw, {ID: self._new_ids[entry.index]})
 
 
 def _is_again(entry: SessionMessage, live: LiveMessage) -> bool:

@@ -282,6 +282,15 @@ def test_a_server_that_asks_under_an_id_that_is_still_open_gets_another(tmp_path
     assert player.say(tell("y")) == [ask("0-1", "roots/list")]
 
 
+def test_a_server_that_cancels_such_a_request_names_the_other_id(tmp_path: Path) -> None:
+    cancelled = tell("notifications/cancelled", requestId=0)
+    asks = ((C, tell("x")), (S, ask(0, "roots/list")), (C, tell("y")), (S, ask(0, "roots/list")))
+    player = Player(tmp_path, *asks, (S, cancelled))
+    assert player.say(tell("x")) == [ask(0, "roots/list")]
+    renamed = tell("notifications/cancelled", requestId="0-1")
+    assert player.say(tell("y")) == [ask("0-1", "roots/list"), renamed]
+
+
 def test_a_retry_with_input_is_replayed_whatever_the_live_user_says(tmp_path: Path) -> None:
     wants = give(1, resultType="input_required", requestState="s1", inputRequests={"c": ask(0, "x")})
     first = ask(1, "tools/call", name="paint")
