@@ -13,6 +13,8 @@ from starlette.types import Receive, Scope, Send
 from mcpproxy.agents.http import RequestChecks
 from mcpproxy.cli.commands.view import mcp as command
 from mcpproxy.cli.main import main
+from mcpproxy.protocol.error_message import HEADER_MISMATCH
+from mcpproxy.protocol.revisions import VERSION_KEY
 from tests.agents.agent import RECORDINGS
 from tests.agents.test_clients import TOKEN, mcp
 from tests.peers.processes import Process
@@ -73,6 +75,33 @@ def test_a_second_answer_to_one_request_is_not_sent() -> None:
         transport = httpx.ASGITransport(RequestChecks(answers_twice))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             assert (await client.post("/", json=PING)).status_code == 202
+
+    anyio.run(post)
+
+
+@pytest.mark.parametrize(
+    ("header", "named", "status"),
+    [
+        ("2025-11-25", "2026-07-28", 400),
+        ("2026-07-28", "2026-07-28", 202),
+        ("", "2026-07-28", 400),
+        (None, "2026-07-28", 202),
+        ("2025-11-25", None, 202),
+    ],
+)
+def test_a_header_with_another_revision_than_the_request_is_refused(
+    header: str | None, named: str | None, status: int
+) -> None:
+    meta = {} if named is None else {"params": {"_meta": {VERSION_KEY: named}}}
+
+    async def post() -> None:
+        transport = httpx.ASGITransport(RequestChecks(Response(status_code=202)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            fields = {} if header is None else {"MCP-Protocol-Version": header}
+            answer = await client.post("/", json={**PING, **meta}, headers=fields)
+            assert answer.status_code == status
+            if status == 400:
+                assert (answer.json()["id"], answer.json()["error"]["code"]) == (1, HEADER_MISMATCH)
 
     anyio.run(post)
 
