@@ -3,10 +3,13 @@
 import json
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.agents.recording_library import RecordingLibrary
+from mcpproxy.agents.recording_tools import RecordingTools
 from mcpproxy.agents.tool_table import UNTRUSTED
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
@@ -123,6 +126,23 @@ def test_calls_are_found_in_all_recordings(agent: Agent) -> None:
     assert found == one_by_one
     assert len({recording for recording, _ in found}) > 2
     assert pages[-1]["searched"] == pages[-1]["recordings"]
+
+
+def test_the_failed_call_is_found_behind_two_hundred_recordings(tmp_path: Path) -> None:
+    write(tmp_path / "000-failed.jsonl", SITUATIONS["failed tool"])
+    later = json.dumps({**json.loads(recordings.HEADER), "started_at": "2030-01-01T00:00:00Z"})
+    for number in range(200):
+        write(tmp_path / f"{number}.jsonl", (later, *recordings.CLEAN[1:]))
+    milliseconds = count(step=15)  # each recording takes so long
+    with RecordingLibrary(str(tmp_path)) as library:
+        tools = RecordingTools(library, clock=lambda: next(milliseconds) / 1000)
+        first = tools.find_calls("status:error")
+        assert first.calls == []
+        more = "no call found so far; call again with next as cursor"
+        assert first.note == f"searched {first.searched} of 201 recordings, {more}"
+        second = tools.find_calls("status:error", cursor=first.next)
+    assert [row.recording for row in second.calls] == ["000-failed"]
+    assert (second.searched, second.recordings, second.next) == (201, 201, "")
 
 
 def test_pages_of_calls_have_each_call_once(agent: Agent) -> None:
