@@ -51,7 +51,7 @@ _SECRET_PARTS = (
 """Every name of an option that takes a secret contains one of these parts. They are tested first, because the
 exact test needs an import."""
 
-_PROBES = ("validate", "fuzz")
+PROBES = ("validate", "fuzz")
 """The commands whose sessions are recorded in a folder of their own within the state folder."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
@@ -73,7 +73,7 @@ def state_dir() -> str:
 
 
 def probe_folder(kind: str) -> str:
-    """Return the folder for the recordings of ``mcpproxy KIND``; ``kind`` is one of ``_PROBES``."""
+    """Return the folder for the recordings of ``mcpproxy KIND``; ``kind`` is one of ``PROBES``."""
     return os.path.join(state_dir(), kind)
 
 
@@ -83,8 +83,10 @@ def without_probes(where: str, names: list[str]) -> list[str]:
     Probes are sessions of mcpproxy's own client, some twenty for each run of ``validate``. They are not among
     "all recordings" and never "the latest", unless their folder is named.
     """
-    probes = {probe_folder(kind) for kind in _PROBES if kind in names}
-    return [name for name in names if os.path.abspath(os.path.join(where, name)) not in probes]
+    kinds = [name for name in names if name in PROBES]
+    if not kinds or os.path.realpath(where) != os.path.realpath(state_dir()):
+        return names
+    return [name for name in names if name not in kinds]
 
 
 def working_directory() -> str:

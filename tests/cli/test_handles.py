@@ -138,6 +138,11 @@ def test_probes_are_not_among_all_recordings(tmp_path: Path, monkeypatch: pytest
     assert find_traces.expand(str(state)) == own
     corpus = FolderCorpus(str(state)).recordings()
     assert [each.name for each in corpus] == ["own.jsonl", "project/own.jsonl"]
+    (tmp_path / "link").symlink_to(state)  # the same folder, spelled otherwise
+    assert find_traces.expand(str(tmp_path / "link")) == [
+        str(tmp_path / "link" / "own.jsonl"),
+        str(tmp_path / "link" / "project" / "own.jsonl"),
+    ]
     probe = [str(state / "validate" / "run" / "probe.jsonl")]
     assert find_traces.expand(str(state / "validate")) == probe
     elsewhere = tmp_path / "other" / "validate"

@@ -34,8 +34,6 @@ file that is not a recording, is a link, has a second name, or belongs to somebo
 _HEADER_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 1 << 16
 _LAST_RECORDS: Final = (b'{"type":"close"', b'{"type":"continued"')
-_RUNS: Final = ("validate", "fuzz")
-"""Folders of the state directory in which each run of that command has a folder for its recordings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +111,10 @@ def _total(old: Sequence[OldRecording], path: str) -> str:
 
 
 def _run_folders(path: str) -> Iterator[str]:
-    """Yield the folder of each run of ``_RUNS``, the oldest first."""
-    for name in _RUNS:
+    """Yield the folder of each run of ``validate`` and ``fuzz``, the oldest first."""
+    for kind in paths.PROBES:
         try:
-            runs = Folder(os.path.join(path, name))
+            runs = Folder(os.path.join(path, kind))
         except OSError:  # there were none, or it is a link
             continue
         yield from (os.path.join(runs.path, run_name) for run_name in runs.names())
