@@ -131,6 +131,16 @@ def trace_name(label: str) -> str:
     return f"{stamp}.{now_ms % 1000:03d}Z-{label}-{os.getpid()}.jsonl"
 
 
+def split_label(named: str) -> tuple[str, int]:
+    """Return ``(LABEL, N)`` for ``LABEL~N``, the N-th recording before the latest with a label.
+
+    For a name without ``~N`` it is ``(named, 0)``.
+    """
+    label, _, back = named.rpartition("~")
+    is_split = label and back.isascii() and back.isdecimal() and len(back) < 10
+    return (label, int(back)) if is_split else (named, 0)
+
+
 def numbered(path: str, attempt: int) -> str:
     """Return ``path`` for the first attempt, then ``name-2.jsonl``, ``name-3.jsonl`` and so on."""
     if attempt == 1:

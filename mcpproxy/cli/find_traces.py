@@ -4,7 +4,7 @@ A handle names a recording of the state directory in a few characters:
 
 - nothing: the latest that has a message; a command that could not be started leaves one without;
 - ``-2``: the one before the latest, and so on; ``-1`` is the latest;
-- a label: the latest recording with that label;
+- a label: the latest recording with that label; ``LABEL~1`` is the one before it with that label;
 - a part of the file name that no other recording there has.
 
 If a file has this name, the name means the file and is not a handle. The URL of an object store means the
@@ -20,6 +20,7 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.files import open_regular
 from mcpproxy.base.patterns import pattern
+from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.trace import chain
@@ -31,7 +32,8 @@ PACKED = ".jsonl.zst"
 _SCHEMES: Final = ("s3://", "gs://", "az://", "file://")
 
 HELP: Final = (
-    "a recording: its file or URL, -2 for the one before the latest, its label, or a part of its name"
+    "a recording: its file or URL, -2 for the one before the latest, its label, LABEL~1 for the one before "
+    "the latest with this label, or a part of its name"
 )
 """The help of a TRACE argument."""
 
@@ -52,7 +54,7 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
 
     Raises:
         UsageError: the folder holds no traces, nothing was recorded yet, there is no recording at the
-            position ``-N``, or a part of a name means more than one.
+            position ``-N`` or ``LABEL~N``, or a part of a name means more than one.
     """
     if named is not None and is_url(named):
         return _fetched(named)
@@ -109,6 +111,23 @@ def one(named: str | None, *, tells: bool = True) -> str:
         fact = f"a folder with {len(found)} recordings, and one is needed"
         raise UsageError(named or "", fact, f"name one of them: mcpproxy list {named}")
     return found[0]
+
+
+def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
+    """Return the two recordings of a comparison, the earlier first; without names, the last two.
+
+    A label without ``b`` means the last two recordings with this label, and ``LABEL~N`` without ``b`` is
+    compared with the latest of them. Any other recording without ``b`` is compared with the latest.
+
+    Raises:
+        UsageError: as in ``one``.
+    """
+    if a is not None and b is None and _is_handle(a):
+        found = recent(paths.state_dir())
+        label, back = paths.split_label(a)
+        if not _with_name(found, a) and _with_label(found, label):
+            return one(f"{label}~{back or 1}"), one(label)
+    return one("-2" if a is None else a), one(b)
 
 
 def place(named: str | None) -> str:
@@ -186,19 +205,23 @@ def _with_handle(handle: str | None) -> str:
         if handle is None:
             return next((path for path in found if not _is_empty(path)), found[0])
         return found[position - 1]
+    if path := _with_name(found, handle):
+        return path
+    label, back = paths.split_label(handle)
+    if labelled := _with_label(found, label):
+        if back < len(labelled):
+            return labelled[back]
+        fact = f"{count(len(labelled), 'recording')} with this label in {folder}"
+        raise UsageError(handle, fact, "see mcpproxy list")
     names = {path: os.path.basename(path) for path in found}
-    for path, name in names.items():
-        if handle in (name, name.removesuffix(SUFFIX)):
-            return path
-    for path, name in names.items():
-        if (parts := _NAME.fullmatch(name)) and parts[7] == handle:
-            return path
     matching = [path for path, name in names.items() if handle in name]
     if len(matching) > 1:
         shown = [names[path] for path in matching[:_CANDIDATES]]
         more = f" and {len(matching) - _CANDIDATES} more" if len(matching) > _CANDIDATES else ""
         fact = f"{len(matching)} recordings have this in their name"
         raise UsageError(handle, fact, f"write more of one of {', '.join(shown)}{more}")
+    if not matching and label != handle:
+        raise UsageError(handle, f"no recording in {folder} has this label", "see mcpproxy list")
     return matching[0] if matching else ""
 
 
@@ -212,6 +235,18 @@ def _is_empty(path: str) -> bool:
     except OSError:
         return False
     return b'\n{"type":"close"' in head and len(head) <= _HEADER_BYTES and not _MESSAGE.search(head)
+
+
+def _with_name(found: Sequence[str], name: str) -> str:
+    """Return the recording whose file has this name, with or without its suffix; empty if there is none."""
+    names = (name, name + SUFFIX)
+    return next((path for path in found if os.path.basename(path) in names), "")
+
+
+def _with_label(found: Sequence[str], label: str) -> list[str]:
+    """Return the recordings that have this label in their file names, in the order of ``found``."""
+    parts = ((path, _NAME.fullmatch(os.path.basename(path))) for path in found)
+    return [path for path, part in parts if part and part[7] == label]
 
 
 def _below(folder: str) -> Iterator[str]:

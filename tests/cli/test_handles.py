@@ -16,7 +16,7 @@ from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN
 
-HANDLES: Final = {"-2": 1, "-3": 0, "weather": 1, "er-12": 1, "files": 2}
+HANDLES: Final = {"-2": 1, "-3": 0, "weather": 1, "er-12": 1, "files": 2, "files~0": 2, "files~1": 0}
 """Handle -> which of the three recordings it means."""
 
 LATEST: Final = 2
@@ -126,6 +126,47 @@ def test_a_comparison_with_one_recording_says_which_is_the_other(
     mcpproxy: Mcpproxy, three: list[str]
 ) -> None:
     assert mcpproxy("diff", three[0]).err == f"mcpproxy: the latest recording: {three[LATEST]}\n"
+
+
+def test_a_label_is_compared_with_the_one_before_it(mcpproxy: Mcpproxy, three: list[str]) -> None:
+    before, weather, latest = three
+    assert mcpproxy("diff", "files").err.splitlines() == [
+        f"mcpproxy: files~1: {before}",
+        f"mcpproxy: files: {latest}",
+    ]
+    assert mcpproxy("diff", "files~1").err == mcpproxy("diff", "files").err
+    assert mcpproxy("diff", "files", "weather").err.splitlines() == [
+        f"mcpproxy: files: {latest}",
+        f"mcpproxy: weather: {weather}",
+    ]
+
+
+def test_a_label_that_has_no_earlier_recording_says_how_many_there_are(
+    mcpproxy: Mcpproxy, three: list[str], state_dir: Path
+) -> None:
+    said = mcpproxy("show", "files~2")
+    assert (said.code, said.err) == (
+        2,
+        f"mcpproxy: files~2: 2 recordings with this label in {state_dir}; see mcpproxy list\n",
+    )
+    said = mcpproxy("diff", "weather")
+    assert (said.code, said.err) == (
+        2,
+        f"mcpproxy: weather~1: 1 recording with this label in {state_dir}; see mcpproxy list\n",
+    )
+    said = mcpproxy("show", "wether~1")
+    assert (said.code, said.err) == (
+        2,
+        f"mcpproxy: wether~1: no recording in {state_dir} has this label; see mcpproxy list\n",
+    )
+
+
+def test_a_file_with_the_name_of_a_handle_comes_first(
+    mcpproxy: Mcpproxy, three: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recordings.write(tmp_path / "files~1", CLEAN)
+    assert three[0] not in mcpproxy("show", "files~1").out
 
 
 def test_probes_are_not_among_all_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ Compares what the server said in recording B with what it said in recording A: a
 
 EPILOG: Final = f"""\
 {comparison_options.EPILOG}
+  mcpproxy diff weather             the last two labelled weather
+  mcpproxy diff weather~3           the latest with this label, and the third before it
   mcpproxy diff before.jsonl after.jsonl
   mcpproxy diff before.jsonl after.jsonl --alike timestamps,uuids --ignore notifications/message"""
 
@@ -31,9 +33,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "a",
         nargs="?",
-        default="-2",
         metavar="A",
-        help="the recording with the expected behaviour; without it the one before the latest",
+        help="the recording with the expected behaviour; without it the one before the latest; "
+        "a label without B: the last two with this label",
     )
     parser.add_argument(
         "b", nargs="?", metavar="B", help="the recording to compare with A; without it the latest"
@@ -47,7 +49,7 @@ def run(argv: list[str]) -> int:
     )
     comparison_options.add_options(parser)
     options = parser.parse_args(argv)
-    a, b = (find_traces.one(path) for path in (options.a, options.b))
+    a, b = find_traces.find_pair(options.a, options.b)
     comparison = Comparison(a, b)
     comparison_rules = comparison_options.rules_from(options)
     ids: list[str] = options.session

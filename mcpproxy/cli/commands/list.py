@@ -30,7 +30,8 @@ those of a running session that have none yet (1 waiting 11.0 s); ? stands for w
 reading the whole recording. FINDINGS are what the session broke of the protocol.
 
 The first column is a handle for the commands that take a recording: mcpproxy show -2. The label is one,
-too, and so is any part of the file name that no other recording has."""
+too, with label~1 for the one before the latest with this label, and so is any part of the file name that no
+other recording has."""
 
 _WIDE: Final = (
     "", "STARTED (UTC)", "LABEL", "SERVER", "CLIENT", "DURATION", "FRAMES", "FAILED", "FINDINGS", "ENDED",

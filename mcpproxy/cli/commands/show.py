@@ -18,7 +18,8 @@ Each line is a call: number, seconds since the start, method, arguments, answer,
 server (←) are below the call that they belong to, and findings below the call that they are about.
 
   mcpproxy show                     the latest recording; -2 is the one before it
-  mcpproxy show weather             the latest labelled weather, or the one with weather in its name
+  mcpproxy show weather             the latest labelled weather, or the one with weather in its name;
+                                    weather~1 is the one before it with this label
   mcpproxy show --call 57           everything that belongs to call 57
   mcpproxy show --filter 'tool:search* status:error latency:>2s "text"'
   mcpproxy show --follow            the session that is recorded now, or begins next, and those after it
