@@ -20,7 +20,7 @@ from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.finding_rows import finding_row, rule_rows
 from mcpproxy.agents.pages import AnswerPage
 from mcpproxy.agents.recording_library import OpenedRecording, RecordingLibrary
-from mcpproxy.agents.tool_arguments import Cursor, Handle
+from mcpproxy.agents.tool_arguments import Cursor, Handle, HandleAfter, HandleBefore
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.revisions import VERSIONS
 from mcpproxy.protocol.rules import Requirement
@@ -98,9 +98,11 @@ class JudgementTools:
             requirements=[_requirement(each) for each in found.requirements],
         )
 
-    def compare_recordings(self, before: Handle, after: Handle, cursor: Cursor = "") -> ComparisonPage:
+    def compare_recordings(
+        self, before: HandleBefore = "", after: HandleAfter = "", cursor: Cursor = ""
+    ) -> ComparisonPage:
         """Compare what the server said in two recordings, session by session; equal answers are counted."""
-        first, second = self._library.find(before), self._library.find(after)
+        first, second = self._library.find_pair(before, after)
         question = ("compare_recordings", first.handle, second.handle)
         start, _ = cursors.read(question, cursor)
         comparison = compare_recordings(self._library.loaded(first), self._library.loaded(second))

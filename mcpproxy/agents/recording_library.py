@@ -135,6 +135,8 @@ class RecordingLibrary:
     def find(self, named: str) -> ListedRecording:
         """Return the recording with this handle, label or part of a handle; without ``named``, the latest.
 
+        ``LABEL~1`` is the one before the latest with a label.
+
         Raises:
             AgentError: no recording matches, or several do.
         """
@@ -149,9 +151,15 @@ class RecordingLibrary:
         for each in listed:
             if each.handle == wanted:
                 return each
-        for each in listed:
-            if self.shown(each.entry.label) == named:
-                return each
+        for label, back in dict.fromkeys(((named, 0), paths.split_label(named))):
+            labelled = [each for each in listed if self.shown(each.entry.label) == label]
+            labelled = [each for each in labelled if not each.is_probe] or labelled
+            if back < len(labelled):
+                return labelled[back]
+            if labelled:
+                raise AgentError(
+                    f"{len(labelled)} recordings have the label {label!r}; list_recordings has them"
+                )
         matching = [each for each in listed if wanted in each.handle]
         matching = [each for each in matching if not each.is_probe] or matching
         if len(matching) == 1:
@@ -165,6 +173,38 @@ class RecordingLibrary:
         near = get_close_matches(wanted[:SHORT_CHARACTERS], names, _MAX_SUGGESTIONS, 0.4)
         step = f"do you mean {' or '.join(near)}?" if near else f"the latest is {listed[0].handle}"
         raise AgentError(f"there is no recording {shown!r}; {step} list_recordings has all handles")
+
+    def find_pair(self, before: str, after: str) -> tuple[ListedRecording, ListedRecording]:
+        """Return the two recordings of a comparison.
+
+        Without ``before``, it is the recording before ``after`` that has its label. Without ``after``, it is
+        the latest with the label of ``before``; without both, the latest of all.
+
+        Raises:
+            AgentError: a name means no recording or several, or there is no other with the label.
+        """
+        if after or not before:
+            second = self.find(after)
+            if before:
+                return self.find(before), second
+            earlier = [each for each in self._with_label_of(second) if each.order < second.order]
+            if earlier:
+                return earlier[0], second
+            raise AgentError(f"{second.handle} is the first with its label; name the recording before")
+        first = self.find(before)
+        latest = self._with_label_of(first)[:1]
+        if latest and latest[0].handle != first.handle:
+            return first, latest[0]
+        raise AgentError(f"{first.handle} is the latest with its label; name the recording after")
+
+    def _with_label_of(self, named: ListedRecording) -> list[ListedRecording]:
+        """Return the recordings with the label of ``named``, the latest first; none if it has no label."""
+        label = named.entry.label
+        return [
+            each
+            for each in self.recordings(probes=named.is_probe)
+            if label and each.entry.label == label and each.is_probe == named.is_probe
+        ]
 
     def runs(self) -> list[ClientRun]:
         """Return the runs, in the order in which they began."""

@@ -8,11 +8,28 @@ Handle: TypeAlias = Annotated[
     str,
     Field(
         max_length=1000,
-        description="Handle from list_recordings, a label, or a unique part of a handle; empty: the latest",
+        description=(
+            "Handle from list_recordings, a label (LABEL~1: the one before its latest) or a unique part of a "
+            "handle; empty: the latest"
+        ),
     ),
 ]
 HandleOrAll: TypeAlias = Annotated[
     str, Field(max_length=1000, description="Handle, label or unique part; empty: all recordings")
+]
+HandleBefore: TypeAlias = Annotated[
+    str,
+    Field(
+        max_length=1000,
+        description="Handle, label or unique part; empty: the recording before after that has its label",
+    ),
+]
+HandleAfter: TypeAlias = Annotated[
+    str,
+    Field(
+        max_length=1000,
+        description="Handle, label or unique part; empty: the latest, with the label of before if given",
+    ),
 ]
 MatchText: TypeAlias = Annotated[
     str, Field(max_length=1000, description="Text in handle, label, server or client")

@@ -238,6 +238,48 @@ def test_two_recordings_are_compared(situations: Agent) -> None:
     assert "changed" in other["summary"]
 
 
+def ping(label: str, minute: int) -> tuple[str, ...]:
+    about = Conversation(label=label, started_at=f"2026-11-21T10:{minute:02}:00Z")
+    about.asks(1, "ping", ms=5)
+    about.answers(1, {}, ms=6)
+    return about.closes(ms=10)
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Iterator[Agent]:
+    """Two recordings of orders, one of warehouse between them, each a minute later."""
+    for minute, label in enumerate(("orders", "warehouse", "orders")):
+        write(tmp_path / f"{label}-{minute}.jsonl", ping(label, minute))
+    with Agent(tmp_path) as made:
+        yield made
+
+
+def test_a_label_counts_back(labelled: Agent) -> None:
+    def named(name: str) -> str:
+        return str(labelled("describe_recording", recording=name)["about"]["recording"])
+
+    assert [named("orders"), named("orders~0"), named("orders~1")] == ["orders-2", "orders-2", "orders-0"]
+    assert "2 recordings have the label 'orders'" in labelled.error(
+        "describe_recording", recording="orders~2"
+    )
+
+
+def test_what_changed_needs_no_two_handles(labelled: Agent, tmp_path: Path) -> None:
+    def compared(**names: str) -> tuple[str, str]:
+        answer = labelled("compare_recordings", **names)
+        return answer["before"], answer["after"]
+
+    assert compared() == ("orders-0", "orders-2")
+    assert compared(after="orders") == ("orders-0", "orders-2")
+    assert compared(before="orders~1") == ("orders-0", "orders-2")
+    assert "warehouse-1 is the first with its label" in labelled.error(
+        "compare_recordings", after="warehouse"
+    )
+    assert "orders-2 is the latest with its label" in labelled.error("compare_recordings", before="orders")
+    write(tmp_path / "returns-3.jsonl", ping("returns", 3))
+    assert "returns-3 is the first with its label" in labelled.error("compare_recordings")
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "says"),
     [
