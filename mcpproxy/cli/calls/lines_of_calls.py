@@ -71,7 +71,7 @@ class CallLines:
             beside = min(columns(arguments) + columns(answer), _LEAST_ROOM)
             name = style.shorten(name, room - (beside + len(mark) + 3 if beside else 0))
             room -= columns(name) + 1
-            if call.is_error and columns(answer) + len(mark) + 1 > room - min(columns(arguments), room // 3):
+            if call.is_error and columns(answer) + len(mark) + 2 > room - min(columns(arguments), room // 3):
                 mark, below, answer = "", f"{mark} {answer}", ""
                 arguments = style.shorten(arguments, room)
             elif answer:
