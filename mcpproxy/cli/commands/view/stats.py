@@ -69,7 +69,7 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     yield f"{recordings}, {frames}, {count(total, 'call')}"
     if statistics.calls:
         yield ""
-        heading = ("CALLS", "ERRORS", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
+        heading = ("CALLS", "FAILED", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
         rows = fitted(
             [heading, *map(_row, statistics.calls)], style, cut=("CALL",), left_out=_LEFT_OUT, least=24
         )
