@@ -42,6 +42,7 @@ _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
 _MESSAGE: Final = pattern(rb'\n\{"type":"(?:frame|lines|request)"')
 _HEADER_BYTES: Final = 64 << 10
+_RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
 _CANDIDATES: Final = 5
 """How many recordings an error message names that an ambiguous handle may mean."""
 
@@ -156,6 +157,19 @@ def every(named: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(one_path_per_recording(found)))
 
 
+def latest_first(named: str | None) -> list[str]:
+    """Return the recordings that ``named`` means, the latest first; without it, all of the state directory.
+
+    Raises:
+        UsageError: as in ``expand``.
+    """
+    folder = paths.state_dir()
+    if named is None and not os.path.isdir(folder):
+        raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
+    found = one_path_per_recording(expand(folder if named is None else named))
+    return sorted(found, key=lambda path: (_start_of(*os.path.split(path)), path), reverse=True)
+
+
 def one_path_per_recording(paths: list[str]) -> list[str]:
     """Return the first path of each recording in ``paths``. A rotated recording has several files."""
     named: dict[str, str] = {}
@@ -198,8 +212,7 @@ def _with_handle(handle: str | None) -> str:
     if handle is None or re.fullmatch(r"-[1-9]\d{0,8}", handle):
         position = -int(handle or "-1")
         if not found:
-            step = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
-            raise UsageError(folder, "nothing recorded yet", step)
+            raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
         if position > len(found):
             raise UsageError(handle or "", f"there are {len(found)} in {folder}", "see mcpproxy list")
         if handle is None:

@@ -171,6 +171,46 @@ def test_a_handle(mcpproxy: Mcpproxy, three: list[str], handle: tuple[str, ...],
         assert said.err.endswith(f": {three[expected]}\n")
 
 
+def test_the_failed_calls_of_all_recordings_the_latest_first(mcpproxy: Mcpproxy, state_dir: Path) -> None:
+    (state_dir / "validate" / "run").mkdir(parents=True)
+    names = [f"20261121T1{hour}2030.000Z-weather-1.jsonl" for hour in range(3)]
+    for name, situation in zip(names, ("failed tool", "slow call", "failed tool"), strict=True):
+        write(state_dir / name, SITUATIONS[situation])
+    write(state_dir / "validate" / "run" / names[2], SITUATIONS["failed tool"])
+    said = mcpproxy("show", "--all", "--filter", "status:error")
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    headings = [line for line in lines if line.startswith(str(state_dir))]
+    about = "weather, 2026-11-21 10:20:30 UTC"
+    assert headings == [f"{state_dir / name} {about}" for name in (names[2], names[0])]
+    assert [line.split()[2:4] for line in lines if "tools/call" in line] == [["tools/call", "forecast"]] * 2
+    assert lines[-1] == "2 rows in 2 of 3 recordings: status:error"
+    none = mcpproxy("show", "--all", "--filter", "method:no-such-method")
+    assert (none.code, none.out) == (0, "0 rows in 0 of 3 recordings: method:no-such-method\n")
+
+
+def test_of_all_recordings_one_that_cannot_be_read_is_named_at_the_end(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    write(tmp_path / "good.jsonl", SITUATIONS["failed tool"])
+    (tmp_path / "bad.jsonl").write_text("not a trace\n")
+    said = mcpproxy("show", "--all", str(tmp_path), "--filter", "status:error")
+    assert said.code == 2
+    assert said.out.endswith("1 row in 1 of 2 recordings: status:error\n")
+    assert said.err.startswith(f"mcpproxy: {tmp_path / 'bad.jsonl'}")
+    assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", [("--call", "1"), ("--follow",), ("--json",), ("--frames", "1-2")])
+def test_what_is_of_one_recording_is_not_for_all(mcpproxy: Mcpproxy, option: tuple[str, ...]) -> None:
+    said = mcpproxy("show", "--all", *option)
+    assert (said.code, said.err) == (2, f"mcpproxy: {option[0]}: is not for --all; name one recording\n")
+
+
+def test_without_recordings_all_says_how_to_record(mcpproxy: Mcpproxy) -> None:
+    assert "nothing recorded yet; record a session" in mcpproxy("show", "--all").err
+
+
 def test_an_ambiguous_handle_lists_the_candidates(mcpproxy: Mcpproxy, three: list[str]) -> None:
     said = mcpproxy("show", "20261121")
     names = ", ".join(Path(path).name for path in reversed(three))

@@ -30,9 +30,15 @@ def listing(
 
     ``heads`` adds the heads of HTTP to each call, ``full`` its arguments and its result without a cut.
     """
-    lines = CallLines(style, session_marks(view.sessions))
     yield from header_lines(view.path, view.header, view.sessions, style)
-    yield style.paint(lines.heading, "dim")
+    yield style.paint(CallLines(style, session_marks(view.sessions)).heading, "dim")
+    yield from call_lines(view, wanted, style, heads=heads, full=full)
+    yield from footer_lines(view, wanted, style)
+
+
+def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: bool) -> Iterator[str]:
+    """Yield what ``listing`` yields between the names of the columns and the end of the recording."""
+    lines = CallLines(style, session_marks(view.sessions))
     of_row, explained = findings_by_row(view), 0
     if heads or full:
         view.sort_parts()
@@ -50,7 +56,6 @@ def listing(
     if not wanted:
         for finding in of_row.get(0, ()):
             yield from lines.finding(finding, where=" (about the session)")
-    yield from footer_lines(view, wanted, style)
 
 
 def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:

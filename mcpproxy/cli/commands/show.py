@@ -9,7 +9,7 @@ from mcpproxy.base.style import Style
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.calls.pager import page
-from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.opening import open_trace
 from mcpproxy.session.filter import Filter, Term, parse_filter
 
@@ -22,6 +22,7 @@ server (←) are below the call that they belong to, and findings below the call
                                     weather~1 is the one before it with this label
   mcpproxy show --call 57           everything that belongs to call 57
   mcpproxy show --filter 'tool:search* status:error latency:>2s "text"'
+  mcpproxy show --all --filter status:error    the failed calls of all recordings, the latest first
   mcpproxy show --follow            the session that is recorded now, or begins next, and those after it
   mcpproxy show --frames            every message on a line of its own; --frames 3-9 only these
   mcpproxy show --json | jq .       one object per frame: seq, t, from, kind, method, id,
@@ -35,11 +36,16 @@ _SPAN: Final = pattern(r"\d*-\d*|\d+")
 
 
 def run(argv: list[str]) -> int:
-    """Print one recording; without a name, the latest in the state directory."""
+    """Print one recording; without a name, the latest in the state directory.
+
+    Returns:
+        0; with ``--all``, 2 if a recording could not be read.
+    """
     parser = Parser("show", "Print the calls in a recording.", EPILOG)
     add = parser.add_argument
     add("trace", nargs="?", metavar="TRACE", help=f"{find_traces.HELP}; without it the latest")
     add("-f", "--follow", action="store_true", help="wait for a session, show it as it runs, then the next")
+    add("--all", action="store_true", help="all recordings, or all in the folder TRACE, the latest first")
     add("--call", type=positive, action="append", metavar="N", help="everything that belongs to call N")
     add("--filter", default="", metavar="EXPR", help="only calls that pass, such as status:error")
     add(
@@ -64,6 +70,8 @@ def run(argv: list[str]) -> int:
     if options.follow:
         _refuse_with_follow(options, by_frame=by_frame)
     style = terminal_style(colour=options.colour)
+    if options.all:
+        return _show_all(options, wanted, style)
     if options.follow and not by_frame:
         from mcpproxy.cli.calls.following import follow_calls
         from mcpproxy.cli.calls.screen import Screen
@@ -76,6 +84,22 @@ def run(argv: list[str]) -> int:
     else:
         page(lines, wanted=options.pager and not options.json)
     return 0
+
+
+def _show_all(options: argparse.Namespace, wanted: Filter, style: Style) -> int:
+    from mcpproxy.cli.calls.all_recordings import AllRecordings
+
+    for name in ("follow", "call", "session", "json"):
+        if getattr(options, name):
+            raise UsageError(f"--{name}", "is not for --all", "name one recording")
+    if options.frames is not None:
+        raise UsageError("--frames", "is not for --all", "name one recording")
+    found = find_traces.latest_first(options.trace)
+    recordings = AllRecordings(found, wanted, heads=options.http, full=options.full)
+    page(recordings.lines(style), wanted=options.pager)
+    for fault in recordings.faults:
+        tell(fault)
+    return 2 if recordings.faults else 0
 
 
 def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:

@@ -1,0 +1,52 @@
+"""``show --all``: the calls of many recordings that pass a filter, those of the latest recording first."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mcpproxy.base.style import Style, count
+from mcpproxy.base.visible import visible
+from mcpproxy.cli.calls.lines_of_calls import CallLines
+from mcpproxy.cli.calls.listing import call_lines
+from mcpproxy.errors import McpProxyError
+from mcpproxy.session.filter import Filter
+from mcpproxy.view.view import View, open_view
+
+
+@dataclass(slots=True)
+class AllRecordings:
+    """The recordings ``paths``, in this order. ``faults`` says why some could not be read, one text for each.
+
+    ``heads`` and ``full`` are as for ``listing``.
+    """
+
+    paths: Sequence[str]
+    wanted: Filter
+    heads: bool = False
+    full: bool = False
+    faults: list[str] = field(default_factory=list[str])
+
+    def lines(self, style: Style) -> Iterator[str]:
+        """Yield a heading and the calls of each recording in which some pass; then how many there are."""
+        calls = matching = 0
+        for path in self.paths:
+            try:
+                with open_view(path) as view:
+                    if found := view.count(self.wanted):
+                        if not matching:
+                            yield style.paint(CallLines(style).heading, "dim")
+                        yield from _heading_lines(view, style)
+                        yield from call_lines(view, self.wanted, style, heads=self.heads, full=self.full)
+                        yield ""
+                        calls, matching = calls + found, matching + 1
+                    view.index.refuse_damage()
+            except McpProxyError as fault:
+                self.faults.append(str(fault))
+        searched = count(len(self.paths), "recording")
+        shown = f"{count(calls, 'row')} in {matching:,} of {searched}"
+        yield f"{shown}: {visible(self.wanted.text)}" if self.wanted else shown
+
+
+def _heading_lines(view: View, style: Style) -> Iterator[str]:
+    started = view.header.started_at[:19].replace("T", " ")
+    words = f"{view.header.label}, {started} UTC"
+    yield f"{style.paint(visible(view.path), 'bold')} {style.paint(visible(words), 'dim')}"
