@@ -29,10 +29,11 @@ def error_words(call: Call) -> str:
 def cause_of(call: Call, parts: Sequence[Part], *, ended: str, running: bool) -> str:
     """Return why a call failed or has no answer; empty for any other call.
 
-    ``parts`` are the records of the call, ``ended`` says in words how the recording ended.
+    It is empty, too, while the answer may be in a part of the recording that was not read yet. ``parts`` are
+    the records of the call, ``ended`` says in words how the recording ended.
     """
     match call.outcome:
-        case Outcome.NO_ANSWER:
+        case Outcome.NO_ANSWER if call.waited_ns is not None:
             said = [*_waited(call, ended, running=running), *_cut(parts), *_progress(call, parts)]
         case Outcome.CANCELLED:
             said = [_cancelled(call, parts)]
@@ -79,9 +80,7 @@ def _code(call: Call) -> str:
 
 
 def _waited(call: Call, ended: str, *, running: bool) -> list[str]:
-    if call.waited_ns is None:
-        return ["There is no answer"]
-    waited = duration(call.waited_ns)
+    waited = duration(call.waited_ns or 0)
     if running:
         return [f"There is no answer for {waited}"]
     return [f"There was no answer in {waited}, until the recording ended{f': {ended}' if ended else ''}"]

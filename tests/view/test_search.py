@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mcpproxy.session.frame import Frame
 from mcpproxy.trace.reader import read_trace
-from mcpproxy.view import search
 from mcpproxy.view.details import places
 from mcpproxy.view.index.columns import MAX_NAMES, Columns
+from mcpproxy.view.rows import search
 from mcpproxy.view.rows.search import spellings
 from mcpproxy.view.view import open_view
 from tests.view.situations import C, S, begun, forecast, write

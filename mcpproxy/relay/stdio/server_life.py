@@ -70,7 +70,7 @@ class ServerLife:
         except OSError as fault:
             self.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
         if error is not None:
-            from mcpproxy.base.start_failure import start_failure
+            from mcpproxy.base.process_words import start_failure
 
             fact, code = start_failure(command[0], error)
             self.quiet = False  # a shell would report this failure too

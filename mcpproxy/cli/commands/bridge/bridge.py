@@ -115,7 +115,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     from mcpproxy.bridge.leg import Leg, StderrLines
 
     if shutil.which(options.command[0]) is None:
-        from mcpproxy.base.start_failure import start_failure
+        from mcpproxy.base.process_words import start_failure
         from mcpproxy.errors import McpProxyError
 
         raise McpProxyError(start_failure(options.command[0], FileNotFoundError())[0])

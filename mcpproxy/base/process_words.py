@@ -1,6 +1,7 @@
-"""Why a command did not start, in one line. It is said alike wherever mcpproxy starts a command."""
+"""Why a command did not start, and how a process ended: said alike wherever mcpproxy starts one."""
 
 import os
+import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,24 @@ def start_failure(program: str, error: OSError | ValueError) -> tuple[str, int]:
         return f"{program or repr('')}: no such command; {step}", 127
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return f"{program}: cannot be run ({reason}); check that it is an executable file", 126
+
+
+def end_text(code: int | None) -> str:
+    """Return how a process ended, as a clause without its subject: ``ended with exit code 2``.
+
+    ``code`` is negative for a signal, and ``None`` if the process has closed its stdout and has not ended.
+    """
+    if code is None:
+        return "closed its stdout and runs on"
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal_name(-code)}"
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as ``SIGKILL``; ``signal 99`` for a number that has none here."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _similar_command(program: str) -> str:
