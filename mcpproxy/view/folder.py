@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from mcpproxy.trace import chain
+from mcpproxy.trace.records import Continued
 from mcpproxy.trace.shipped_files import read_shipped
 from mcpproxy.view.file_ends import FileEnds, file_ends
 from mcpproxy.view.recording_entry import RecordingEntry
@@ -92,7 +93,7 @@ def _skip_shipped(folder: str, ends_of: dict[str, FileEnds]) -> None:
         shipped = read_shipped(os.path.join(folder, name))
         if shipped is not None and (after := ends_of.get(shipped.continued.file)) is not None:
             ends_of[name] = replace(ends, goes_on_in=after.name)
-            ends_of[after.name] = replace(after, continues=name)
+            ends_of[after.name] = replace(_after(after, shipped.continued), continues=name)
 
 
 def recording(path: str) -> RecordingEntry:
@@ -109,9 +110,19 @@ def recording(path: str) -> RecordingEntry:
             first.goes_on_in = shipped.continued.file
             if not os.path.exists(following):
                 break
-        last = file_ends(following)
+            last = _after(file_ends(following), shipped.continued)
+        else:
+            last = file_ends(following)
         ends_of[last.name] = last
     return _joined(first, ends_of)
+
+
+def _after(following: FileEnds, last: Continued) -> FileEnds:
+    """Return a file that may have no frame yet with the frames of those before it; ``last`` ends them."""
+    entry = following.entry
+    if entry.frames is not None or entry.transport == "http":
+        return following
+    return replace(following, entry=replace(entry, frames=sum(last.tally.frames.values())))
 
 
 def _joined(first: FileEnds, ends_of: Mapping[str, FileEnds]) -> RecordingEntry:
@@ -119,14 +130,16 @@ def _joined(first: FileEnds, ends_of: Mapping[str, FileEnds]) -> RecordingEntry:
 
     ``ends_of`` has the files by name.
     """
-    entry, joined_names, last = first.entry, {first.name}, first
+    entry, joined_names, before, last = first.entry, {first.name}, first, first
     while (following := ends_of.get(last.goes_on_in)) is not None and following.name not in joined_names:
         joined_names.add(following.name)
-        last = following
+        before, last = last, following
         entry = replace(entry, files=entry.files + 1, size=entry.size + last.entry.size)
     if last is first:
         return entry
     last_entry = last.entry
+    if last_entry.frames is None and entry.transport != "http":  # it has no frame of its own yet
+        last_entry = replace(last_entry, frames=before.entry.frames)
     if last_entry.state == "cut" and first.entry.state == "running":  # the journal is beside the first file
         last_entry = replace(last_entry, state="running", ended="running", ending="running")
     return replace(

@@ -106,6 +106,9 @@ def test_a_rotated_recording_is_one_entry(tmp_path: Path) -> None:
     session = begun()
     header = json.loads(session.records[0]) | {"continues": "s.jsonl"}
     write(tmp_path / "s.jsonl", (*session.records, json.dumps(continued, separators=(",", ":"))))
+    write(tmp_path / "s.2.jsonl", (json.dumps(header, separators=(",", ":")),))
+    (entry,) = recordings(str(tmp_path))
+    assert (entry.files, entry.frames) == (2, 5)  # the second file has no frame yet
     last = session.closes(ms=90)[-1]
     write(tmp_path / "s.2.jsonl", (json.dumps(header, separators=(",", ":")), last))
     (entry,) = recordings(str(tmp_path))

@@ -406,7 +406,7 @@ class Server(BaseHTTPRequestHandler):
 def test_http_with_fifty_streams(windows: Windows, tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    server.daemon_threads = True
+    server.daemon_threads = False  # closing the server waits until Wine has let go of every connection
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/mcp"
     proxy = windows.start(
