@@ -126,7 +126,7 @@ CASES = (
     Case("stdin-eof", "deaf-to-eof", "warning", "still running 1.5 s after", is_silent=True),
     Case("stdin-eof", "deaf-to-eof", "warning", "still running", "STDIO-005", "2026-07-28", is_silent=True),
     warns("stdin-eof", "exit-code-three", "with exit code 3"),
-    warns("stdin-eof", "end-by-segfault", "by signal 11"),
+    warns("stdin-eof", "end-by-segfault", "by SIGSEGV"),
     Case("sigterm", "deaf-to-sigterm", "warning", "it can only be killed", is_silent=True),
     warns("restart", "tools-of-this-process", "is not there"),
     warns("restart", "words-of-this-process", "add is defined otherwise"),
