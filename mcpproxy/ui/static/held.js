@@ -80,8 +80,10 @@ export function HeldPanel({ held, recordings, here, go }) {
   const { press, still } = useStill();
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const next = useRef(/** @type {number | null} */ (null));
+  /** What this page releases now: nobody has to be told that it is not held any more. */
+  const mine = useRef(/** @type {Set<number>} */ (new Set()));
   const numbers = new Set(messages.map((one) => one.number));
-  const gone = [...open.values()].filter((one) => !numbers.has(one.number));
+  const gone = [...open.values()].filter((one) => !numbers.has(one.number) && !mine.current.has(one.number));
   const rows = [...messages.slice(0, MANY), ...gone].sort((left, right) => left.number - right.number);
   const isShown = rows.length > 0 || elsewhere.length > 0 || problem !== "" || said !== "";
 
@@ -118,6 +120,7 @@ export function HeldPanel({ held, recordings, here, go }) {
     });
   /** @param {number[]} released @param {Answer} answer @returns {Promise<string>} why nothing was released; empty if something was */
   const release = async (released, answer) => {
+    for (const number of released) mine.current.add(number);
     try {
       const result = await post(`/api/recordings/${id}/held`, { ...answer, numbers: released });
       next.current = released.length === 1 ? released[0] : null;
@@ -126,6 +129,7 @@ export function HeldPanel({ held, recordings, here, go }) {
       setSaid(result.missing ? `${what} ${plural(result.missing, "message")} had been released before.` : what);
       return "";
     } catch (error) {
+      for (const number of released) mine.current.delete(number);
       if (error instanceof ApiError) return error.message;
       return "The server of this page does not answer. The message is held until its time is over; mcpproxy breakpoints can answer it.";
     }
@@ -281,8 +285,8 @@ function HeldRow({ id, message, age, now, context, isHeld, isRunning, isOpen, sh
     ${message.findings.map((found) => html`<p class="held-found"><strong>${visible(found.rule)}</strong>${" "}${visible(found.message)}</p>`)}
     ${isHeld ? null : html`<p class="problem" role="alert">${isRunning ? "This message is not held any more: somebody released it, its time was over, or its connection has ended." : "The session has ended, and with it this message is not held any more."} Its call in the recording says what was given. <button type="button" class="link" onClick=${() => show(message, false)}>Close</button></p>`}
     ${problem && isHeld ? html`<p class="problem" role="alert">${visible(problem)}</p>` : null}
-    ${isOpen ? html`<${HeldText} id=${id} number=${number} isEdited=${mode === "edit" && release !== null} isHeld=${isHeld} answer=${answer} close=${() => open(mode)} />` : null}
     ${isOpen && isHeld && mode === "error" && release ? html`<${ErrorForm} isRequest=${isRequest} answer=${answer} close=${() => open(mode)} />` : null}
+    ${isOpen ? html`<${HeldText} id=${id} number=${number} isEdited=${mode === "edit" && release !== null} isHeld=${isHeld} answer=${answer} close=${() => open(mode)} />` : null}
   </li>`;
 }
 
