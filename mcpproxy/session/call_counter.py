@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     RequestId,
     Response,
 )
-from mcpproxy.protocol.message_parts import as_object, leading_result_id, member
+from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead
 from mcpproxy.session.outcomes import CallCounts, Outcome, count_calls, outcome_of
@@ -161,7 +161,7 @@ class CallCounter:
         if isinstance(message, Notification):
             self._count_notification(message, frame, exchange, session)
         elif isinstance(message, Batch):
-            calls = [self._count_message(item, frame, exchange, session) for item in message.items]
+            calls = [self._count_message(item, frame, exchange, session) for item in singles(message)]
             return calls[0] if calls else None
         return None
 

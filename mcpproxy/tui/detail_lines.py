@@ -94,7 +94,7 @@ def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iter
     role = str(call.kind) if part.role is Role.MESSAGE and call.kind is not Kind.REQUEST else str(part.role)
     if isinstance(record, Stderr):
         yield (Span(f"{arrow} stderr", "info"), Span(f"  {when}  {count(part.lines, 'line')}", "dim"))
-        yield from ((Span(" " * _INDENT), Span(line, "text")) for line in stderr_lines(part))
+        yield from ((Span(" " * _INDENT), Span(line, "text")) for line in stderr_lines(part, SHOWN_BYTES))
         return
     head = (Span(f"{arrow} {role}", "info"), Span(f"{frame}  {when}", "dim"))
     if not (raw or whole):

@@ -16,7 +16,8 @@ from mcpproxy.view.calls import Call, Part, Role
 _LONG_NS: Final = 5_000_000_000
 """A call that waited so long may have met a limit of its client, which progress could have moved."""
 _MOST_LINES: Final = 200
-"""How many of the last lines on stderr are searched for the one that says what went wrong."""
+_MOST_BYTES: Final = 64 << 10
+"""How much of the end of stderr is searched for the line that says what went wrong."""
 _REASON_CHARACTERS: Final = 240
 
 
@@ -41,18 +42,22 @@ def cause_of(call: Call, parts: Sequence[Part], *, ended: str, running: bool) ->
             said = [words]
         case _:
             return ""
-    on_stderr = [line for part in parts for line in stderr_lines(part)[-_MOST_LINES:]]
+    on_stderr = [line for part in parts for line in stderr_lines(part, _MOST_BYTES)]
     line = telling_line(on_stderr, only_errors=True)
     if line and line not in call.result and not (call.result and call.result in line):
-        said.append(f"On stderr: {line}")
+        short = line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}…"
+        said.append(f"On stderr: {short}")
     return " ".join(text if text.endswith((".", "…")) else f"{text}." for text in said)
 
 
-def stderr_lines(part: Part) -> list[str]:
-    """Return the lines on stderr that a part holds, safe to show, without blanks at their ends."""
+def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
+    """Return the lines on stderr that a part holds, safe to show, without blanks at their ends.
+
+    With ``most_bytes``, they are those in so many bytes of its end.
+    """
     if not isinstance(part.record, Stderr):
         return []
-    text = part.record.raw.decode("utf-8", "backslashreplace")
+    text = part.record.raw[-most_bytes:].decode("utf-8", "backslashreplace")
     return [visible(line.rstrip()) for line in text.split("\n")]
 
 

@@ -100,6 +100,18 @@ def test_a_call_that_failed_or_has_no_answer_says_why(name: str, tmp_path: Path)
             assert CAUSES[name] in cause
 
 
+def test_a_cause_is_short_whatever_stderr_holds(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.record("stderr", 101, {"text": "Error: " + "x" * 1_000_000})
+    session.record("stderr", 102, {"text": "Error: " + "y" * 50_000})
+    session.answers(2, {"content": [], "isError": True}, ms=110)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        cause = view.parts(CALL).cause
+    assert "On stderr: Error: yyy" in cause
+    assert len(cause) < 300
+
+
 def waits_for_ever(*, token: bool) -> Conversation:
     session = begun()
     meta = {"_meta": {"progressToken": 2}} if token else {}
