@@ -66,7 +66,8 @@ def test_what_another_test_takes_is_taken_there(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: Path) -> None:
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+    links = re.findall(r"\]\((?!https?://)([^)\s]+)\)", text)
+    for target in [*links, *re.findall(r'\bsrc(?:set)?="([^"]+)"', text)]:
         path, _, anchor = target.partition("#")
         linked = (document.parent / path).resolve() if path else document
         assert linked.exists(), f"{document}: {target}"

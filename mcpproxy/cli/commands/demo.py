@@ -23,6 +23,8 @@ from mcpproxy.session.filter import parse_filter
 
 DEADLINE_S: Final = 120.0
 SERVER: Final = own_command("mcpproxy.demo.server")
+FAILED_CALL: Final = 6
+"""The row of the call to ``forecast`` that the server answers with an error."""
 
 
 def run(argv: list[str]) -> int:
@@ -91,7 +93,7 @@ def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
 
 def _opening(style: Style) -> list[str]:
     return [
-        "A client talks to a small weather server that has three faults. mcpproxy sits between them:",
+        "A client starts a small weather server that has three faults, and mcpproxy before it:",
         "",
         style.paint("  mcpproxy -- python -P -m mcpproxy.demo.server", "bold"),
         "",
@@ -102,12 +104,13 @@ def _closing(trace: str, style: Style) -> list[str]:
     # A part of the name, because the user may record other sessions at the same time.
     handle = trace.rpartition("Z-")[2].removesuffix(".jsonl")
     steps = (
+        ("the session in a browser", "mcpproxy ui --open"),
+        ("why a call failed", f"mcpproxy show --call {FAILED_CALL} {handle}"),
         ("the findings and their sources", f"mcpproxy check {handle}"),
-        ("the call that failed, whole", f"mcpproxy show --full --filter status:error {handle}"),
         ("every message", f"mcpproxy show --frames {handle}"),
         ("what a rule means", "mcpproxy explain PROTO-007"),
     )
-    lines = ["", f"Recorded in {trace}", "", "Try next:"]
+    lines = ["", "Try next:"]
     lines += [
         f"  {style.paint(f'{description:<32}', 'dim')}{style.paint(command, 'bold')}"
         for description, command in steps
@@ -115,5 +118,5 @@ def _closing(trace: str, style: Style) -> list[str]:
     return [
         *lines,
         "",
-        "For your own server, put mcpproxy -- before its command in the host's configuration.",
+        "For your own servers: mcpproxy wrap --all puts mcpproxy before each server of your hosts.",
     ]
