@@ -337,6 +337,29 @@ def test_stderr_between_calls_is_one_row(tmp_path: Path) -> None:
         assert (part.lines, part.summary) == (2, "steady")
 
 
+def test_stderr_that_is_read_just_after_an_error_belongs_to_its_call(tmp_path: Path) -> None:
+    """A server writes to two pipes, and nobody can say in which order they are read."""
+    session = begun()
+    session.asks(2, "tools/call", forecast("Atlantis"), ms=100)
+    session.answers(2, text("no such city", isError=True), ms=101)
+    session.record("stderr", 101, {"text": "Traceback"})
+    session.record("stderr", 151, {"text": "KeyError: 'Atlantis'"})
+    session.record("stderr", 152, {"text": "too late"})
+    session.asks(3, "tools/call", forecast("Lima"), ms=200)
+    session.answers(3, text("sunny"), ms=201)
+    session.record("stderr", 201, {"text": "after a success"})
+    session.asks(4, "tools/call", forecast("Atlantis"), ms=210)
+    session.fails(4, -32602, "no such city", ms=211)
+    session.notifies("notifications/message", {"level": "info", "data": "hm"}, ms=212, by=S)
+    session.record("stderr", 213, {"text": "after another message"})
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=300))) as view:
+        rows = [(call.kind, call.outcome) for call in view.calls(start=3)]
+        failed, late, succeeded = (Kind.REQUEST, Outcome.TOOL_ERROR), (Kind.STDERR, Outcome.NONE), Outcome.OK
+        assert rows[:4] == [failed, late, (Kind.REQUEST, succeeded), late]
+        assert rows[4:] == [(Kind.REQUEST, Outcome.RPC_ERROR), (Kind.NOTIFICATION, Outcome.NONE), late]
+        assert view.parts(4).cause == "tool error: no such city. On stderr: KeyError: 'Atlantis'."
+
+
 def test_a_log_message_between_two_open_calls_belongs_to_neither(tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)

@@ -9,7 +9,10 @@ Messages that are neither requests nor answers belong to a call if the wire show
 - progress belongs to the call with its token, and a cancellation to the call that it names;
 - what a subscription delivers belongs to the request that opened the subscription;
 - in ACP, updates and requests of an agent belong to the prompt that is open in their session;
-- on stdio, everything else from the server belongs to the only open request of the client.
+- on stdio, everything else from the server belongs to the only open request of the client;
+- what a server on stdio wrote to stderr just after the answer of a call that failed, and before the next
+  message, belongs to that call. A server writes to stdout and stderr, two pipes, so what it wrote before its
+  answer may be read after it.
 
 If two requests of the client are open, a log message may belong to either, so it is a row of its own.
 """
@@ -30,6 +33,9 @@ from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
 from mcpproxy.view.index.scan_messages import MessageScan
 from mcpproxy.view.index.seen import ExchangeState, Seen
+
+LATE_STDERR_NS: Final = 50_000_000
+"""How long after the error of a call the lines on stderr still belong to it."""
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
@@ -240,7 +246,7 @@ class Scan(MessageScan):
 
     def _stderr(self, at_ns: int, size: int, at: int) -> int:
         self.last_ns = at_ns
-        if row := self._parent(None, self._session("")):
+        if row := self._parent(None, self._session("")) or self._failed_before(at_ns):
             return row
         if self._stderr_row and self._stderr_row == self.columns.rows:  # no row was added since
             sizes = self.columns.request_bytes
@@ -249,6 +255,12 @@ class Scan(MessageScan):
         else:
             self._stderr_row = self._orphan(_STDERR, Seen(False, at, at_ns, size))
         return self._stderr_row
+
+    def _failed_before(self, at_ns: int) -> int:
+        """Return the row of the call whose error is the last message, if it came just before; else 0."""
+        row, columns = self._just_failed, self.columns
+        answered_ns = columns.started_ns[row] + columns.latency_ns[row]
+        return row if at_ns - answered_ns <= LATE_STDERR_NS else 0
 
     def _short_lines(self, run: object, at: int) -> int:
         """Add a record of many lines, each of which is too short to be a message."""

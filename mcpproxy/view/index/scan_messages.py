@@ -6,7 +6,7 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.outcomes import Kind, Outcome, outcome_of_result
+from mcpproxy.session.outcomes import ERRORS, Kind, Outcome, outcome_of_result
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
 from mcpproxy.view.index.peers import VERSION_META, SessionFacts
@@ -26,6 +26,7 @@ _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
 
 _NUMBER_OF: Final = {outcome: number for number, outcome in enumerate(OUTCOMES)}
+_FAILED: Final = frozenset(_NUMBER_OF[outcome] for outcome in ERRORS)
 
 _PROGRESS: Final = "notifications/progress"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
@@ -49,9 +50,12 @@ class MessageScan:
         self._prompts: Final[dict[int, int]] = {}
         """In ACP: session -> row of its open prompt."""
         self._is_acp = False
+        self._just_failed = 0
+        """On stdio, the row of the call whose error is the last message so far; else 0."""
 
     def _message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
         """Add a message, and return the row that it belongs to. ``line`` is its record, or its own text."""
+        self._just_failed = 0
         method = message.get("method")
         id = message.get("id")
         if type(id) is not int and type(id) is not str and id is not None:
@@ -146,6 +150,8 @@ class MessageScan:
             outcome, error = _RPC_ERROR, message.get("error")
             members = cast("dict[str, Any]", error) if type(error) is dict else {}
             columns.code[row] = code_of(members.get("code"))
+        if exchange is None and not client and outcome in _FAILED:
+            self._just_failed = row
         if columns.outcome[row] == _NO_ANSWER:
             columns.outcome[row] = _REFUSED if seen.by_us else outcome
         elif columns.outcome[row] == _HTTP_ERROR:  # the body of the HTTP error is a JSON-RPC answer
