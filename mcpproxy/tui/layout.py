@@ -22,6 +22,7 @@ CSS: Final = (
     Vertical > Bar.focused { background: $primary-muted; text-style: bold; }
     LinePane { scrollbar-size-vertical: 1; overflow-x: hidden; overflow-y: auto; height: 1fr; }
     .zoomed #top { display: none; }
+    #body.zoomed #bottom { height: 1fr; }
     #filter { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
     #filter.open { display: block; }
     HelpScreen { align: center middle; }

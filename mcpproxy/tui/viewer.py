@@ -267,12 +267,13 @@ class Viewer(App[None]):
     # What is chosen
 
     def on_cursor_pane_moved(self, event: CursorPane.Moved) -> None:
-        """Show the detail of another call after ``_DETAIL_S``, because the cursor may move on."""
+        """Show another session or call after ``_DETAIL_S``, because the cursor may move on."""
         if event.pane is self.calls:
             self._follows = self._follows and self.calls.cursor == self.calls.total - 1
         if self._detail_timer is not None:
             self._detail_timer.stop()
-        self._detail_timer = self.set_timer(_DETAIL_S, self._show_detail)
+        show = self._show_detail if event.pane is self.calls else self._show_session
+        self._detail_timer = self.set_timer(_DETAIL_S, show)
         self._draw_bars()
 
     def on_cursor_pane_chosen(self, event: CursorPane.Chosen) -> None:
@@ -298,8 +299,13 @@ class Viewer(App[None]):
         number = item.session.number if item.session else None
         if item.entry.path != self._recording.path:
             self._open_recording(item.entry.path)
-        elif self._rows is not None:
+        elif self._rows is not None and self._rows.session != number:
             self._apply_filter(self._rows.filter, number)
+
+    def _show_session(self) -> None:
+        """Open the session under the cursor, so that all panes show the same one."""
+        self._choose_session(self.sessions.chosen)
+        self._show_detail()
 
     def _show_detail(self, *, stay: bool = False) -> None:
         if self._detail_timer is not None:

@@ -79,6 +79,35 @@ def test_enter_opens_and_escape_goes_back(folder: Path) -> None:
     sit(scene)
 
 
+@pytest.mark.parametrize("height", [24, 50])
+def test_an_opened_detail_has_the_whole_height(folder: Path, height: int) -> None:
+    async def scene() -> None:
+        async with sitting(folder / "finding.jsonl", 100, height) as person:
+            await person.presses("enter")
+            around = 3  # the head, the title of the detail, the keys
+            await person.waits(lambda: person.viewer.detail.size.height == height - around, "all of it")
+
+    sit(scene)
+
+
+def test_the_panes_show_the_session_under_the_cursor(folder: Path) -> None:
+    async def scene() -> None:
+        async with sitting(folder, 120, 50) as person:
+            viewer = person.viewer
+            await person.presses("escape")
+            for key in ("G", "g", "j", "j", "k", "end"):
+                await person.presses(key)
+                await person.waits(lambda: viewer.is_settled, "the session")
+                item, rows = viewer.sessions.chosen, viewer.calls.rows
+                assert item is not None
+                assert rows is not None
+                assert rows.view.path == item.entry.path, key
+                await person.sees(f"recording {item.entry.path}"[:60])
+                assert viewer.focused is viewer.sessions
+
+    sit(scene)
+
+
 def test_brackets_go_from_session_to_session(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder) as person:
