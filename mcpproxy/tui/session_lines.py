@@ -1,6 +1,5 @@
 """The recordings of a folder as lines, and the overview of one recording."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,7 +76,8 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         mark, tone = _STATES[entry.state]
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
         left = (Span(item.bracket, "dim"), Span(f"{mark} ", tone), Span(f"{clock} ", "dim"))
-        left += (Span(server_name(entry), "strong"), Span(f" {entry.client}", "dim"))
+        peers = [entry.server if entry.server != entry.name else "", entry.client]
+        left += (Span(entry.name, "strong"), Span(f" {' '.join(filter(None, peers))}", "dim"))
         failed, found = _failed_calls(entry), _worst_findings(entry)
         right = (failed, Span(" " if failed.text and found.text else ""), found)
     room = width - line_width(right) - 1
@@ -87,12 +87,6 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         room -= line_width((Span(text),))
         shown.append(Span(text, span.tone))
     return (*shown, Span(" " * (room + 1)), *right)
-
-
-def server_name(entry: RecordingEntry) -> str:
-    """Return the name of the server: its own, or else the label, the command or URL, or the file's name."""
-    command = os.path.basename(entry.command[0]) if entry.command else entry.upstream
-    return entry.server or entry.label or command or visible(os.path.basename(entry.path))
 
 
 def _clock(started_ns: int, today: str, *, both: bool) -> str:
@@ -140,8 +134,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
     mark, tone = _STATES[entry.state]
     yield (
         Span(f"{mark} ", tone),
-        Span(server_name(entry), "strong"),
-        Span(f" {entry.server_version}", "dim"),
+        Span(entry.name, "strong"),
         Span(f"  {entry.state}", tone),
         Span("" if entry.ended == entry.state else f": {entry.ended}", "dim"),
     )
@@ -152,6 +145,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
         yield from _finding_groups(view)
     facts: list[tuple[str, str]] = [("recording", visible(entry.path))]
     facts.append(("command", " ".join(entry.command) or entry.upstream))
+    facts.append(("server", f"{entry.server} {entry.server_version}".strip()))
     facts.append(("client", f"{entry.client} {entry.client_version}".strip()))
     facts.append(("revision", " ".join(filter(None, (entry.protocol, entry.revision)))))
     facts.append(("started", entry.started_at[:19].replace("T", " ") + " UTC" if entry.started_at else ""))
@@ -195,14 +189,16 @@ def _finding_groups(view: View) -> Iterator[Line]:
 
 
 def head_line(view: View) -> Line:
-    """Return the peers of a recording; if all of it was read, also the numbers of calls and findings, and how
-    it ended."""
+    """Return the label and the peers of a recording; if all of it was read, also the numbers of calls and
+    findings, and how it ended."""
     sessions = view.sessions
     first = sessions[0] if sessions else None
     client = f"{first.client} {first.client_version}".strip() if first else ""
     server = f"{first.server} {first.server_version}".strip() if first else ""
-    peers = f"{client or 'a client'} → {server or visible(view.header.label) or 'a server'}"
-    spans = [Span(peers, "strong")]
+    label = visible(view.header.label)
+    peers = f"{client or 'a client'} → {server or label or 'a server'}"
+    is_said = not first or not label or label in (first.server, first.client)
+    spans = [Span(peers, "strong")] if is_said else [Span(f"{label}  ", "strong"), Span(peers)]
     if view.unread:
         return tuple(spans)
     if len(sessions) > 1:

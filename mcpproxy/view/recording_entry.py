@@ -1,11 +1,13 @@
 """What a list of recordings says about one of them."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from mcpproxy.base.style import duration
+from mcpproxy.base.visible import visible
 from mcpproxy.session.outcomes import CallCounts
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -57,6 +59,18 @@ class RecordingEntry:
     """The process that started mcpproxy: on stdio the client, or a shell that it uses; 0 if unknown."""
 
     @property
+    def name(self) -> str:
+        """What it is called: its label, or else its server, the command or URL, or the name of its file."""
+        command = os.path.basename(self.command[0]) if self.command else self.upstream
+        return self.label or self.server or command or visible(os.path.basename(self.path))
+
+    @property
+    def searched(self) -> str:
+        """The text in which words are looked for that choose recordings in a list, in lower case."""
+        file = visible(os.path.basename(self.path))
+        return "\n".join((self.name, self.server, self.client, self.state, self.failures, file)).lower()
+
+    @property
     def running(self) -> bool:
         """Whether it is still being recorded."""
         return self.state in ("running", "starting")
@@ -77,6 +91,20 @@ class RecordingEntry:
         since = "unanswered" if self.waiting_ns is None else f"waiting {duration(self.waiting_ns)}"
         failed = f"{calls.failed:,} of {calls.total:,}, " if calls.failed else ""
         return f"{failed}{calls.unanswered:,} {since}"
+
+    @property
+    def failures(self) -> str:
+        """The same for a place without a heading: ``2 of 7 failed, 1 unanswered``; empty if none is known.
+
+        How long a call has waited is left out: this text is shown until a call ends.
+        """
+        calls = self.calls
+        if calls is None:
+            return ""
+        parts = [f"{calls.failed:,} of {calls.total:,} failed"] if calls.failed else []
+        since = "unanswered" if self.waiting_ns is None else "waiting"
+        parts += [f"{calls.unanswered:,} {since}"] if calls.unanswered else []
+        return ", ".join(parts)
 
     @property
     def failed_brief(self) -> str:

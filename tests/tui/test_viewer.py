@@ -59,6 +59,21 @@ def test_failed_calls_stand_before_findings(
     assert "".join(span.text for span in session_line(item, 60, "2026-11-21")).endswith(ending)
 
 
+def test_the_label_comes_before_the_server(tmp_path: Path) -> None:
+    talk = begun()
+    talk.records[0] = talk.records[0].replace('"weather"', '"team.prod"')
+    path = write(tmp_path / "s.jsonl", talk.closes(ms=200))
+    (item,) = session_items([recording(path)])
+    line = "".join(span.text for span in session_line(item, 60, "2026-11-21"))
+    assert line.split()[-3:] == ["team.prod", "weather", "desk"]
+
+    async def scene() -> None:
+        async with sitting(path) as person:
+            await person.sees(" team.prod  desk 2.1 → weather 1.4  2 calls")
+
+    sit(scene)
+
+
 def test_enter_opens_and_escape_goes_back(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder) as person:
