@@ -1,11 +1,14 @@
 """The lines around the panes: titles, and the most important keys."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.tui.call_rows import CallRows
+from mcpproxy.tui.session_lines import SessionItem
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view.calls import Progress
+from mcpproxy.view.recording_entry import RecordingEntry
 
 _HINTS: Final = (
     ("/", "filter"), ("Enter", "open"), ("Tab", "pane"), ("f", "follow"), ("p", "pause"),
@@ -24,6 +27,14 @@ def key_hints() -> Line:
 def percent(progress: Progress) -> str:
     """Return the part that was read: ``12 %``."""
     return f"{progress.done_bytes * 100 // max(progress.total_bytes, 1)} %"
+
+
+def sessions_title(items: Sequence[SessionItem], entries: Sequence[RecordingEntry], words: str) -> Line:
+    """Return the title over the sessions: how many are shown, and the words that choose them."""
+    if not words:
+        return (Span(f" Sessions {len(items):,}"),)
+    shown = len({item.entry.path for item in items})
+    return Span(f" Sessions {shown:,} of {len(entries):,}"), Span(f"  {visible(words)}", "info")
 
 
 def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:

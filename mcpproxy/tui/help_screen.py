@@ -19,7 +19,7 @@ KEYS_HELP: Final = (
     ("Enter", "open: the calls of a session, the detail of a call"),
     ("Esc", "back: close, clear the filter, previous pane"),
     ("[ ]", "previous, next session"),
-    ("/", "filter"),
+    ("/", "filter the calls; in the list of sessions: words that choose sessions"),
     ("f", "follow: go to new calls, and to the next recording when this one has ended"),
     ("p", "pause: nothing changes until it is pressed again"),
     ("r", "the bytes of messages as they passed, and the fields of HTTP; again: laid out"),

@@ -23,8 +23,8 @@ CSS: Final = (
     LinePane { scrollbar-size-vertical: 1; overflow-x: hidden; overflow-y: auto; height: 1fr; }
     .zoomed #top { display: none; }
     #body.zoomed #bottom { height: 1fr; }
-    #filter { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
-    #filter.open { display: block; }
+    #filter, #words { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
+    #filter.open, #words.open { display: block; }
     HelpScreen { align: center middle; }
     #help { width: 90%; max-width: 92; height: 90%; max-height: 40; padding: 0 1; background: $surface; }
     CursorPane .tone--cursor { background: $boost; }

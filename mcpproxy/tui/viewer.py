@@ -15,11 +15,11 @@ from mcpproxy.base.style import count, size
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.tui import layout
-from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, key_hints, percent
+from mcpproxy.tui.bar_lines import calls_title, detail_title, head_title, key_hints, percent, sessions_title
 from mcpproxy.tui.call_lines import heading
 from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.detail_lines import detail_lines
-from mcpproxy.tui.filter_field import FilterField
+from mcpproxy.tui.filter_field import FilterField, HiddenField, SessionField
 from mcpproxy.tui.help_screen import HelpScreen
 from mcpproxy.tui.line_panes import Bar, CursorPane
 from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
@@ -60,6 +60,9 @@ class Viewer(App[None]):
         self._left: Final = Vertical(id="left")
         self._bottom: Final = Vertical(id="bottom")
         self._field: Final = FilterField()
+        self._words_field: Final = SessionField()
+        self._words = ""
+        """What the user typed to choose sessions."""
         self._entries: list[RecordingEntry] = []
         self._recording: Final = ShownRecording(
             self, self._show_rows, self._draw_new, self._show_failure, self._is_held
@@ -114,6 +117,7 @@ class Viewer(App[None]):
                 yield self.bar("detail-title")
                 yield self.detail
         yield self._field
+        yield self._words_field
         yield self.bar("status")
 
     def bar(self, id: str) -> Bar:
@@ -138,7 +142,7 @@ class Viewer(App[None]):
     def _draw_bars(self) -> None:
         rows = self._rows
         self.bar("head").show(head_title(rows, self._head, is_paused=self._is_paused))
-        self.bar("sessions-title").show([Span(f" Sessions {len(self.sessions.items)}")])
+        self.bar("sessions-title").show(sessions_title(self.sessions.items, self._entries, self._words))
         self.bar("calls-title").show(calls_title(rows, self.calls.total, follows=self._follows))
         chosen = self.calls.chosen
         number = chosen.number if chosen and not self.sessions.has_focus else None
@@ -175,15 +179,16 @@ class Viewer(App[None]):
             return
         self._show_sessions()
         items = self.sessions.items
-        if not items:
+        if not self._entries:
             self._recording.is_opening = False
             next_step = "record one with mcpproxy -- SERVER"
             self.calls.message = f"Nothing recorded yet in {self._path}: {next_step}"
             self.detail.show(lambda _: [(Span(self.calls.message),)])
-        elif not self._recording.path:
+        elif not self._recording.path and items:
             self._open_recording(items[0].entry.path)
         elif self._opens_next():
-            running = [entry for entry in self._entries if entry.running]
+            shown = {item.entry.path for item in items}
+            running = [entry for entry in self._entries if entry.running and entry.path in shown]
             if running:
                 self._open_recording(running[-1].path)
 
@@ -199,7 +204,9 @@ class Viewer(App[None]):
     def _show_sessions(self) -> None:
         self._head = head_line(self._rows.view) if self._rows else ()
         sessions = self._rows.view.sessions if self._rows and not self._rows.view.unread else ()
-        items = session_items(self._entries, self._recording.path, sessions)
+        words = self._words.lower().split()
+        entries = [entry for entry in self._entries if all(word in entry.searched for word in words)]
+        items = session_items(entries, self._recording.path, sessions)
         self.sessions.show(items)
         self._left.set_class(len(items) < 2 and not os.path.isdir(self._path), "alone")
         self._draw_bars()
@@ -361,27 +368,46 @@ class Viewer(App[None]):
 
     def on_filter_field_entered(self, event: FilterField.Entered) -> None:
         """Apply the filter that the user typed."""
-        self._close_filter()
+        self._close_field(self._field, self.calls)
         if self._rows is not None:
             self._apply_filter(event.filter, self._rows.session)
 
-    def _close_filter(self) -> None:
-        self._field.close()
-        self.calls.focus()
+    def on_session_field_typed(self, event: SessionField.Typed) -> None:
+        """Show the sessions with the words that the user types, and open the one under the cursor."""
+        if event.is_entered:
+            self._close_field(self._words_field, self.sessions)
+        elif self._words_field.is_open:
+            self._choose_sessions(event.text)
+
+    def _choose_sessions(self, words: str) -> None:
+        self._words = words
+        self._show_sessions()
+        self._show_session()
+
+    def _close_field(self, field: HiddenField, then: CursorPane) -> None:
+        field.close()
+        then.focus()
         self._message = ()
         self._draw_bars()
 
     # Keys
 
     def action_filter(self) -> None:
-        """Open the field for the filter."""
-        self._field.open(self._rows.filter.text if self._rows else "")
+        """Open the field for the filter of calls; in the list of sessions, the field for their words."""
+        if self.sessions.has_focus:
+            self._words_field.open(self._words)
+        else:
+            self._field.open(self._rows.filter.text if self._rows else "")
 
     def action_leave(self) -> None:
         """Go back: close what was opened last, clear the filter, or go to the previous pane."""
         body = self._body
         if self._field.is_open:
-            self._close_filter()
+            self._close_field(self._field, self.calls)
+        elif self._words_field.is_open:
+            self._close_field(self._words_field, self.sessions)
+        elif self.sessions.has_focus and self._words:
+            self._choose_sessions("")
         elif self._search is not None:
             self._search.cancel()
             self._show_message("the search was stopped")

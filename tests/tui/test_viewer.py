@@ -153,6 +153,33 @@ def test_a_session_among_several_is_shown_alone(folder: Path) -> None:
     sit(scene)
 
 
+def test_words_choose_sessions_while_they_are_typed(folder: Path) -> None:
+    async def scene() -> None:
+        async with sitting(folder, 120, 50) as person:
+            viewer = person.viewer
+            await person.sees(" Sessions 12")
+            await person.presses("escape", "/")
+            await person.types("SSE")
+            await person.sees(" Sessions 1 of 12  SSE")
+            await person.waits(
+                lambda: viewer.is_settled and viewer.calls.rows is not None, "the calls of the one"
+            )
+            assert viewer.calls.rows is not None
+            assert viewer.calls.rows.view.path == str(folder / "HTTP-with-SSE.jsonl")
+            await person.types(" nowhere")
+            await person.sees(" Sessions 0 of 12  SSE nowhere")
+            await person.presses("enter")
+            assert viewer.focused is viewer.sessions
+            await person.presses("escape")
+            await person.sees(" Sessions 12")
+            await person.presses("/", "escape", "enter", "/")
+            await person.types("status:refused")
+            await person.presses("enter")
+            await person.sees("status:refused")  # of the calls
+
+    sit(scene)
+
+
 def test_a_filter_is_written_applied_and_cleared(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder / "finding.jsonl") as person:
