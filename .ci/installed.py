@@ -44,7 +44,7 @@ def main(recording: str) -> int:
         ran = subprocess.run(
             [*MCPPROXY, "validate", "--only=list-tools", here], capture_output=True, text=True, timeout=120
         )
-    if "mcpproxy_" not in metrics or "Summary:" not in ran.stdout:
+    if "mcpproxy_" not in metrics or " passed" not in ran.stdout:
         sys.stderr.write(f"{metrics}{ran.stdout}{ran.stderr}")
         return 1
     sys.stdout.write("validate URL, http --admin and replay server --http work\n")

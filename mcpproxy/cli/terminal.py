@@ -64,8 +64,8 @@ class StatusLine:
     """A line of progress on stderr, on a terminal only. ``clear`` removes it."""
 
     def __init__(self) -> None:
-        is_shown = sys.stderr.isatty()
-        self._width: Final = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) if is_shown else 0
+        self.is_shown: Final = sys.stderr.isatty()
+        self._width: Final = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) if self.is_shown else 0
 
     def show(self, text: str) -> None:
         """Show ``text`` in place of the former text."""

@@ -1,9 +1,10 @@
 """Write the report of ``mcpproxy validate`` to stdout or a file, in one of its formats.
 
-The text on stdout is printed while the validation runs; everything else is written at its end.
+The checks on stdout are printed while the validation runs; everything else is written at its end.
 """
 
 import os
+import sys
 from collections.abc import Iterable
 from itertools import chain
 from typing import Final
@@ -17,55 +18,85 @@ from mcpproxy.reports.baseline import Entry
 from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.report import validated, validation
+from mcpproxy.validate.report.validation import Detail
+
+_BAR_COLUMNS: Final = 20
 
 
 class ProgressPrinter:
-    """Prints the checks as they end, and on a terminal also a line that names the current check.
+    """Prints the checks while they are made, as far as ``detail`` says: their marks, or a line for each.
 
-    ``target`` names the server, and ``transport`` is the transport to it. With ``is_quiet``, no checks are
-    printed.
+    ``target`` names the server, and ``transport`` is the transport to it. If stderr is a terminal, it has a
+    bar that names the current check, and the marks of a revision are printed together at its end. With
+    ``is_silent``, no check is printed.
     """
 
-    def __init__(self, target: str, transport: str, style: Style, *, is_quiet: bool) -> None:
+    def __init__(self, target: str, transport: str, style: Style, detail: Detail, *, is_silent: bool) -> None:
         self._target: Final = target
         self._transport: Final = transport
         self._style: Final = style
-        self._is_quiet: Final = is_quiet
+        self._detail: Final[Detail] = "failures" if is_silent else detail
+        self._is_silent: Final = is_silent
         self._status: Final = StatusLine()
-        self._number = 0
-        self._previous_check: CheckResult | None = None
+        self._checks: Final[list[CheckResult]] = []
+        """The checks of the current revision."""
+        self._revision: str | None = None
+        self._failed = 0
 
     def callbacks(self) -> ProgressCallbacks:
         """Return the functions that the validation calls."""
         return ProgressCallbacks(self._on_begin, self._on_revision, self._on_end)
 
-    def finish(self, result: Validation) -> None:
-        """Print the lines after the checks, if checks were printed."""
+    def finish(self, result: Validation, catalogue: Catalogue) -> None:
+        """Print the lines after the checks, if there were any."""
         self.clear()
-        if self._number and not self._is_quiet:
-            emit(validation.end(result, self._style))
+        if result.checks and self._revision is not None and not self._is_silent:
+            emit(validation.end(result, catalogue, self._style, self._detail))
 
     def clear(self) -> None:
-        """Remove the line that shows the current check."""
+        """Remove the bar, and end the line of marks."""
         self._status.clear()
+        if not self._checks or self._detail != "marks":
+            return
+        if self._status.is_shown:
+            revision = self._revision or ""
+            emit(validation.revision_lines(revision, self._transport, self._checks, self._style), flush=True)
+        else:
+            emit([""], flush=True)
+        self._checks.clear()
 
-    def _on_begin(self, name: str) -> None:
-        self._status.show(f"{self._number} checks, now {name}")
+    def _on_begin(self, name: str, number: int, total: int) -> None:
+        done = _BAR_COLUMNS * (number - 1) // total
+        failed = f", {self._failed} failed" if self._failed else ""
+        bar = f"[{'#' * done}{' ' * (_BAR_COLUMNS - done)}]"
+        self._status.show(f"{bar} {number} of {total}{failed}: {name}")
 
     def _on_revision(self, revision: str, server: JSONObject) -> None:
-        self._print_lines([] if self._number else [validation.header(server, self._target, self._style)])
-        self._print_lines(validation.revision_header(revision, self._transport, self._style))
-        self._previous_check = None
+        self.clear()
+        if self._revision is None and self._detail != "failures":
+            emit([validation.header(server, self._target, self._style)], flush=True)
+        if self._detail == "checks":
+            emit(validation.revision_header(revision, self._transport, self._style), flush=True)
+        self._checks.clear()
+        self._revision = revision
 
     def _on_end(self, check: CheckResult) -> None:
-        self._print_lines(validation.next_check(self._previous_check, check, self._style))
-        self._previous_check = check
-        self._number += 1
+        self._failed += check.status == "failed"
+        if self._detail == "checks":
+            self._status.clear()
+            previous = self._checks[-1] if self._checks else None
+            emit(validation.next_check(previous, check, self._style), flush=True)
+        elif self._detail == "marks" and not self._status.is_shown:
+            self._write_mark(check)
+        self._checks.append(check)
 
-    def _print_lines(self, lines: Iterable[str]) -> None:
-        if not self._is_quiet:
-            self.clear()
-            emit(lines, flush=True)
+    def _write_mark(self, check: CheckResult) -> None:
+        number = len(self._checks)
+        if number % validation.MARKS_IN_LINE == 0:
+            margin = validation.margin(self._revision or "", self._transport, number)
+            sys.stdout.write(f"\n{margin}" if number else margin)
+        sys.stdout.write(validation.mark(check, self._style))
+        sys.stdout.flush()
 
 
 def report(
@@ -76,6 +107,7 @@ def report(
     style: Style,
     *,
     fixed: tuple[Entry, ...] | None,
+    detail: Detail = "marks",
 ) -> None:
     """Print the whole report, or write it to ``path``.
 
@@ -86,14 +118,14 @@ def report(
     """
     if path:
         output.write_with_summary(
-            path, _lines(result, catalogue, format, PLAIN, fixed), validation.summary(result)
+            path, _lines(result, catalogue, format, PLAIN, fixed, detail), validation.summary(result)
         )
     else:
-        emit(_lines(result, catalogue, format, style, fixed))
+        emit(_lines(result, catalogue, format, style, fixed, detail))
     if format == "github":
         from mcpproxy.reports import markdown
 
-        heading = f"mcpproxy validate: {next(iter(validation.summary(result)))}"
+        heading = f"mcpproxy validate: {validation.summary_line(result)}"
         located_findings = validated.located(result.checks)
         output.add_to_step_summary(
             markdown.lines(heading, located_findings, validated.remarks(result), catalogue)
@@ -101,7 +133,12 @@ def report(
 
 
 def _lines(
-    result: Validation, catalogue: Catalogue, format: str, style: Style, fixed: tuple[Entry, ...] | None
+    result: Validation,
+    catalogue: Catalogue,
+    format: str,
+    style: Style,
+    fixed: tuple[Entry, ...] | None,
+    detail: Detail,
 ) -> Iterable[str]:
     match format:
         case "json":
@@ -133,4 +170,4 @@ def _lines(
             )
             return chain(commands, summary)
         case _:
-            return validation.lines(result, style)
+            return validation.lines(result, catalogue, style, detail)

@@ -17,11 +17,12 @@ from mcpproxy.validate.outcome import CheckResult
 class ProgressCallbacks:
     """The functions that are called while a validation runs.
 
-    ``begins`` is called with the name of a probe when the probe starts. ``opens`` is called with the revision
-    and the ``serverInfo`` before the first check of each revision. ``ends`` is called with each check.
+    ``begins`` is called when a probe starts: with its name, its place among all probes, counted from 1, and
+    their number. ``opens`` is called with the revision and the ``serverInfo`` before the first check of each
+    revision. ``ends`` is called with each check.
     """
 
-    begins: Callable[[str], None] = field(default=lambda _: None)
+    begins: Callable[[str, int, int], None] = field(default=lambda _, __, ___: None)
     opens: Callable[[str, JSONObject], None] = field(default=lambda _, __: None)
     ends: Callable[[CheckResult], None] = field(default=lambda _: None)
 

@@ -129,7 +129,8 @@ def _violated(code: str, name: str, findings: list[tuple[str, Finding]], revisio
     other_messages = {finding.message for _, finding in findings} - {first.message}
     more = f" (and {len(other_messages)} more)" if other_messages else ""
     frames = tuple(number for number in (first.frame, *first.related) if number)
-    conclusion = Conclusion(STATUS_OF[first.severity], f"{first.message}{more}", frames, code, first.source)
+    message, status = f"{first.message}{more}", STATUS_OF[first.severity]
+    conclusion = Conclusion(status, message, frames, code, first.source, first.requirement)
     category = CATEGORY_OF.get(family(code), "sequence")
     return CheckResult(
         f"{code} {name}", category, conclusion, 0, rules=(code,), revision=revision, trace=path

@@ -182,10 +182,10 @@ class Run:
     async def _run_probes(self, context: ProbeContext, claimed: set[int]) -> None:
         silent_probes = 0
         reason = ""  # why the remaining probes are skipped; empty while they run
-        for probe in self._probes:
+        for number, probe in enumerate(self._probes, start=1):
             if self._target.transport not in probe.transports or context.revision not in probe.revisions:
                 continue
-            self._progress.begins(probe.name)
+            self._progress.begins(probe.name, number, len(self._probes))
             remaining_s = self._started + self._options.limit_s - time.monotonic()
             if remaining_s <= 0:
                 reason = reason or f"the time for the whole run ({self._options.limit_s:g} s) is over"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -20,8 +21,9 @@ from mcpproxy.cli.main import main
 from mcpproxy.validate.outcome import CATEGORIES
 from tests.peers.web_server import WebServer
 from tests.relay.test_http_tls import server_context
-from tests.validate.trial import ROOT, command, target
+from tests.validate.trial import ROOT, command, rules, target
 
+TERMINAL = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
 ENV = [f"--env={name}={value}" for name, value in target().env.items()]
 
 
@@ -38,28 +40,88 @@ def against(capsys: pytest.CaptureFixture[str], flaw: str, folder: Path, *argv: 
     return Outcome(capsys, *fixed, *argv, "--", *command(flaw))
 
 
+def listed(status: str, category: str, name: str) -> str:
+    """How the line of a check begins with ``-v``."""
+    return f"  {status:<6}{category:<12}{name}: "
+
+
 def test_a_valid_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     outcome = against(capsys, "", tmp_path, "--only=ping,unknown-method")
     assert outcome.code == 0
     assert outcome.err == ""
+    head, marks, blank, summary = outcome.out.splitlines()
+    assert head.startswith("scripted 1.0  ")
+    assert marks.partition("2025-11-25 on stdio  ")[2].strip(".") == ""
+    assert blank == ""
+    count = marks.count(".")
+    assert re.fullmatch(rf"valid: {count} passed in [\d.]+ m?s", summary)
+
+
+@pytest.mark.parametrize("option", ["-v", "--verbose", "--all"])
+def test_every_check_can_be_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str) -> None:
+    outcome = against(capsys, "traceback-on-stdout", tmp_path, "--only=ping,stdout", option)
     lines = outcome.out.splitlines()
-    assert lines[0].startswith("scripted 1.0  ")
-    assert "    ok    ping: answered" in lines
-    assert "    ok    unknown-method: refused with -32601" in lines
-    assert lines[-1] == "valid"
-    assert lines[-2].startswith("Summary: ")
-    assert lines[-2].endswith(" passed, 0 failed, 0 warnings, 0 skipped")
+    assert lines[1:3] == ["", "2025-11-25 on stdio"]
+    assert f"{listed('ok', 'lifecycle', 'ping')}answered" in lines
+    assert listed("FAIL", "transport", "stdout") in outcome.out
+    assert lines.index("FAIL  stdout: " + outcome.out.partition("\nFAIL  stdout: ")[2].splitlines()[0]) > 5
 
 
 def test_an_invalid_server(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     outcome = against(capsys, "traceback-on-stdout", tmp_path, "--only=stdout")
     assert outcome.code == 1
-    place = outcome.out.partition("    FAIL  stdout: ")[2].splitlines()
-    assert "Traceback (most recent call last)" in place[0]
-    assert "x.stdout.jsonl" in place[1]
-    assert "STDIO-002  https://modelcontextprotocol.io/specification/2025-11-25/basic/transports" in place[1]
-    assert "invalid" in outcome.out.splitlines()
-    assert "What a rule means: mcpproxy explain STDIO-002" in outcome.out
+    assert "F" in outcome.out.splitlines()[1].partition("  ")[2]
+    cause, sentence, source, where, *rest = outcome.out.partition("\nFAIL  stdout: ")[2].splitlines()
+    assert "Traceback (most recent call last)" in cause
+    requirement = rules().catalogue.rules["STDIO-002"].requirements[0]
+    assert sentence == f"      {requirement.text}"
+    assert source.startswith(
+        "      https://modelcontextprotocol.io/specification/2025-11-25/basic/transports"
+    )
+    shown = re.fullmatch(r" {6}frames? (\d+)[\d, ]* of x\.stdout; mcpproxy explain STDIO-002", where)
+    assert shown is not None
+    blank, messages, summary = rest
+    assert (blank, messages) == (
+        "",
+        f"The messages: mcpproxy show {tmp_path / 'x.stdout.jsonl'} --frames {shown[1]}",
+    )
+    assert summary.startswith("invalid: 1 failed, ")
+    assert outcome.out.count(str(tmp_path)) == 1
+    assert main(messages.partition("mcpproxy ")[2].split()) == 0
+    assert "Traceback" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["-q", "--quiet", "--failed"])
+def test_nothing_but_what_failed(capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str) -> None:
+    outcome = against(capsys, "traceback-on-stdout", tmp_path, "--only=ping,stdout", option)
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("FAIL  stdout: ")
+    assert lines[-1].startswith("invalid: 1 failed, ")
+    good = against(capsys, "", tmp_path, "--only=ping,stdout", option).out.splitlines()
+    assert [line.partition(":")[0] for line in good] == ["valid"]
+
+
+def test_warnings_come_before_failures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    only = "--only=stdin-eof,stdout"
+    mild = against(capsys, "exit-code-three", tmp_path, only).out.splitlines()
+    told = [line.split()[0] for line in mild if re.match(r"\w+ +\S+: ", line)]
+    assert told[:1] == ["warn"]
+    assert mild[-1].startswith("valid: 1 warning, ")
+    assert "warn" not in against(capsys, "exit-code-three", tmp_path, only, "-q").out.split()
+
+
+def test_a_fault_in_two_revisions_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outcome = Outcome(
+        capsys,
+        *ENV,
+        f"--trace={tmp_path / 'x.jsonl'}",
+        "--only=ping,unknown-tool",
+        "--",
+        *command("tool-of-any-name"),
+    )
+    told = [line for line in outcome.out.splitlines() if line.startswith("warn  unknown-tool")]
+    assert len(told) == 1, outcome.out
+    assert told[0].startswith("warn  unknown-tool (2026-07-28, 2025-11-25): ")
 
 
 def test_warnings_count_if_one_is_strict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -124,35 +186,34 @@ def test_a_recording_that_cannot_be_written(capsys: pytest.CaptureFixture[str], 
 def test_a_named_tool_is_called_whatever_it_declares(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    outcome = against(capsys, "", tmp_path, "--only=call-tools", '--call=add={"a": 1, "b": 2}')
-    assert "    ok    call-tools: called add, greet" in outcome.out
+    outcome = against(capsys, "", tmp_path, "-v", "--only=call-tools", '--call=add={"a": 1, "b": 2}')
+    assert f"{listed('ok', 'tools', 'call-tools')}called add, greet" in outcome.out
     sums = [f'--call=add={{"a": 1, "b": {b}}}' for b in range(5)]
-    outcome = against(capsys, "", tmp_path, "--only=call-tools", *sums)
-    assert f"    ok    call-tools: called {'add, ' * 5}greet" in outcome.out
-    outcome = against(capsys, "", tmp_path, "--only=call-tools")
-    assert "    ok    call-tools: called greet\n" in outcome.out
+    outcome = against(capsys, "", tmp_path, "-v", "--only=call-tools", *sums)
+    assert f"{listed('ok', 'tools', 'call-tools')}called {'add, ' * 5}greet" in outcome.out
+    outcome = against(capsys, "", tmp_path, "-v", "--only=call-tools")
+    assert f"{listed('ok', 'tools', 'call-tools')}called greet\n" in outcome.out
     outcome = against(
-        capsys, "", tmp_path, "--only=call-tools", '--call=greet={"name": 5}', '--call=add={"a": 1}'
+        capsys, "", tmp_path, "-v", "--only=call-tools", '--call=greet={"name": 5}', '--call=add={"a": 1}'
     )
-    assert "    ok    call-tools: called add; greet failed (isError)\n" in outcome.out
+    assert f"{listed('ok', 'tools', 'call-tools')}called add; greet failed (isError)\n" in outcome.out
 
 
 def test_without_a_session_the_reason_is_told_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    outcome = against(capsys, "hanging", tmp_path, "--timeout=1", "--start-timeout=1")
+    outcome = against(capsys, "hanging", tmp_path, "--timeout=1", "--start-timeout=1", "-v")
     assert outcome.code == 1
     lines = outcome.out.splitlines()
-    handshake = next(place for place, line in enumerate(lines) if "FAIL  handshake: no answer to" in line)
-    assert lines[handshake + 2] == (
-        "    skip  ping and all after it: there is no session: no answer to initialize within 1 s"
-    )
-    assert "skip" not in "".join(lines[handshake + 3 : -4])
-    assert next(line for line in lines if line.startswith("Summary: ")).endswith(" skipped")
+    handshake = next(place for place, line in enumerate(lines) if " handshake: no answer to" in line)
+    why = "there is no session: no answer to initialize within 1 s"
+    assert lines[handshake + 1] == f"  skip  lifecycle   ping and all after it: {why}"
+    assert [line for line in lines if line.startswith("  skip")] == [lines[handshake + 1]]
+    assert re.fullmatch(r"invalid: \d failed, \d+ passed, \d+ skipped in \S+ s", lines[-1])
 
 
 def test_a_tool_that_is_not_there_is_not_called(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    outcome = against(capsys, "", tmp_path, "--only=call-tools", "--call=ad={}")
+    outcome = against(capsys, "", tmp_path, "-v", "--only=call-tools", "--call=ad={}")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == "mcpproxy: --call: the server has no tool 'ad'; did you mean add?\n"
 
@@ -161,11 +222,11 @@ def test_a_fault_of_ours_is_one_sentence_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcpproxy.validate.probes.jsonrpc.reaction", None)
-    outcome = against(capsys, "", tmp_path, "--only=ping,malformed-json,unknown-method")
+    outcome = against(capsys, "", tmp_path, "--only=ping,malformed-json,unknown-method", "-v")
     assert outcome.code == 2
-    assert "    ok    ping: answered" in outcome.out
-    assert "    ok    unknown-method: refused with -32601" in outcome.out
-    assert "\nundecided\n" in outcome.out
+    assert f"{listed('ok', 'lifecycle', 'ping')}answered" in outcome.out
+    assert f"{listed('ok', 'jsonrpc', 'unknown-method')}refused with -32601" in outcome.out
+    assert "\nundecided: " in outcome.out
     assert outcome.err.startswith("mcpproxy: the check malformed-json failed in mcpproxy itself: TypeError: ")
     assert outcome.err.endswith("please report it\n")
     assert outcome.err.count("\n") == 1
@@ -349,7 +410,8 @@ def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
 
 def test_checks_are_printed_as_they_end_and_stay_when_interrupted(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "mcpproxy", "validate", *ENV, "--revision=2025-11-25", "--timeout=60"]
-    argv += [f"--trace={tmp_path / 'x.jsonl'}", "--only=ping,list-tools", "--", *command("silent-tools")]
+    argv += [f"--trace={tmp_path / 'x.jsonl'}", "--only=ping,list-tools", "-v", "--"]
+    argv += command("silent-tools")
     run = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert run.stdout is not None
     lines: list[bytes] = []
@@ -359,11 +421,26 @@ def test_checks_are_printed_as_they_end_and_stay_when_interrupted(tmp_path: Path
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert out.splitlines()[-2:] == [
-        b"Summary: 3 passed, 0 failed, 0 warnings, 0 skipped",
-        b"interrupted",
-    ]
+    assert out.splitlines()[-1].startswith(b"interrupted: 3 passed in ")
     assert err == b""
+
+
+def test_a_terminal_sees_a_bar_and_then_the_marks(tmp_path: Path) -> None:
+    main, terminal = pty.openpty()
+    argv = [sys.executable, "-m", "mcpproxy", "validate", *ENV, "--revision=2025-11-25"]
+    argv += [f"--trace={tmp_path / 'x.jsonl'}", "--only=ping,unknown-method", "--", *command()]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=terminal, stderr=terminal, env=TERMINAL) as run:
+        os.close(terminal)
+        seen = b""
+        with suppress(OSError):  # the end of a terminal
+            while data := os.read(main, 1 << 16):
+                seen += data
+    os.close(main)
+    assert run.returncode == 0
+    assert re.search(rb"\r\033\[K\[#* +\] \d+ of 4: ping", seen)
+    lines = re.sub(rb"\033\[[0-9;]*m", b"", seen).replace(b"\r\n", b"\n").split(b"\n")
+    assert re.fullmatch(rb".*\r\033\[K2025-11-25 on stdio  \.+", lines[-4])
+    assert lines[-2].startswith(b"valid: ")
 
 
 def test_what_there_is_when_interrupted_is_reported_to_programs_too(tmp_path: Path) -> None:

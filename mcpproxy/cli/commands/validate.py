@@ -55,16 +55,22 @@ def run(argv: list[str]) -> int:
     # With a baseline, only the comparison at the end shows how to print a check.
     is_printed_at_end = options.format != "text" or bool(options.output) or accepted is not None
     printer = validation_report.ProgressPrinter(
-        target.name, target.transport, terminal_style(), is_quiet=is_printed_at_end
+        target.name, target.transport, terminal_style(), options.detail, is_silent=is_printed_at_end
     )
     result = _run_validation(target, probes, Recordings(rules, options.trace or "", label), options, printer)
     fixed: tuple[Entry, ...] | None = None
     if accepted is not None and not result.is_interrupted:
         result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
-    printer.finish(result)
+    printer.finish(result, rules.catalogue)
     if is_printed_at_end and not (result.is_interrupted and not result.checks):
         validation_report.report(
-            result, rules.catalogue, options.format, options.output, terminal_style(), fixed=fixed
+            result,
+            rules.catalogue,
+            options.format,
+            options.output,
+            terminal_style(),
+            fixed=fixed,
+            detail=options.detail,
         )
     for fault in result.faults:
         tell(f"{fault}; please report it")
@@ -155,6 +161,25 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--call-all",
         action="store_true",
         help="call every tool, whatever it declares, with made-up arguments",
+    )
+    add(
+        "-q",
+        "--quiet",
+        "--failed",
+        dest="detail",
+        action="store_const",
+        const="failures",
+        default="marks",
+        help="print nothing but what failed and the summary",
+    )
+    add(
+        "-v",
+        "--verbose",
+        "--all",
+        dest="detail",
+        action="store_const",
+        const="checks",
+        help="print a line for each check: ok, skip and why",
     )
     report_options.add_options(parser)
     add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")

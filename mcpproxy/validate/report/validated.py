@@ -98,7 +98,7 @@ def _case(validation: Validation, check: CheckResult) -> Case:
         seconds,
         status="failed",
         message=message,
-        text="\n".join(line.strip() for line in text.check_lines(check)),
+        text="\n".join(text.check_lines(check)),
         kind=_SEVERITY[check.status],
     )
 

@@ -52,6 +52,7 @@ def _check(check: CheckResult) -> dict[str, object]:
         "duration_ms": round(check.duration_ms, 1),
         "rules": check.rules,
         "broken": conclusion.rule or None,
+        "requirement": conclusion.requirement or None,
         "source": conclusion.source or None,
         "frames": conclusion.frames,
         "trace": check.trace or None,
