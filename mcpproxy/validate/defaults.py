@@ -1,7 +1,12 @@
-"""The defaults of our client: its capabilities, and its results for requests of the server."""
+"""The defaults of our client: its capabilities, its results for requests of the server, an unknown method."""
+
+from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import until
+
+UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
+"""A method that no server has."""
 
 
 def default_capabilities(revision: str) -> JSONObject:

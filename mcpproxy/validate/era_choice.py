@@ -1,13 +1,24 @@
 """Finds out which eras a server supports: the revisions with a handshake, or the revisions without one."""
 
 import asyncio
+from typing import Literal
 
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.validate.client import Client
+from mcpproxy.validate.defaults import UNKNOWN_METHOD
 from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, ValidateError
 
+Opening = Literal["yes", "no", "unclear"]
+"""Whether a server supports an era.
 
-async def opens(client: Client) -> bool:
-    """Whether the server supports the era of the client's revision.
+It is unclear if ``server/discover`` is answered with a result that names no revision of the era, and so is a
+method that no server has: then the result may mean nothing.
+"""
+
+
+async def opens(client: Client) -> Opening:
+    """Return whether the server supports the era of the client's revision.
 
     It does if it answers ``server/discover`` (stateless) or ``initialize`` (handshake) with a valid result.
 
@@ -19,8 +30,24 @@ async def opens(client: Client) -> bool:
     except CouldNotStartError:
         raise
     except ValidateError:
+        return "no"
+    if client.is_stateless and not _names_era(client.server) and await _serves_unknown_methods(client):
+        return "unclear"
+    return "yes"
+
+
+def _names_era(discovery: JSONObject) -> bool:
+    """Whether a result of ``server/discover`` names a revision without a handshake."""
+    versions = discovery.get("supportedVersions")
+    return isinstance(versions, list) and any(version in STATELESS for version in versions)
+
+
+async def _serves_unknown_methods(client: Client) -> bool:
+    """Whether the server answers a method that no server has with a result."""
+    try:
+        return not (await client.request(UNKNOWN_METHOD)).is_error
+    except ValidateError:
         return False
-    return True
 
 
 async def _discover(client: Client) -> None:

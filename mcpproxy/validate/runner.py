@@ -140,13 +140,23 @@ class Run:
                     "--revision", f"{wanted!r} is not a revision", f"one of {', '.join(REVISIONS)}"
                 )
             return [wanted]
-        if not await self._opens("discover", STATELESS[-1]):
+        discovery = await self._opens("discover", STATELESS[-1])
+        if discovery == "no":
             return [STATEFUL[-1]]  # if the server does not support this era either, the probes report it
-        self._is_dual = await self._opens("handshake", STATEFUL[-1])
-        return [STATELESS[-1], STATEFUL[-1]] if self._is_dual else [STATELESS[-1]]
+        has_handshake = await self._opens("handshake", STATEFUL[-1]) == "yes"
+        self._is_dual = has_handshake and discovery == "yes"
+        if not has_handshake:
+            return [STATELESS[-1]]
+        if discovery == "unclear":
+            self._notes.append(
+                "the server answers unknown methods with a result, so its answer to server/discover does not "
+                f"say that it speaks {STATELESS[-1]}; --revision {STATELESS[-1]} tests that"
+            )
+            return [STATEFUL[-1]]
+        return [STATELESS[-1], STATEFUL[-1]]
 
-    async def _opens(self, name: str, revision: str) -> bool:
-        """Whether the server opens a session in the era of ``revision``; the recording is called ``name``."""
+    async def _opens(self, name: str, revision: str) -> era_choice.Opening:
+        """Return whether the server opens a session in the era of ``revision``, recorded as ``name``."""
         context = self._new_context(revision)
         try:
             async with context.new_session(name) as client:

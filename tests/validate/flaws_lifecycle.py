@@ -137,3 +137,19 @@ def old_era(server: Server) -> None:
         raise RefusedError(-32022, "Unsupported protocol version", supported)
 
     server.methods["server/discover"] = discover
+
+
+@flaw
+def result_for_any_method(server: Server) -> None:
+    """It speaks no revision without a handshake, and never says that it does not know a method."""
+    del server.methods["server/discover"]
+    server.is_modern = lambda params: False
+    server.unknown = lambda method: {}
+
+
+@flaw
+def discovery_without_versions(server: Server) -> None:
+    good = server.discover
+    server.methods["server/discover"] = lambda params: {
+        name: value for name, value in good(params).items() if name != "supportedVersions"
+    }

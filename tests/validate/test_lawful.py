@@ -70,6 +70,23 @@ def test_a_request_without_version_proves_nothing_about_discovery(tmp_path: Path
     assert blamed(result) == {}
 
 
+def test_a_result_for_any_method_is_no_sign_of_an_era(tmp_path: Path) -> None:
+    result = tried(target("result-for-any-method"), tmp_path, ("ping", "discover"), "auto")
+    assert result.revisions == ("2025-11-25",)
+    (note,) = result.notes
+    assert note.startswith(
+        "the server answers unknown methods with a result, so its answer to server/discover "
+    )
+    assert blamed(result) == {}
+
+
+def test_a_discovery_without_versions_is_a_fault_of_a_server_that_knows_its_methods(tmp_path: Path) -> None:
+    result = tried(target("discovery-without-versions"), tmp_path, ("discover",), "auto")
+    assert result.revisions == ("2026-07-28", "2025-11-25")
+    assert check(result, "discover").conclusion.rule == "DISC-002"
+    assert result.notes == ()
+
+
 def test_what_was_not_seen_is_not_passed(tmp_path: Path) -> None:
     result = tried(target(), tmp_path, ("ping",))
     passed = {one.name for one in result.checks if one.status == "passed"}

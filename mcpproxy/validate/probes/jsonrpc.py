@@ -21,6 +21,7 @@ from mcpproxy.protocol.message_parts import singles
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.defaults import UNKNOWN_METHOD
 from mcpproxy.validate.errors import Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
@@ -30,9 +31,6 @@ from mcpproxy.validate.reaction import JSON_RPC, check_alive, reaction
 
 FEATURES: Final = ("tools", "resources", "prompts")
 """The capabilities with a list method of the same name, as in ``tools/list``."""
-
-UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
-"""A method that does not exist."""
 
 _BATCHING_PAGE: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
 

@@ -15,6 +15,7 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, S
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.defaults import UNKNOWN_METHOD
 from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
@@ -111,7 +112,7 @@ async def _unsupported(context: ProbeContext) -> Conclusion:
 
 async def _unknown_status(context: ProbeContext) -> Conclusion:
     streamable(context)
-    reply = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
+    reply = await ask(context, context.client.request_object(UNKNOWN_METHOD))
     if reply.status == 404 and reply.code == METHOD_NOT_FOUND:
         return passed(reply.outcome, reply.frames)
     text = f"an unknown method was {reply.instead_of('404 and -32601')}"

@@ -14,11 +14,12 @@ from mcpproxy.base.process_words import end_text
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.defaults import UNKNOWN_METHOD
 from mcpproxy.validate.errors import GoneError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD, answered_method
+from mcpproxy.validate.probes.jsonrpc import answered_method
 from mcpproxy.validate.probes.walk import list_items
 from mcpproxy.validate.transports.stdio_wire import StdioWire
 
