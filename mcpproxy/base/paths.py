@@ -55,6 +55,10 @@ PROBES = ("validate", "fuzz")
 """The commands whose sessions are recorded in a folder of their own within the state folder."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
+_ENTRY_NAMES = ("index", "main", "__main__")
+_BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin")
+"""Names that many servers have for the file that is started, and for folders between it and the package."""
+
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
 
 
@@ -153,14 +157,15 @@ def label_for(command: list[str]) -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 
     The name is that of the launched program, not of its launcher: ``server-files`` for
-    ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. Code in the command
-    (``sh -c '...'``) and anything that may be a secret are never used as a name.
+    ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. A file whose name says
+    nothing has that of its package: ``server-files`` for ``node /opt/server-files/dist/index.js``. Code in
+    the command (``sh -c '...'``) and anything that may be a secret are never used as a name.
     """
     name = command[0]
     launcher = _last_component(name).rstrip("0123456789.")
     if launcher in _LAUNCHERS:
         name = _launched(launcher, command[1:]) or name
-    return safe(_last_component(name)) or "server"
+    return safe(_program_name(name)) or "server"
 
 
 def _launched(launcher: str, arguments: list[str]) -> str:
@@ -209,6 +214,16 @@ def safe(text: str) -> str:
     """Return ``text`` without characters unsafe in a file name, at most 40 characters long."""
     cleaned = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
     return cleaned.strip("-.")[:40]
+
+
+def _program_name(path: str) -> str:
+    """Return the name of the program at ``path``, or of its package if the program is an ``index.js``."""
+    name = _last_component(path)
+    if name in _ENTRY_NAMES:
+        for folder in reversed(path.replace("\\", "/").split("/")[:-1]):
+            if folder not in _BUILD_FOLDERS and safe(folder) and not folder.endswith(":"):
+                return folder
+    return name
 
 
 def _last_component(path: str) -> str:
