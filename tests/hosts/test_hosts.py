@@ -193,7 +193,9 @@ def test_the_list_tells_news_too(mcpproxy: Mcpproxy, home: Path) -> None:
     mcpproxy("hosts")
     cursor.write_text(NEW)
     said = mcpproxy("hosts")
-    assert "mcpproxy: since the last look: evil in ~/.cursor/mcp.json is new\n" in said.err
+    assert re.search(r"^  evil +\S+ +new  not wrapped$", said.out, re.MULTILINE)
+    assert "since the last look" not in said.err
+    assert " new " not in mcpproxy("hosts").out
     assert "hunter2" not in said.out + said.err
 
 

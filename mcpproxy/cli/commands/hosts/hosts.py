@@ -202,9 +202,6 @@ def _print_all(
         )
     for path, name in removed:
         tell(f"since the last look: {name} was removed from {short(path)}")
-    news = [row for row in rows if row.news]
-    for row in news:
-        tell(f"since the last look: {row.entry.name} in {short(row.entry.file.path)} is {row.news}")
     if plain := sum(row.state == "plain" for row in rows):
         how = "mcpproxy wrap SERVER, or mcpproxy wrap --all (--dry-run shows the change)"
         tell(f"{count(plain, 'server')} can be wrapped: {how}")
@@ -236,10 +233,18 @@ def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
         if number:
             yield ""
         yield f"{style.paint(host, 'bold')}  {visible(short(path))}"
+        has_news = any(row.news for row in group)
+        heading = ("  SERVER", "RUNS", *([""] if has_news else []), "STATE")
         cells = [
-            (f"  {visible(_name(row.entry))}", visible(row.entry.title), visible(row.remark)) for row in group
+            (
+                f"  {visible(_name(row.entry))}",
+                visible(row.entry.title),
+                *([row.news] if has_news else []),
+                visible(row.remark),
+            )
+            for row in group
         ]
-        yield from table([("  SERVER", "RUNS", "STATE"), *cells], style)[1:]
+        yield from table([heading, *cells], style)[1:]
 
 
 def _name(entry: ServerEntry) -> str:
