@@ -39,19 +39,26 @@ def terminal_style(*, colour: bool = True) -> Style:
     return Style(use_colour, columns or width, unicode)
 
 
-def emit(lines: Iterable[str], *, flush: bool = False) -> None:
-    """Print ``lines``; with ``flush``, each line is written immediately."""
+def emit(lines: Iterable[str], *, flush: bool = False, keeps_tabs: bool = False) -> None:
+    """Print ``lines``; with ``flush``, each line is written immediately.
+
+    ``keeps_tabs`` is for the text of a file, which is indented by tabs.
+    """
     write = sys.stdout.write
-    for line in safe_lines(lines, has_colours=sys.stdout.isatty()):
+    for line in safe_lines(lines, has_colours=sys.stdout.isatty(), keeps_tabs=keeps_tabs):
         write(line + "\n")
         if flush:
             sys.stdout.flush()
 
 
-def safe_lines(lines: Iterable[str], *, has_colours: bool) -> Iterator[str]:
-    """Yield ``lines`` with control characters escaped; with ``has_colours``, colour sequences stay."""
+def safe_lines(lines: Iterable[str], *, has_colours: bool, keeps_tabs: bool = False) -> Iterator[str]:
+    """Yield ``lines`` with control characters escaped.
+
+    With ``has_colours``, colour sequences stay, and with ``keeps_tabs``, tabs.
+    """
+    escape = _around_colours if has_colours else visible_lines
     for line in lines:
-        yield _around_colours(line) if has_colours else visible_lines(line)
+        yield "\t".join(map(escape, line.split("\t"))) if keeps_tabs else escape(line)
 
 
 def tell(message: str) -> None:

@@ -360,6 +360,12 @@ def test_a_remote_server_is_pointed_at_a_proxy(mcpproxy: Mcpproxy, home: Path) -
     assert path.read_text() == REMOTE
 
 
+def test_a_dry_run_shows_tabs_as_they_are(mcpproxy: Mcpproxy, home: Path) -> None:
+    write(home / ".cursor/mcp.json", '{\n\t"mcpServers": {\n\t\t"a": {"command": "x\\u0007"}\n\t}\n}\n')
+    shown = mcpproxy("wrap", "a", "--dry-run").out
+    assert '\n-\t\t"a": {"command": "x\\u0007"}\n+\t\t"a": ' in shown
+
+
 def test_each_remote_server_has_an_address_of_its_own(mcpproxy: Mcpproxy, home: Path) -> None:
     text = '{"mcpServers": {"a": {"url": "https://a/mcp"}, "b": {"serverUrl": "https://b/mcp"}}}'
     path = write(home / ".cursor/mcp.json", text)

@@ -21,7 +21,7 @@ def add(places: Places, *, is_dry: bool) -> int:
     entry = own_entry(host)
     plan = plan_addition(entry)
     if is_dry:
-        emit(differences([plan]))
+        emit(differences([plan]), keeps_tabs=True)
         return 0
     _write_plan(plan, entry.row.lock)
     emit([f"added {NAME} to {visible(short(plan.file.path))}; {host.restart}"])
@@ -49,7 +49,7 @@ def remove(places: Places, *, is_dry: bool) -> int:
     for entry in chosen:
         plan = plan_removal(entry)
         if is_dry:
-            emit(differences([plan]))
+            emit(differences([plan]), keeps_tabs=True)
             continue
         _write_plan(plan, entry.row.lock)
         emit([f"removed {visible(entry.name)} from {visible(short(plan.file.path))}; {host.restart}"])

@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     chosen = wrapped if options.all else _named(search, wrapped, gone, options.server)
     plans = _plans(chosen, records, changes)
     if options.dry_run:
-        emit(differences(plans))
+        emit(differences(plans), keeps_tabs=True)
         return changes.code
     if not plans and not gone and not records.interrupted:
         tell("nothing is wrapped" if options.all else "nothing to do")

@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int:
             tell("nothing to wrap; mcpproxy hosts lists the servers")
         return changes.code
     if options.dry_run:
-        emit(differences(plans))
+        emit(differences(plans), keeps_tabs=True)
         return changes.code
     if options.all and not options.yes and not _is_confirmed(plans):
         tell("nothing was written")
