@@ -360,6 +360,15 @@ def test_a_remote_server_is_pointed_at_a_proxy(mcpproxy: Mcpproxy, home: Path) -
     assert path.read_text() == REMOTE
 
 
+def test_a_dry_run_shows_what_a_remote_server_would_need(mcpproxy: Mcpproxy, home: Path) -> None:
+    path = write(home / ".cursor/mcp.json", REMOTE)
+    needed = "mcpproxy http https://mcp.sentry.dev --listen 127.0.0.1:8765 --label cursor.sentry"
+    dry = mcpproxy("wrap", "sentry", "--http", "--dry-run")
+    assert dry.err == f"mcpproxy: sentry would then need this, running all the time: {needed}\n"
+    assert path.read_text() == REMOTE
+    assert f"running all the time: {needed}\n" in mcpproxy("wrap", "sentry", "--http").out
+
+
 def test_a_dry_run_shows_tabs_as_they_are(mcpproxy: Mcpproxy, home: Path) -> None:
     write(home / ".cursor/mcp.json", '{\n\t"mcpServers": {\n\t\t"a": {"command": "x\\u0007"}\n\t}\n}\n')
     shown = mcpproxy("wrap", "a", "--dry-run").out

@@ -70,6 +70,9 @@ def run(argv: list[str]) -> int:
         return changes.code
     if options.dry_run:
         emit(differences(plans), keeps_tabs=True)
+        for step in (step for plan in plans for step in plan.steps):
+            if command_to_run := _command_to_run(step):
+                tell(f"{step.entry.name} would then need this, running all the time: {command_to_run}")
         return changes.code
     if options.all and not options.yes and not _is_confirmed(plans):
         tell("nothing was written")
@@ -238,15 +241,22 @@ def _done_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
         yield f"wrapped {visible(entry.name)} of {entry.host.name} in {visible(short(entry.file.path))}"
         for caution in entry.cautions:
             yield f"  note: {caution}"
-        if step.record and (address := address_of(entry.url)):
-            needed = proxy_command(address, step.record.listen, entry.label)
-            yield f"  it now needs this, running all the time: {visible(needed)}"
+        if command_to_run := _command_to_run(step):
+            yield f"  it now needs this, running all the time: {visible(command_to_run)}"
             yield "  a sign-in that the host has done for the former address does not hold for this one"
     yield from dict.fromkeys(text for step in steps for text in _advice(step))
     if steps:
         yield f"recordings will be in {visible(short(paths.state_dir()))}; mcpproxy list shows them"
         if os.environ.get("XDG_STATE_HOME"):
             yield "if a host does not pass XDG_STATE_HOME on, they will be in ~/.local/state/mcpproxy"
+
+
+def _command_to_run(step: EntryPlan) -> str:
+    """Return the command that must run while a remote server is wrapped; empty for any other server."""
+    address = address_of(step.entry.url) if step.record and step.record.listen else None
+    if step.record is None or address is None:
+        return ""
+    return proxy_command(address, step.record.listen, step.entry.label)
 
 
 def _advice(step: EntryPlan) -> Iterator[str]:
