@@ -17,7 +17,7 @@ VARIANTS: Final = ("mcpproxy",)
 COMMANDS: Final = {
     "wrap --all": ("wrap", "--all", "--yes"),
     "hosts": ("hosts",),
-    "unwrap --all": ("unwrap", "--all"),
+    "unwrap --all": ("unwrap", "--all", "--yes"),
 }
 
 

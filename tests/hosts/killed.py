@@ -18,7 +18,7 @@ from mcpproxy.cli.main import main
 from tests.hosts.many import make
 
 WRAP: Final[tuple[str, ...]] = ("wrap", "--all", "--yes", "--command", "/opt/mcpproxy")
-UNWRAP: Final[tuple[str, ...]] = ("unwrap", "--all")
+UNWRAP: Final[tuple[str, ...]] = ("unwrap", "--all", "--yes")
 SEED: Final = 20
 HOSTS: Final = 6
 

@@ -109,7 +109,7 @@ def test_a_file_that_is_gone(mcpproxy: Mcpproxy, home: Path) -> None:
     mcpproxy("wrap", "files")
     cursor.unlink()
     assert "files is gone from ~/.cursor/mcp.json" in mcpproxy("hosts").err
-    assert mcpproxy("unwrap", "--all").code == 0
+    assert mcpproxy("unwrap", "--all", "--yes").code == 0
     assert mcpproxy("hosts").err == ""
 
 
@@ -150,7 +150,7 @@ def test_news_since_the_last_look(mcpproxy: Mcpproxy, home: Path) -> None:
     fourth = mcpproxy("hosts", "--since")
     assert (fourth.code, fourth.out) == (0, "changed  evil    wget  ~/.cursor/mcp.json\n")
 
-    mcpproxy("unwrap", "--all")
+    mcpproxy("unwrap", "--all", "--yes")
     cursor.write_text(FILES)
     fifth = mcpproxy("hosts", "--check")
     assert (fifth.code, fifth.out) == (1, "removed  evil          ~/.cursor/mcp.json\n")

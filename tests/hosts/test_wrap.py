@@ -240,10 +240,10 @@ def test_all_are_wrapped_and_unwrapped(mcpproxy: Mcpproxy, several: dict[Path, b
     assert done.out.count("wrapped ") == 4
     changed = [path for path, data in several.items() if path.read_bytes() != data]
     assert len(changed) == 4
-    undone = mcpproxy("unwrap", "--all")
+    undone = mcpproxy("unwrap", "--all", "--yes")
     assert (undone.code, undone.err) == (0, "")
     assert {path: path.read_bytes() for path in several} == several
-    assert mcpproxy("unwrap", "--all").err == "mcpproxy: nothing is wrapped\n"
+    assert mcpproxy("unwrap", "--all", "--yes").err == "mcpproxy: nothing is wrapped\n"
 
 
 class Terminal:
@@ -274,6 +274,19 @@ def test_all_asks_first(
     assert "wrapped git of Codex" in mcpproxy("wrap", "--all").out
 
 
+def test_unwrapping_all_asks_first(
+    mcpproxy: Mcpproxy, several: dict[Path, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mcpproxy("wrap", "--all", "--yes")
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    kept = mcpproxy("unwrap", "--all")
+    assert kept.err == "unwrap 4 servers in 4 files? [y/N] mcpproxy: nothing was written\n"
+    assert "Cursor  ~/.cursor/mcp.json\n  files  files\n" in kept.out
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert "unwrapped git in ~/.codex/config.toml" in mcpproxy("unwrap", "--all").out
+    assert {path: path.read_bytes() for path in several} == several
+
+
 def test_one_damaged_file_hinders_no_other(
     mcpproxy: Mcpproxy, several: dict[Path, bytes], home: Path
 ) -> None:
@@ -291,7 +304,7 @@ def test_files_of_another_project_are_unwrapped_too(
 ) -> None:
     mcpproxy("wrap", "--all", "--yes")
     monkeypatch.chdir(home)
-    mcpproxy("unwrap", "--all")
+    mcpproxy("unwrap", "--all", "--yes")
     assert {path: path.read_bytes() for path in several} == several
 
 
@@ -299,14 +312,16 @@ def test_a_file_of_several_projects_means_the_current_one(mcpproxy: Mcpproxy, ho
     entry = {"mcpServers": {"db": {"command": "x"}}}
     projects = {str(home / "project"): entry, "/srv/shop": entry}
     path = write(home / ".claude.json", json.dumps({"projects": projects}))
-    assert mcpproxy("wrap", "db").code == 0
+    done = mcpproxy("wrap", "db")
+    taken = "db: the one of this project in ~/.claude.json; also in Claude Code (~/.claude.json)"
+    assert (done.code, done.err) == (0, f"mcpproxy: {taken}\n")
     said = json.loads(path.read_text())["projects"]
     assert said["/srv/shop"] == entry
     assert said[str(home / "project")]["mcpServers"]["db"]["command"] == OURS
     assert "  db (/srv/shop)" in mcpproxy("hosts").out
     other = ("--file", str(path), "--key", "projects/~1srv~1shop/mcpServers")
     assert mcpproxy("wrap", "db", *other).code == 0
-    assert mcpproxy("unwrap", "--all").code == 0
+    assert mcpproxy("unwrap", "--all", "--yes").code == 0
     assert json.loads(path.read_text()) == {"projects": projects}
 
 
@@ -382,7 +397,7 @@ def test_each_remote_server_has_an_address_of_its_own(mcpproxy: Mcpproxy, home: 
     mcpproxy("wrap", "--all", "--http", "--yes")
     assert "127.0.0.1:8765/mcp" in path.read_text()
     assert "127.0.0.1:8766/mcp" in path.read_text()
-    mcpproxy("unwrap", "--all")
+    mcpproxy("unwrap", "--all", "--yes")
     assert path.read_text() == text
 
 
@@ -460,7 +475,7 @@ def test_a_file_of_an_unknown_host(mcpproxy: Mcpproxy, home: Path) -> None:
 def test_a_file_of_an_unknown_host_with_a_usual_key(mcpproxy: Mcpproxy, home: Path) -> None:
     path = write(home / "agent.json", FILES)
     assert mcpproxy("wrap", "files", "--file", str(path)).code == 0
-    mcpproxy("unwrap", "--all")
+    mcpproxy("unwrap", "--all", "--yes")
     assert path.read_text() == FILES
 
 
@@ -627,7 +642,7 @@ def test_one_file_that_cannot_be_written_hinders_no_other(
         context.setattr(os, "replace", refuse)
         done = mcpproxy("unwrap", "other", "files")
     assert (done.code, cursor.read_text()) == (2, FILES)
-    assert mcpproxy("unwrap", "--all").code == 0
+    assert mcpproxy("unwrap", "--all", "--yes").code == 0
     assert "other" in full.read_text()
     assert OURS not in full.read_text()
 
@@ -655,6 +670,7 @@ def test_an_entry_that_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
         ("wrap", "wrap: no server was named; name a server, or say --all"),
         ("wrap files --all", "wrap: --all and a name were given; name a server, or say --all"),
         ("wrap --all", "wrap --all: asks first, and there is no terminal to ask on; add --yes, or --dry-run"),
+        ("unwrap --all --yes --dry", "unwrap: unknown option --dry"),
         ("wrap files --file x.json", "x.json: no such file; a host makes its own file; mcpproxy makes none"),
         ("wrap files --key a", "wrap: --key needs --file; see mcpproxy wrap --help"),
         ("wrap files --project x", "x: no such folder; nothing was written"),
@@ -698,10 +714,10 @@ def on_a_full_disk(mcpproxy: Mcpproxy, times: int, *argv: str) -> Outcome:
 @pytest.mark.parametrize(
     ("text", "name", "options", "way_back"),
     [
-        (FILES, "files", (), ("unwrap", "--all")),
+        (FILES, "files", (), ("unwrap", "--all", "--yes")),
         (FILES, "files", (), ("unwrap", "files")),
-        (FILES.replace('["-y", "files"]', "[ ]"), "files", (), ("unwrap", "--all")),
-        (REMOTE, "sentry", ("--http",), ("unwrap", "--all")),
+        (FILES.replace('["-y", "files"]', "[ ]"), "files", (), ("unwrap", "--all", "--yes")),
+        (REMOTE, "sentry", ("--http",), ("unwrap", "--all", "--yes")),
         (REMOTE, "sentry", ("--http",), ("unwrap", "sentry")),
     ],
 )

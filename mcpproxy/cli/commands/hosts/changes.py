@@ -1,18 +1,23 @@
-"""Shared by ``wrap`` and ``unwrap``: checks which servers are named, and changes files one by one.
+"""Shared by ``wrap`` and ``unwrap``: finds the servers that are named, asks, and changes files one by one.
 
 With ``--all``, a command leaves out servers that cannot be changed, and goes on. With names, the first
 obstacle ends it before anything is written.
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.cli.terminal import tell
+from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.hosts.choosing import entry_named, short
 from mcpproxy.hosts.errors import HostFileError, UnrecordedError
 from mcpproxy.hosts.ledger import Ledger
 from mcpproxy.hosts.plans import FilePlan
+from mcpproxy.hosts.server_entries import Search, ServerEntry
 
 
 def check_names_or_all(where: str, options: argparse.Namespace) -> None:
@@ -24,6 +29,42 @@ def check_names_or_all(where: str, options: argparse.Namespace) -> None:
     if bool(options.server) == options.all:
         fact = "--all and a name were given" if options.all else "no server was named"
         raise UsageError(where, fact, "name a server, or say --all; mcpproxy hosts lists them")
+
+
+def find_entry(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEntry:
+    """Return the one of ``entries`` with this name; if others have it, say which one was taken.
+
+    Raises:
+        McpProxyError: there is no such entry, or there are several and none is this project's.
+    """
+    found = entry_named(entries, name, search)
+    if others := [entry for entry in entries if entry.name == name and entry is not found]:
+        where = ", ".join(f"{entry.host.name} ({short(entry.file.path)})" for entry in others)
+        tell(f"{name}: the one of this project in {short(found.file.path)}; also in {where}")
+    return found
+
+
+def is_confirmed(verb: str, plans: Sequence[FilePlan]) -> bool:
+    """Show the plans of ``wrap`` or ``unwrap``, ask on the terminal, and return whether the answer is yes.
+
+    Raises:
+        UsageError: there is no terminal.
+    """
+    for plan in plans:
+        emit([f"{visible(plan.steps[0].entry.host.name)}  {visible(short(plan.file.path))}"])
+        emit(f"  {visible(step.entry.name)}  {visible(step.entry.title)}" for step in plan.steps)
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{verb} --all",
+            "asks first, and there is no terminal to ask on",
+            "add --yes, or --dry-run to look",
+        )
+    number = sum(len(plan.steps) for plan in plans)
+    question = f"{verb} {count(number, 'server')} in {count(len(plans), 'file')}?"
+    sys.stdout.flush()
+    sys.stderr.write(f"{visible(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 class Changes:

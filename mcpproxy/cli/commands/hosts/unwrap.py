@@ -5,11 +5,11 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
+from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all, find_entry, is_confirmed
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
-from mcpproxy.hosts.choosing import differences, entry_named, search_chosen, short
+from mcpproxy.hosts.choosing import differences, search_chosen, short
 from mcpproxy.hosts.config_writer import sha256
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import FilePlan, plan_file, plan_unwrap, unwrap_file
@@ -25,9 +25,10 @@ def run(argv: list[str]) -> int:
     """Unwrap the servers that the arguments name."""
     parser = Parser("unwrap", DESCRIPTION, "  mcpproxy unwrap files\n  mcpproxy unwrap --all")
     parser.add_argument("server", nargs="*", metavar="SERVER", help="its name in the host's file")
-    parser.add_argument("--all", action="store_true", help="every wrapped server")
+    parser.add_argument("--all", action="store_true", help="every wrapped server; asks first")
     add_place_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
     check_names_or_all("unwrap", options)
     where = places(options, "unwrap")
@@ -45,6 +46,9 @@ def run(argv: list[str]) -> int:
         return changes.code
     if not plans and not gone and not records.interrupted:
         tell("nothing is wrapped" if options.all else "nothing to do")
+        return changes.code
+    if options.all and plans and not options.yes and not is_confirmed("unwrap", plans):
+        tell("nothing was written")
         return changes.code
     with ledger.locked_ledger() as book:
         recover_records(book)
@@ -64,9 +68,9 @@ def _named(
     chosen: list[ServerEntry] = []
     for name in dict.fromkeys(names):
         if any(entry.name == name for entry in wrapped):
-            chosen.append(entry_named(wrapped, name, search))
+            chosen.append(find_entry(wrapped, name, search))
         elif not any(record.name == name for record in gone):
-            entry = entry_named(search.entries, name, search)
+            entry = find_entry(search.entries, name, search)
             tell(f"{entry.name} is not wrapped ({short(entry.file.path)})")
     return chosen
 

@@ -3,20 +3,18 @@
 import argparse
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mcpproxy.base import paths
-from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all
+from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all, find_entry, is_confirmed
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
-from mcpproxy.hosts.choosing import differences, entry_named, search_chosen, short
+from mcpproxy.hosts.choosing import differences, search_chosen, short
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.plans import EntryPlan, FilePlan, plan_file, plan_http_wrap, plan_wrap, wrap_file
@@ -74,7 +72,7 @@ def run(argv: list[str]) -> int:
             if command_to_run := _command_to_run(step):
                 tell(f"{step.entry.name} would then need this, running all the time: {command_to_run}")
         return changes.code
-    if options.all and not options.yes and not _is_confirmed(plans):
+    if options.all and not options.yes and not is_confirmed("wrap", plans):
         tell("nothing was written")
         return changes.code
     with ledger.locked_ledger() as book:
@@ -147,7 +145,7 @@ def _named_entry(search: Search, name: str, with_remote: bool) -> ServerEntry:
     Raises:
         UsageError: there is no such server, or it cannot be wrapped.
     """
-    entry = entry_named(search.entries, name, search)
+    entry = find_entry(search.entries, name, search)
     if obstacle := _obstacle(entry, with_remote):
         step = (
             "with --http its host can be pointed at mcpproxy http instead"
@@ -205,32 +203,6 @@ def _step(
     if entry.url_at is None:
         return plan_wrap(entry, command, record)
     return None if is_wrapped(entry, record) else plan_http_wrap(entry, addresses.choose_address(record))
-
-
-def _is_confirmed(plans: Sequence[FilePlan]) -> bool:
-    """Show the plans, ask on the terminal, and return whether the answer is yes.
-
-    Raises:
-        UsageError: there is no terminal.
-    """
-    emit(_plan_lines(plans))
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "wrap --all", "asks first, and there is no terminal to ask on", "add --yes, or --dry-run to look"
-        )
-    number = sum(len(plan.steps) for plan in plans)
-    question = f"wrap {count(number, 'server')} in {count(len(plans), 'file')}?"
-    sys.stdout.flush()
-    sys.stderr.write(f"{visible(question)} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _plan_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
-    for plan in plans:
-        yield f"{visible(plan.steps[0].entry.host.name)}  {visible(short(plan.file.path))}"
-        for step in plan.steps:
-            yield f"  {visible(step.entry.name)}  {visible(step.entry.title)}"
 
 
 def _done_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
