@@ -39,7 +39,7 @@ class SessionField(HiddenField):
             self.is_entered: Final = is_entered
 
     def __init__(self) -> None:
-        super().__init__(id="words", placeholder="words of a session: its label, server, client, failed, running")
+        super().__init__(id="words", placeholder="words of a session: label, server, client, failed, running")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Post what was typed so far."""
