@@ -250,7 +250,7 @@ class MessageJudge:
             if isinstance(lenient_message, Malformed):
                 lenient_message = None  # The lenient parser found no message either.
             if lenient_message is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
-                self._history.side(frame.sender).sent_unreadable = True
+                self._take_unreadable(frame)
             if lenient_message is not None:
                 checks = FRAME_CHECKS
             elif looks_meant(frame.raw):
@@ -269,6 +269,14 @@ class MessageJudge:
             # The other side may answer it with an error that has its id.
             self._history.side(frame.sender).sent_unreadable = True
         return findings + self._judge(frame, message)
+
+    def _take_unreadable(self, frame: Frame) -> None:
+        """Note a frame that was meant as a message and that nobody can read."""
+        side = self._history.side(frame.sender)
+        if frame.terminated or frame.exchange:
+            side.sent_unreadable = True  # it may have been read otherwise, and any id may be in it
+        else:
+            side.cut_bytes = len(frame.raw)  # without its end nobody takes it for a message
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
         """Judge ``message``, which was read from ``frame``; of a batch, judge each element."""

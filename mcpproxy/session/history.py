@@ -189,6 +189,7 @@ class Side:
     # earlier request of this side.
     refused_seq: int = 0
     sent_unreadable: bool = False  # this side sent what could not be read, or a notification with an id
+    cut_bytes: int = 0  # on stdio, the size of its last line if that was cut off in the middle
     in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
     has_other_framing: bool = False  # its stream began as that of another transport, which was reported
 

@@ -22,6 +22,7 @@ from mcpproxy.checks.engine.rows import (
     is_the_senders,
 )
 from mcpproxy.protocol import methods
+from mcpproxy.protocol.error_message import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -37,6 +38,7 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import other
 from mcpproxy.session.history import History, Side
+from mcpproxy.session.outcomes import error_code
 
 
 def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -197,8 +199,8 @@ def _missing_response_id(
         problem = (
             f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
         )
-        has_null_id = "id" in message.value
-        yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if has_null_id else None)
+        is_unread = "id" in message.value and error_code(message) in (PARSE_ERROR, INVALID_REQUEST)
+        yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if is_unread else None)
 
 
 def result_or_error(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
@@ -359,7 +361,7 @@ def _may_be_extension(context: MessageContext[Request | Notification], history: 
 
 def unknown_method_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report the refusal of an unknown method with a code other than -32601 (RPC-020)."""
-    request, code = context.answers, _error_code(context)
+    request, code = context.answers, error_code(context.message)
     # An early request was sent before the handshake was complete, and may be refused for that reason.
     if request is None or code is None or code == -32601 or request.early:
         return
@@ -376,7 +378,7 @@ def unknown_method_code(context: MessageContext[ErrorResponse], history: History
 
 def reserved_error_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report an error code that JSON-RPC reserves and does not define (ERR-001)."""
-    code = _error_code(context)
+    code = error_code(context.message)
     if code is None or not -32768 <= code <= -32000:
         return
     if code in (-32700, -32600, -32601, -32602, -32603) or -32099 <= code <= -32000:
@@ -389,14 +391,6 @@ def _is_request_method(method: str) -> bool:
     """Whether some revision defines ``method`` as a request."""
     definitions = (methods.defined(method, revision) for revision in methods.revisions_with(method))
     return any(definition.kind == "request" for definition in definitions if definition)
-
-
-def _error_code(context: MessageContext[ErrorResponse]) -> int | None:
-    """Return the code of an error, ``None`` if it is not an integer."""
-    message = context.message
-    error = as_object(message.error)
-    code = error.get("code") if error else None
-    return code if isinstance(code, int) and not isinstance(code, bool) else None
 
 
 def _is_integer(value: "JSON") -> bool:

@@ -20,6 +20,9 @@ MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
 There is one exception: RPC-008 reports a server that ends by itself and leaves a probe unanswered.
 """
 
+PIPE_BYTES: Final = 1 << 16
+"""How much a pipe of Linux holds: what a server that exits too early has often written of a long line."""
+
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 """A missing answer is reported if its request was sent at least this long before the end."""
 
@@ -49,6 +52,8 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                     problem,
                     blame=responder,
                     frame=request.seq,
+                    # Nothing says how long the answer of a request other than ping may take.
+                    at_most=None if request.method == "ping" else "warning",
                     candidates=request.candidates,
                 )
         if asker == CLIENT:
@@ -77,6 +82,9 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
         first, *others = unanswered_requests
         more = f" and {len(others)} more" if others else ""
         problem = f"server {ending} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
+        if cut_bytes := history.server.cut_bytes:
+            pipe = ", which is what a pipe holds" if cut_bytes == PIPE_BYTES else ""
+            problem += f"; its last line is cut off after {cut_bytes:,} bytes{pipe}"
         yield Violation(
             "RPC-008",
             "R-010",
