@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Final
 
 from mcpproxy.agents import cursors
@@ -17,13 +18,14 @@ from mcpproxy.agents.answer_types import (
 )
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.pages import AnswerPage
-from mcpproxy.agents.recording_library import ListedRecording, OpenedRecording, RecordingLibrary
+from mcpproxy.agents.recording_library import ListedRecording, RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, HandleOrAll, Limit, MatchText
-from mcpproxy.errors import McpProxyError
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, SessionSummary
+from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
 from mcpproxy.view.runs import ClientRun
+from mcpproxy.view.view import View
 
 _MAX_NOTES: Final = 10
 _MAX_IN_RUN: Final = 20
@@ -155,8 +157,8 @@ class RecordingTools:
         question = ("find_calls", wanted.text, listed.handle)
         last, _ = cursors.read(question, cursor)
         opened = self._library.opened(listed)
-        page = AnswerPage(limit)
-        rows, has_more = page.fill(_calls(opened, wanted, last))
+        found = (call_row(opened.handle, call) for call in calls_after(opened.view, wanted, last))
+        rows, has_more = AnswerPage(limit).fill(found)
         next = cursors.write(question, (rows[-1].call, "")) if has_more else ""
         return CallPage(rows, opened.view.count(wanted), next=next)
 
@@ -167,25 +169,24 @@ class RecordingTools:
         places = [each.handle for each in listed]
         if cursor and handle not in places:
             raise AgentError("cursor: its recording is gone; repeat the call without it")
-        place = first = places.index(handle) if cursor else 0
-        page, rows = AnswerPage(limit), list[CallRow]()
-        unreadable, next, until = 0, "", self._clock() + _SEARCH_S
-        while place < len(listed):
-            if place > first and self._clock() >= until:
-                next = cursors.write(question, (0, listed[place].handle))
-                break
-            try:
-                found, has_more = page.fill(_calls(self._library.opened(listed[place]), wanted, last))
-            except McpProxyError:
-                unreadable += 1
-                found, has_more = [], False
-            rows += found
-            if has_more:
-                next = cursors.write(question, (found[-1].call if found else last, listed[place].handle))
-                break
-            place, last = place + 1, 0
-        note = "" if rows else _nothing_found(place, len(listed), unreadable, cursor, next)
-        return CallPage(rows, None, place, len(listed), unreadable, note, next)
+
+        def found(each: ListedRecording, view: View) -> Iterator[CallRow]:
+            first = last if each.handle == handle else 0
+            return (call_row(each.handle, call) for call in calls_after(view, wanted, first))
+
+        search = RecordingSearch(
+            listed, lambda each: nullcontext(self._library.opened(each).view), self._clock
+        )
+        place = places.index(handle) if cursor else 0
+        rows, has_more = AnswerPage(limit).fill(search.results(found, place, _SEARCH_S))
+        next = ""
+        if has_more:
+            next = cursors.write(question, (rows[-1].call, rows[-1].recording))
+        elif search.place < len(listed):
+            next = cursors.write(question, (0, places[search.place]))
+        unreadable = len(search.faults)
+        note = "" if rows else _nothing_found(search.place, len(listed), unreadable, cursor, next)
+        return CallPage(rows, None, search.place, len(listed), unreadable, note, next)
 
 
 def _nothing_found(searched: int, total: int, unreadable: int, cursor: str, next: str) -> str:
@@ -197,18 +198,6 @@ def _nothing_found(searched: int, total: int, unreadable: int, cursor: str, next
     else:
         parts.append("no more calls" if cursor else "no call fits")
     return ", ".join(parts)
-
-
-def _calls(opened: OpenedRecording, wanted: Filter, last: int) -> Iterator[CallRow]:
-    """Yield the calls after row ``last`` that pass a filter."""
-    view = opened.view
-    start = view.position(last + 1, wanted)
-    while calls := view.calls(wanted, start, _AT_ONCE):
-        start += len(calls)
-        yield from (call_row(opened.handle, call) for call in calls)
-
-
-_AT_ONCE: Final = 25
 
 
 def call_row(handle: str, call: Call) -> CallRow:

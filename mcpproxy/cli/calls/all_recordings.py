@@ -1,14 +1,15 @@
 """``show --all``: the calls of many recordings that pass a filter, those of the latest recording first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mcpproxy.base.style import Style, count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.calls.lines_of_calls import CallLines
 from mcpproxy.cli.calls.listing import call_lines
-from mcpproxy.errors import McpProxyError
 from mcpproxy.session.filter import Filter
+from mcpproxy.view.rows.search_recordings import RecordingSearch
 from mcpproxy.view.view import View, open_view
 
 
@@ -28,22 +29,31 @@ class AllRecordings:
     def lines(self, style: Style) -> Iterator[str]:
         """Yield a heading and the calls of each recording in which some pass; then how many there are."""
         calls = matching = 0
-        for path in self.paths:
-            try:
-                with open_view(path) as view:
-                    if found := view.count(self.wanted):
-                        if not matching:
-                            yield style.paint(CallLines(style).heading, "dim")
-                        yield from _heading_lines(view, style)
-                        yield from call_lines(view, self.wanted, style, heads=self.heads, full=self.full)
-                        yield ""
-                        calls, matching = calls + found, matching + 1
-                    view.index.refuse_damage()
-            except McpProxyError as fault:
-                self.faults.append(str(fault))
+
+        def found(path: str, view: View) -> Iterator[str]:
+            nonlocal calls, matching
+            del path
+            if passing := view.count(self.wanted):
+                if not matching:
+                    yield style.paint(CallLines(style).heading, "dim")
+                yield from _heading_lines(view, style)
+                yield from call_lines(view, self.wanted, style, heads=self.heads, full=self.full)
+                yield ""
+                calls, matching = calls + passing, matching + 1
+
+        search = RecordingSearch(self.paths, _undamaged)
+        yield from search.results(found)
+        self.faults += search.faults
         searched = count(len(self.paths), "recording")
         shown = f"{count(calls, 'row')} in {matching:,} of {searched}"
         yield f"{shown}: {visible(self.wanted.text)}" if self.wanted else shown
+
+
+@contextmanager
+def _undamaged(path: str) -> Generator[View]:
+    with open_view(path) as view:
+        yield view
+        view.index.refuse_damage()
 
 
 def _heading_lines(view: View, style: Style) -> Iterator[str]:

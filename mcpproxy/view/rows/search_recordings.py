@@ -1,0 +1,67 @@
+"""A search of many recordings, one after the other, that may stop when its time is up and go on later."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.session.filter import Filter
+from mcpproxy.view.calls import Call
+
+if TYPE_CHECKING:
+    from mcpproxy.view.view import View
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+_AT_ONCE: Final = 25
+
+
+class RecordingSearch(Generic[_T]):
+    """Searches ``recordings`` in their order. ``opened`` opens one for as long as it is searched.
+
+    ``place`` is the index of the recording that is being searched, or from which the search has to go on; at
+    the end, it is their number. ``faults`` says why some could not be read, one text for each.
+    """
+
+    def __init__(
+        self,
+        recordings: Sequence[_T],
+        opened: "Callable[[_T], AbstractContextManager[View]]",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._recordings: Final = recordings
+        self._opened: Final = opened
+        self._clock: Final = clock
+        self.place = 0
+        self.faults: Final[list[str]] = []
+
+    def results(
+        self, found: "Callable[[_T, View], Iterator[_R]]", place: int = 0, for_s: float = math.inf
+    ) -> Iterator[_R]:
+        """Yield what ``found`` yields for each recording from index ``place`` on.
+
+        After ``for_s`` seconds no further recording is opened; at least one is. Within a recording, the
+        search runs as long as the results are taken.
+        """
+        until = self._clock() + for_s
+        for index, recording in enumerate(self._recordings[place:], start=place):
+            self.place = index
+            if index > place and self._clock() >= until:
+                return
+            try:
+                with self._opened(recording) as view:
+                    yield from found(recording, view)
+            except McpProxyError as fault:
+                self.faults.append(str(fault))
+        self.place = len(self._recordings)
+
+
+def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
+    """Yield the rows after the row ``last`` that pass a filter. Few are read before they are taken."""
+    start = view.position(last + 1, wanted)
+    while calls := view.calls(wanted, start, _AT_ONCE):
+        start += len(calls)
+        yield from calls

@@ -1,0 +1,28 @@
+"""A search of many recordings: in their order, in a bounded time, and over those that cannot be read."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from mcpproxy.session.filter import parse_filter
+from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
+from mcpproxy.view.view import View, open_view
+from tests.view.situations import SITUATIONS, write
+
+ERRORS = parse_filter("status:error")
+
+
+def failed(path: str, view: View) -> Iterator[tuple[str, int]]:
+    return ((Path(path).stem, call.number) for call in calls_after(view, ERRORS))
+
+
+def test_the_search_goes_on_where_its_time_was_up(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{name}.jsonl", SITUATIONS["failed tool"]) for name in "abc"]
+    (tmp_path / "b.jsonl").write_text("not a recording\n")
+    seconds = count()  # each look at the clock takes one
+    search = RecordingSearch(list(map(str, paths)), open_view, lambda: next(seconds))
+    assert list(search.results(failed, for_s=2)) == [("a", 4)]
+    assert search.place == 2
+    assert len(search.faults) == 1
+    assert list(search.results(failed, search.place, 0)) == [("c", 4)]
+    assert search.place == 3
