@@ -40,9 +40,9 @@ _T = TypeVar("_T")
 
 STATIC: Final = Path(__file__).parent / "static"
 
-_MAX_SPANS: Final = 1500
+_MAX_BARS: Final = 1500
 _MAX_POINTS: Final = 20_000
-"""How many calls the timeline and the plot of latencies draw."""
+"""How many bars the timeline draws for a recording, and how many calls the plot of latencies."""
 _MOST_BODY_BYTES: Final = 64 << 20
 """What a person writes into a message; a line of stdio may have as many."""
 _LARGEST: Final = 1 << 53
@@ -246,12 +246,19 @@ class PageApp:
         return _json(await self._with_view(request, lambda view: plots.latencies(view, text, _MAX_POINTS)))
 
     async def spans(self, request: Request) -> Response:
-        """Return the calls that were open in a range of time; if there are too many, only the longest."""
+        """Return the rows that were open in a range of time; ``narrow`` is how long a bar at least is."""
         query = request.query_params
         begin_ns, end_ns = _time_ns(query.get("from", "0")), _time_ns(query.get("to", "inf"))
-        text = query.get("filter")
+        narrow_ns, text = _time_ns(query.get("narrow", "0")), query.get("filter")
 
-        work = partial(plots.spans, begin_ns=begin_ns, end_ns=end_ns, filter=text, limit=_MAX_SPANS)
+        work = partial(
+            plots.spans,
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+            narrow_ns=narrow_ns,
+            filter=text,
+            limit=_MAX_BARS,
+        )
         return _json(await self._with_view(request, work))
 
     # Streams

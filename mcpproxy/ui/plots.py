@@ -1,10 +1,9 @@
-"""The points and spans that the plots of the page draw: of too many calls, only slow ones."""
+"""The points and bars that the plots of the page draw."""
 
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.session.outcomes import Outcome
 from mcpproxy.ui import json_rows
 from mcpproxy.view.call_members import milliseconds
-from mcpproxy.view.index.columns import OUTCOMES
+from mcpproxy.view.lanes import lanes_of
 from mcpproxy.view.view import View
 
 
@@ -31,21 +30,27 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
     }
 
 
-def spans(view: View, begin_ns: int, end_ns: int, filter: str | None, limit: int) -> JSONObject:
-    """Return the calls that were open between two times; if there are more than ``limit``, the longest."""
-    columns = view.columns
-    latency_ns, started_ns = columns.latency_ns, columns.started_ns
-    last_ns, no_answer = view.index.now_ns(), OUTCOMES.index(Outcome.NO_ANSWER)
+def spans(
+    view: View, begin_ns: int, end_ns: int, narrow_ns: int, filter: str | None, limit: int
+) -> JSONObject:
+    """Return the rows that were open between two times as bars on lanes, see ``mcpproxy.view.lanes``.
 
-    def ended_ns(row: int) -> int:
-        if latency_ns[row] >= 0:
-            return started_ns[row] + latency_ns[row]
-        return last_ns if columns.outcome[row] == no_answer else started_ns[row]
-
-    rows = [row for row in view.numbers(filter) if started_ns[row] <= end_ns and ended_ns(row) >= begin_ns]
-    total = len(rows)
-    if total > limit:
-        rows.sort(key=lambda row: started_ns[row] - ended_ns(row))
-        rows = sorted(rows[:limit])
-    rows.sort(key=started_ns.__getitem__)
-    return {"total": total, "rows": [json_rows.call(view.call(row)) for row in rows]}
+    A bar of one row has its ``call``.
+    """
+    found = lanes_of(view, begin_ns, end_ns, narrow_ns, filter, limit=limit)
+    return {
+        "total": found.total,
+        "lanes": found.lanes,
+        "left_out": found.left_out,
+        "bars": [
+            {
+                "lane": bar.lane,
+                "from_ms": milliseconds(bar.began_ns),
+                "to_ms": milliseconds(bar.ended_ns),
+                "count": bar.count,
+                "errors": bar.errors,
+                "call": json_rows.call(view.call(bar.row)) if bar.count == 1 else None,
+            }
+            for bar in found.bars
+        ],
+    }

@@ -38,6 +38,6 @@ def test_calls_of_a_long_session_are_within_all_time(tmp_path: Path) -> None:
         client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
         async with app.router.lifespan_context(app), client:
             answer = await client.get(f"/api/recordings/{id_of(path)}/spans?from={late - 1}&to=inf")
-        return [row["method"] for row in answer.json()["rows"]]
+        return [bar["call"]["method"] for bar in answer.json()["bars"]]
 
     assert "tools/list" in anyio.run(play)

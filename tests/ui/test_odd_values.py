@@ -29,7 +29,7 @@ ROUTES: Final[dict[str, tuple[str, ...]]] = {
     f"{ONE}/frames/1": ("download",),
     f"{ONE}/search": ("call", "filter"),
     f"{ONE}/latencies": ("filter",),
-    f"{ONE}/spans": ("from", "to", "filter"),
+    f"{ONE}/spans": ("from", "to", "narrow", "filter"),
 }
 PATHS: Final = (
     "/api/recordings/{odd}",

@@ -433,6 +433,12 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             visitor.page.wait_for_selector(".scroller .row .c-outcome.waiting")
             first = visitor.page.locator(".c-latency.waiting").inner_text()
             expect(visitor.page.locator(".c-latency.waiting")).not_to_have_text(first)
+            visitor.presses("2")
+            wide = visitor.page.locator(".span.waiting").evaluate("(bar) => bar.offsetWidth")
+            visitor.page.wait_for_function(
+                "(wide) => document.querySelector('.span.waiting').offsetWidth > wide", arg=wide
+            )
+            visitor.presses("1")
             asks(3, "fail")
             expect(visitor.page.locator(".about .bad")).to_have_text("1 failed call")
             expect(visitor.page.locator(".about .problem")).to_have_count(0)

@@ -32,6 +32,27 @@ export function offset(ms) {
   return `${Math.floor(seconds / 3600)}:${String(Math.floor(seconds / 60) % 60).padStart(2, "0")}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
+/** @param {number} number */
+function two(number) {
+  return String(number).padStart(2, "0");
+}
+
+/** Return a time as the clock of this computer shows it. @param {number} ms since 1970 */
+export function localTime(ms) {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+/** @param {number} ms since 1970 */
+export function utcTime(ms) {
+  return `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** A time by the clock of this computer; the pointer over it shows it in UTC. @param {{ms: number}} props since 1970 */
+export function LocalTime({ ms }) {
+  return html`<time datetime=${new Date(ms).toISOString()} title=${utcTime(ms)}>${localTime(ms)}</time>`;
+}
+
 /**
  * Return the names of the sessions by their numbers; no names if there is only one session.
  *

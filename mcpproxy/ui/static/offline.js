@@ -1,10 +1,11 @@
 // @ts-check
 /** Answers the requests of an exported page, in place of the server, from the recording in the page. */
+import { lanesOf } from "./lanes.js";
 import { parseFilter, passes } from "./offline_filter.js";
 
 /** @typedef {import("./offline_filter.js").OfflineCall} OfflineCall */
 
-const SPANS = 1500;
+const BARS = 1500;
 const POINTS = 20_000;
 
 /** Return the JSON value in an element, whose text is the gzipped value in base64. @param {string} id of the element @returns {Promise<any>} */
@@ -97,13 +98,7 @@ export async function answer(path, query) {
     const shown = step === 1 ? answered : slowest(answered, step);
     return { total: answered.length, row: shown.map((call) => call.number), at_ms: shown.map((call) => call.started_ms), latency_ms: shown.map((call) => call.latency_ms) };
   }
-  if (what === "spans") {
-    /** @param {OfflineCall} call */
-    const length = (call) => call.latency_ms ?? call.waited_ms ?? 0;
-    const open = found.filter((call) => call.started_ms <= query.to && call.started_ms + length(call) >= query.from);
-    const longest = open.length > SPANS ? [...open].sort((left, right) => length(right) - length(left)).slice(0, SPANS) : open;
-    return { total: open.length, rows: longest.sort((left, right) => left.started_ms - right.started_ms) };
-  }
+  if (what === "spans") return lanesOf(found, query.from, query.to, query.narrow, BARS);
   throw new Error(`There is no ${path} in an exported page (${calls.length} calls).`);
 }
 

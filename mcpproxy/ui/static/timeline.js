@@ -1,17 +1,23 @@
 // @ts-check
-/** The calls of all recordings of a run on one time axis, with a lane for each server. */
+/** The calls of all recordings of a run on one line of time, with lanes for each server. */
 import { get } from "./api.js";
-import { duration, offset, outcome, plural, title, visible } from "./format.js";
-import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
+import { LocalTime, duration, offset, outcome, plural, title, visible } from "./format.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
+import { axisMarks } from "./time_axis.js";
+import { useThrottled, useTicks } from "./throttle.js";
 
 const LANE = 22;
+/** A bar is drawn by itself if it is at least so wide; narrower ones that follow each other are one bar. */
+const NARROW = 2;
+/** The least width of a bar with a name, and of a part of the axis, in pixels. */
+const NAMED = 36;
+const PART = 110;
+const TICK_MS = 250;
+const LIVE_MS = 1000;
+/** How far the pointer moves before it drags. */
+const DRAG = 4;
 
-/**
- * @typedef {object} Lane
- * @property {import("./types.js").Recording} recording
- * @property {import("./types.js").Call[]} spans
- * @property {number} total how many rows there are in the range
- */
+/** @typedef {import("./types.js").Lanes & {recording: import("./types.js").Recording}} Server */
 
 /**
  * @param {object} props
@@ -22,131 +28,184 @@ const LANE = 22;
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
 export function Timeline({ summary, live, recordings, place, go }) {
-  const [lanes, setLanes] = useState(/** @type {Lane[] | null} */ (null));
+  const [servers, setServers] = useState(/** @type {Server[] | null} */ (null));
   const [error, setError] = useState("");
-  /** The range of time of the whole run, in milliseconds since 1970. `range` is the part of it that is shown. */
-  const whole = useMemo(() => {
-    const start = Math.min(...recordings.map((one) => one.started_ms));
-    const ends = recordings.map((one) => one.started_ms + (one.running ? Math.max(one.duration_ms ?? 0, Date.now() - one.started_ms) : (one.duration_ms ?? 0)));
-    return /** @type {[number, number]} */ ([start, Math.max(start + 1, ...ends)]);
-  }, [recordings]);
-  const [range, setRange] = useState(whole);
-  useEffect(() => setRange(whole), [whole[0], recordings.length]);
-  const everyFourth = Math.floor(live.version / 4); // changes with every fourth change of the recording
+  /** The range of time that is shown, in milliseconds since 1970; null for the whole run. */
+  const [chosen, setChosen] = useState(/** @type {[number, number] | null} */ (null));
+  const ruler = useRef(/** @type {HTMLElement | null} */ (null));
+  const [pixels, setPixels] = useState(0);
+  const isRunning = live.running || recordings.some((one) => one.running);
+  useTicks(isRunning && !live.paused, TICK_MS);
+  const others = useTicks(recordings.some((one) => one.running && one.id !== summary.recording.id), 2 * LIVE_MS);
+  const version = useThrottled(live.version, LIVE_MS);
+
+  const start = Math.min(...recordings.map((one) => one.started_ms));
+  const end = Math.max(start + 1, ...recordings.map((one) => one.started_ms + Math.max(one.duration_ms ?? 0, isOpen(one) ? Date.now() - one.started_ms : 0)));
+  /** @param {import("./types.js").Recording} one */
+  function isOpen(one) {
+    return one.id === summary.recording.id ? live.running : one.running;
+  }
+  const [from, to] = chosen ?? [start, end];
+  const width = to - from;
+
+  useLayoutEffect(() => {
+    const element = /** @type {HTMLElement} */ (ruler.current);
+    const measure = () => setPixels(element.clientWidth);
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    measure();
+    return () => observer.disconnect();
+  }, []);
+  const ids = recordings.map((one) => one.id).join();
+  useEffect(() => setChosen(null), [ids]);
   useEffect(() => {
+    if (!pixels) return undefined;
     const request = new AbortController();
+    const narrow = (width / pixels) * NARROW;
     const load = (/** @type {import("./types.js").Recording} */ recording) =>
-      get(
-        `/api/recordings/${recording.id}/spans`,
-        { from: range[0] - recording.started_ms, to: range[1] - recording.started_ms, filter: place.filter },
-        request.signal,
-      ).then((answer) => ({ recording, spans: answer.rows, total: answer.total }));
-    Promise.all(recordings.map(load)).then(setLanes, (fault) => {
-      if (!request.signal.aborted) setError(fault.message);
-    });
+      get(`/api/recordings/${recording.id}/spans`, { from: from - recording.started_ms, to: to - recording.started_ms, narrow, filter: place.filter }, request.signal).then((answer) => ({ recording, ...answer }));
+    Promise.all(recordings.map(load)).then(
+      (found) => {
+        if (request.signal.aborted) return;
+        setError("");
+        setServers(found);
+      },
+      (fault) => {
+        if (!request.signal.aborted) setError(fault.message);
+      },
+    );
     return () => request.abort();
-  }, [range[0], range[1], recordings.length, place.filter, everyFourth]);
+  }, [chosen?.[0], chosen?.[1], pixels, ids, place.filter, version, others, live.running]);
 
   /** @param {number} factor @param {number} [centre] a fraction of the width */
   const zoom = (factor, centre = 0.5) => {
-    const width = (range[1] - range[0]) * factor;
-    const middle = range[0] + (range[1] - range[0]) * centre;
-    const start = Math.max(whole[0], middle - width * centre);
-    setRange([start, Math.min(whole[1], start + Math.max(width, 0.01))]);
+    const wide = Math.max(width * factor, 0.01);
+    if (wide >= end - start) return setChosen(null);
+    const left = Math.min(Math.max(start, from + (width - wide) * centre), end - wide);
+    return setChosen([left, left + wide]);
   };
   /** @param {number} part of the width */
   const pan = (part) => {
-    const width = range[1] - range[0];
-    const start = Math.max(whole[0], Math.min(range[0] + width * part, whole[1] - width));
-    setRange([start, start + width]);
+    if (!chosen) return;
+    const left = Math.max(start, Math.min(from + width * part, end - width));
+    setChosen([left, left + width]);
+  };
+  /** Show a stretch of time, with some time around it. @param {number} left @param {number} right */
+  const show = (left, right) => {
+    const margin = Math.max((right - left) * 0.05, 0.01);
+    setChosen([Math.max(start, left - margin), Math.min(end, right + margin)]);
   };
   /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
     /** @type {Record<string, () => void>} */
-    const keys = { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), ArrowLeft: () => pan(-0.25), ArrowRight: () => pan(0.25), "0": () => setRange(whole) };
+    const keys = { "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), ArrowLeft: () => pan(-0.25), ArrowRight: () => pan(0.25), "0": () => setChosen(null) };
     if (event.key in keys && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       keys[event.key]();
     }
   };
-  if (error) return html`<p class="problem">${error}</p>`;
   return html`<div class="page timeline" tabindex="0" role="group" aria-label="Timeline" onKeyDown=${onKeyDown}>
     <div class="actions">
       <button type="button" onClick=${() => zoom(0.5)}>Zoom in <kbd>+</kbd></button>
       <button type="button" onClick=${() => zoom(2)}>Zoom out <kbd>-</kbd></button>
       <button type="button" onClick=${() => pan(-0.25)} aria-label="Earlier">◀</button>
       <button type="button" onClick=${() => pan(0.25)} aria-label="Later">▶</button>
-      <button type="button" onClick=${() => setRange(whole)}>All <kbd>0</kbd></button>
-      <span class="count">${duration(range[1] - range[0])} of ${duration(whole[1] - whole[0])}, ${plural(recordings.length, "server")}</span>
+      <button type="button" onClick=${() => setChosen(null)}>All <kbd>0</kbd></button>
+      <span class="count">${duration(width)} of ${duration(end - start)} from <${LocalTime} ms=${from} />, ${plural(recordings.length, "server")}. Ctrl and the wheel zoom, a drag moves.</span>
     </div>
-    <${Ruler} range=${range} origin=${whole[0]} />
-    ${(lanes ?? []).map((lane) => html`<${LaneView} key=${lane.recording.id} lane=${lane} range=${range} isOwn=${lane.recording.id === summary.recording.id} selected=${place.call} go=${go} onZoom=${zoom} />`)}
+    ${error ? html`<p class="problem">${error}</p>` : null}
+    <div class="ruler" aria-hidden="true" ref=${ruler}>${axisMarks(from - start, to - start, Math.max(2, pixels / PART)).map(({ ms, text }) => {
+      const left = ((ms - (from - start)) / width) * 100;
+      return html`<span class=${left < 4 ? "first" : left > 96 ? "last" : ""} style=${{ left: `${left}%` }}>${text}</span>`;
+    })}</div>
+    ${(servers ?? []).map((server) => html`<${ServerLanes} key=${server.recording.id} server=${server} from=${from - server.recording.started_ms} width=${width} pixels=${pixels}
+      now=${isOpen(server.recording) ? Date.now() - server.recording.started_ms : null} selected=${server.recording.id === summary.recording.id ? place.call : 0}
+      go=${go} onZoom=${zoom} onPan=${pan} onShow=${(/** @type {number} */ left, /** @type {number} */ right) => show(left + server.recording.started_ms, right + server.recording.started_ms)} />`)}
   </div>`;
-}
-
-/** @param {{range: [number, number], origin: number}} props */
-function Ruler({ range, origin }) {
-  const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => [part * 100, range[0] + (range[1] - range[0]) * part - origin]);
-  return html`<div class="ruler" aria-hidden="true">${marks.map(([left, ms]) => html`<span style=${{ left: `${left}%` }}>${offset(ms)}</span>`)}</div>`;
-}
-
-/**
- * Put spans into as few rows as possible, so that spans of one row do not overlap.
- *
- * @param {import("./types.js").Call[]} spans in the order of their start
- * @param {number} least the width, in milliseconds, at which a shorter span is drawn
- * @returns {number[]} the row of each span
- */
-function packed(spans, least) {
-  /** @type {number[]} */
-  const ends = [];
-  return spans.map((call) => {
-    const end = call.started_ms + Math.max(call.latency_ms ?? call.waited_ms ?? 0, least);
-    let row = ends.findIndex((other) => other <= call.started_ms);
-    if (row < 0) row = ends.length;
-    ends[row] = end;
-    return row;
-  });
 }
 
 /**
  * @param {object} props
- * @param {Lane} props.lane
- * @param {[number, number]} props.range
- * @param {boolean} props.isOwn
+ * @param {Server} props.server
+ * @param {number} props.from milliseconds since the start of this recording, as all times here
+ * @param {number} props.width
+ * @param {number} props.pixels the same in pixels
+ * @param {number | null} props.now null if the recording does not run
  * @param {number} props.selected
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {(factor: number, centre: number) => void} props.onZoom
+ * @param {(part: number) => void} props.onPan
+ * @param {(from: number, to: number) => void} props.onShow
  */
-function LaneView({ lane, range, isOwn, selected, go, onZoom }) {
+function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, onPan, onShow }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const { recording, spans, total } = lane;
-  const width = range[1] - range[0];
-  const rows = packed(spans, width / 400);
-  const count = Math.min(Math.max(0, ...rows) + 1, 30);
-  const start = range[0] - recording.started_ms;
+  const [named, setNamed] = useState(/** @type {import("./types.js").Bar | null} */ (null));
+  const dragged = useRef({ x: 0, isDrag: false });
+  const { recording, bars, lanes, total, left_out } = server;
+  const hasMessages = bars.some((bar) => bar.lane < 0);
+  const most = Math.max(1, ...bars.map((bar) => bar.count));
+  /** @param {import("./types.js").Bar} bar */
+  const ended = (bar) => (now !== null && bar.call?.outcome === "no-answer" ? Math.max(now, bar.to_ms) : bar.to_ms);
+  /** @param {import("./types.js").Bar} bar @returns {[number, number]} where it begins and how wide it is, in pixels */
+  const drawn = (bar) => {
+    const left = Math.max(0, Math.min(((bar.from_ms - from) / width) * pixels, pixels - NARROW));
+    const right = Math.min(pixels, ((ended(bar) - from) / width) * pixels);
+    return [left, Math.max(NARROW, right - left)];
+  };
   /** @param {WheelEvent} event */
   const onWheel = (event) => {
-    if (!event.ctrlKey || !box.current) return;
+    if (!box.current) return;
+    const across = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
+    if (event.ctrlKey) {
+      const edges = box.current.getBoundingClientRect();
+      onZoom(event.deltaY > 0 ? 1.5 : 0.67, (event.clientX - edges.left) / edges.width);
+    } else if (across) onPan(across / pixels);
+    else return;
     event.preventDefault();
-    const edges = box.current.getBoundingClientRect();
-    onZoom(event.deltaY > 0 ? 1.5 : 0.67, (event.clientX - edges.left) / edges.width);
   };
+  /** @param {PointerEvent} event */
+  const onPointerMove = (event) => {
+    if (!(event.buttons & 1)) return;
+    const by = event.clientX - dragged.current.x;
+    if (!dragged.current.isDrag && Math.abs(by) < DRAG) return;
+    dragged.current = { x: event.clientX, isDrag: true };
+    onPan(-by / pixels);
+  };
+  const [place, space] = named ? drawn(named) : [0, 0];
   return html`<section class="lane" aria-label=${recording.server || recording.label}>
-    <h3>${visible(recording.server || recording.label)} <span class="count">${plural(total, "row")}${total > spans.length ? `, the longest ${spans.length.toLocaleString("en")} of them are drawn` : ""}</span></h3>
+    <h3>${visible(recording.server || recording.label)} <span class="count">${plural(total, "row")}${lanes > 1 ? `, up to ${lanes} calls at a time` : ""}${left_out ? `, and ${left_out.toLocaleString("en")} more beside them that are not drawn` : ""}</span></h3>
     <p class="hidden">The view Calls lists the same calls with their times.</p>
-    <div class="spans" aria-hidden="true" ref=${box} style=${{ height: `${count * LANE}px` }} onWheel=${onWheel}>
-      ${spans.map((call, index) => {
-        if (rows[index] >= count) return null;
-        const ms = call.latency_ms ?? call.waited_ms ?? 0;
-        const left = Math.max(0, ((call.started_ms - start) / width) * 100);
-        const right = Math.min(100, ((call.started_ms + ms - start) / width) * 100);
-        const [symbol, words, kind] = outcome(call);
-        const name = `${title(call)}, ${words || call.kind}, ${duration(ms)}`;
-        return html`<div key=${call.number} class=${`span ${kind}${isOwn && call.number === selected ? " selected" : ""}`} title=${name}
-          style=${{ left: `${left}%`, width: `max(4px, ${right - left}%)`, top: `${rows[index] * LANE}px` }}
-          onClick=${() => go({ recording: recording.id, view: "calls", filter: "", call: call.number })}>${symbol} ${visible(title(call))}</div>`;
+    <div class="spans" aria-hidden="true" ref=${box} style=${{ height: `${Math.max(1, lanes) * LANE + (hasMessages ? LANE : 0)}px` }} onWheel=${onWheel} onPointerLeave=${() => setNamed(null)}
+      onPointerDown=${(/** @type {PointerEvent} */ event) => (dragged.current = { x: event.clientX, isDrag: false })} onPointerMove=${onPointerMove}
+      onClickCapture=${(/** @type {Event} */ event) => dragged.current.isDrag && event.stopPropagation()}>
+      ${bars.map((bar) => {
+        const [left, wide] = drawn(bar);
+        const lane = bar.lane < 0 ? Math.max(1, lanes) : bar.lane;
+        const [symbol, , kind] = bar.call ? outcome(bar.call) : ["", "", bar.errors ? "bad" : "plain"];
+        const shape = bar.lane < 0 ? " message" : bar.count > 1 ? " dense" : "";
+        const text = wide < NAMED ? "" : bar.call ? html`${symbol} ${visible(title(bar.call))}` : bar.count.toLocaleString("en");
+        return html`<div key=${`${bar.lane}/${bar.from_ms}`} class=${`span ${kind}${shape}${bar.call && bar.call.number === selected ? " selected" : ""}`}
+          style=${{ left: `${left}px`, width: `${wide}px`, top: `${lane * LANE}px`, "--share": `${Math.round((bar.count / most) * 100)}%` }}
+          onPointerEnter=${() => setNamed(bar)}
+          onClick=${() => {
+            setNamed(null);
+            if (bar.call) go({ recording: recording.id, view: "calls", filter: "", call: bar.call.number });
+            else onShow(bar.from_ms, bar.to_ms);
+          }}>${text}</div>`;
       })}
     </div>
+    ${named ? html`<p class=${`tip${place + space / 2 > pixels / 2 ? " right" : ""}`} style=${place + space / 2 > pixels / 2 ? { right: `${Math.max(0, pixels - place - space)}px` } : { left: `${place}px` }}>${named.call ? about(named.call, ended(named)) : together(named)}</p>` : null}
   </section>`;
+}
+
+/** @param {import("./types.js").Call} call @param {number} to when it ended, or now */
+function about(call, to) {
+  const [symbol, words, kind] = outcome(call);
+  const took = call.kind === "request" ? `${call.latency_ms === null ? "waited" : "took"} ${duration(to - call.started_ms)}, ` : "";
+  return html`<strong>${visible(title(call))}</strong> <span class=${kind}>${symbol} ${words || call.kind}</span><br />${took}${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}${call.result ? html`<br />${visible(call.result.slice(0, 120))}` : null}`;
+}
+
+/** @param {import("./types.js").Bar} bar several rows */
+function together(bar) {
+  return html`<strong>${plural(bar.count, "row")}</strong>${bar.errors ? html` <span class="bad">✗ ${bar.errors.toLocaleString("en")} failed</span>` : null}<br />${duration(bar.to_ms - bar.from_ms)} from ${offset(bar.from_ms)} on; a click zooms in`;
 }

@@ -28,6 +28,20 @@
  * @property {Severity | null} severity
  * @property {number} parent the row to which a request or an update of the server belongs, or 0
  *
+ * @typedef {object} Bar A row on the timeline, or successive rows that are too narrow to be drawn one by one.
+ * @property {number} lane -1 for rows that are no requests
+ * @property {number} from_ms since the start of the recording
+ * @property {number} to_ms
+ * @property {number} count
+ * @property {number} errors
+ * @property {Call | null} call the row, if it is one
+ *
+ * @typedef {object} Lanes
+ * @property {number} total how many rows there are in the range
+ * @property {number} lanes how many calls overlap at most
+ * @property {number} left_out how many calls overlap with too many others to have a lane
+ * @property {Bar[]} bars
+ *
  * @typedef {object} Part A record that belongs to a call.
  * @property {string} role
  * @property {number | null} seq

@@ -1,0 +1,80 @@
+"""The timeline: lanes say what overlapped, and nothing else; many calls are few bars."""
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.ui.browser import Visitor, browser, served, visitor
+from tests.view.situations import write
+from tests.view.test_lanes import talk_of
+
+__all__ = ["browser", "visitor"]
+
+
+def test_calls_one_after_the_other_are_one_lane_of_few_bars(visitor: Visitor, tmp_path: Path) -> None:
+    one_by_one = [(1000.0 + 10 * number, 1001.0 + 10 * number) for number in range(2000)]
+    with served(write(tmp_path / "s.jsonl", talk_of(one_by_one).closes(ms=21_000))) as running:
+        visitor.opens(running.url)
+        visitor.presses("2")
+        _looks_at_many(visitor)
+
+
+def _looks_at_many(visitor: Visitor) -> None:
+    dense = visitor.page.locator(".span.dense")
+    expect(dense.first).to_be_visible()
+    tops = "[...new Set([...document.querySelectorAll('.span:not(.message)')].map((one) => one.style.top))]"
+    assert visitor.page.evaluate(tops) == ["0px"]
+    expect(visitor.page.locator(".lane h3")).not_to_contain_text("at a time")
+    marks = visitor.page.locator(".ruler span").all_inner_texts()
+    assert marks[:3] == ["0 s", "5 s", "10 s"]
+    # A bar of many says how many, and a click on it shows them.
+    dense.nth(5).hover()
+    expect(visitor.page.locator(".tip")).to_have_text(re.compile(r"^\d+ rows"))
+    before = visitor.page.locator(".actions .count").inner_text()
+    dense.nth(5).click()
+    expect(visitor.page.locator(".actions .count")).not_to_have_text(before)
+    expect(visitor.page.locator(".span:not(.dense, .message)").nth(50)).to_be_visible()
+    visitor.page.locator(".timeline").focus()
+    visitor.presses("0")
+    expect(visitor.page.locator(".actions .count")).to_have_text(before)
+
+
+def test_it_is_zoomed_and_moved_by_keys_the_wheel_and_a_drag(visitor: Visitor, tmp_path: Path) -> None:
+    talk = talk_of([(100, 900), (200, 300), (400, 500)])
+    with served(write(tmp_path / "s.jsonl", talk.closes(ms=1000))) as running:
+        visitor.opens(running.url)
+        visitor.presses("2")
+        _moves_about(visitor)
+
+
+def _moves_about(visitor: Visitor) -> None:
+    expect(visitor.page.locator(".lane h3")).to_contain_text("up to 2 calls at a time")
+    marks = visitor.page.locator(".ruler span")
+    expect(marks.first).to_have_text("0 ms")
+    expect(marks.last).to_have_text("1.0 s")
+    visitor.page.locator(".timeline").focus()
+    visitor.presses("+")
+    expect(marks.first).not_to_have_text("0 ms")
+    middle = marks.first.inner_text()
+    visitor.presses("ArrowLeft")
+    expect(marks.first).not_to_have_text(middle)
+    visitor.presses("0")
+    expect(marks.first).to_have_text("0 ms")
+    visitor.page.locator(".spans").hover()
+    visitor.page.keyboard.down("Control")
+    visitor.page.mouse.wheel(0, -300)
+    visitor.page.keyboard.up("Control")
+    expect(marks.first).not_to_have_text("0 ms")
+    zoomed = marks.first.inner_text()
+    box = visitor.page.locator(".spans").bounding_box()
+    assert box
+    visitor.page.mouse.move(box["x"] + 300, box["y"] + 10)
+    visitor.page.mouse.down()
+    visitor.page.mouse.move(box["x"] + 600, box["y"] + 10, steps=4)
+    visitor.page.mouse.up()
+    expect(marks.first).not_to_have_text(zoomed)
+    assert "view=timeline" in visitor.page.url  # the drag ended on a bar, and was no click
+    visitor.presses("0")
+    visitor.page.locator(".span", has_text="forecast").first.click()
+    expect(visitor.page.locator(".detail h2")).to_contain_text("forecast")
