@@ -76,9 +76,10 @@ def test_the_file_is_for_people(tmp_path: Path) -> None:
     ]
     first = written["findings"][0]
     assert list(first) == [
-        *("rule", "severity", "blame", "message", "count", "trace", "requirement", "fingerprint", "why"),
+        *("rule", "severity", "blame", "message", "count", "requirement", "fingerprint", "why"),
     ]
-    assert (first["trace"], first["severity"], first["why"]) == (str(tmp_path / "0.jsonl"), "error", "")
+    assert (first["requirement"], first["severity"], first["why"]) == ("R-008", "error", "")
+    assert str(tmp_path) not in Path(accepted.path).read_text(encoding="utf-8")
 
 
 def test_a_reason_stays_when_it_is_written_again(tmp_path: Path) -> None:
@@ -97,6 +98,12 @@ def test_a_reason_stays_when_it_is_written_again(tmp_path: Path) -> None:
     ]
     known = [one.why for one in renewed.marked(found) if one.is_known]
     assert known == ["", "all clients cope", "all clients cope"]
+
+
+def test_written_again_it_is_the_same_file(tmp_path: Path) -> None:
+    accepted = accepting(tmp_path, session(calls=("add", "add")))
+    later = located(tmp_path / "u.jsonl", session(pings=4, first_id=90, calls=("add", "add")))
+    assert list(accepted.renewed(later, everything).lines()) == list(accepted.lines())
 
 
 def test_what_is_not_judged_stays_accepted(tmp_path: Path) -> None:

@@ -52,9 +52,22 @@ def compared(
         tell_fixed(accepted.path, fixed)
         return validated.marked(result, accepted), fixed
     renewed = accepted.renewed(located_findings, was_judged)
-    output.write(accepted.path, renewed.lines())
-    tell(f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted")
-    return validated.marked(result, renewed), ()
+    marked = validated.marked(result, renewed)
+    write(accepted, renewed, marked.known)
+    return marked, ()
+
+
+def write(former: "Baseline", renewed: "Baseline", known: int) -> None:
+    """Write a baseline. Say how many findings are ``known`` now, and what differs from the former one.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    output.write(renewed.path, renewed.lines())
+    added = len(renewed.entries.keys() - former.entries.keys())
+    gone = len(former.entries.keys() - renewed.entries.keys())
+    kinds = f"{count(len(renewed.entries), 'kind')}: {added} new, {gone} gone"
+    tell(f"{renewed.path}: {count(known, 'finding')} accepted ({kinds})")
 
 
 def tell_fixed(path: str, fixed: "tuple[Entry, ...]") -> None:

@@ -30,8 +30,9 @@ _WRITE_ONE: Final = "--write-baseline writes one"
 class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
-    The other fields are for people: the finding as it was when it was accepted, the ``trace`` in which it
-    occurred first, and the reason ``why`` it is accepted, empty if none was given.
+    The other fields are for people: the finding as it was when it was accepted, and the reason ``why`` it is
+    accepted, empty if none was given. Nothing in an entry is different in each run, as paths, times and
+    process ids are.
     """
 
     fingerprint: str
@@ -41,7 +42,6 @@ class Entry:
     severity: str = ""
     blame: str = ""
     requirement: str = ""
-    trace: str = ""
     why: str = ""
 
 
@@ -72,14 +72,18 @@ class Baseline:
     def renewed(self, findings: Iterable[Located], was_judged: Callable[[str], bool]) -> "Baseline":
         """Return a baseline that accepts all ``findings``.
 
-        Entries of rules that were not judged are kept, and so is the ``why`` of a finding.
+        Entries of rules that were not judged are kept, and so are the message and the ``why`` of a finding: a
+        message may have numbers that are different in each run.
         """
         entries = {digest: e for digest, e in self.entries.items() if not was_judged(e.rule)}
         for finding in findings:
             new_entry = entries.get(finding.fingerprint)
             if new_entry is None:
                 old_entry = self.entries.get(finding.fingerprint)
-                entries[finding.fingerprint] = _entry(finding, old_entry.why if old_entry else "")
+                new_entry = _entry(finding)
+                if old_entry is not None:
+                    new_entry = replace(new_entry, message=old_entry.message, why=old_entry.why)
+                entries[finding.fingerprint] = new_entry
             elif finding.occurrence > new_entry.count:
                 entries[finding.fingerprint] = replace(new_entry, count=finding.occurrence)
         ordered = sorted(entries.values(), key=lambda e: (e.rule, e.message, e.fingerprint))
@@ -99,7 +103,6 @@ def as_object(entry: Entry) -> dict[str, object]:
         "blame": entry.blame,
         "message": entry.message,
         "count": entry.count,
-        "trace": entry.trace,
         "requirement": entry.requirement,
         "fingerprint": entry.fingerprint,
         "why": entry.why,
@@ -160,7 +163,7 @@ def _read_entry(value: JSON) -> Entry:
         member(value, "rule", str),
         _text(value, "message"),
         count,
-        *(_text(value, name) for name in ("severity", "blame", "requirement", "trace", "why")),
+        *(_text(value, name) for name in ("severity", "blame", "requirement", "why")),
     )
 
 
@@ -168,7 +171,7 @@ def _text(value: JSONObject, name: str) -> str:
     return member(value, name, str, "")
 
 
-def _entry(located: Located, why: str) -> Entry:
+def _entry(located: Located) -> Entry:
     finding = located.finding
     return Entry(
         located.fingerprint,
@@ -178,6 +181,4 @@ def _entry(located: Located, why: str) -> Entry:
         severity=finding.severity,
         blame=finding.blame,
         requirement=finding.requirement,
-        trace=located.path,
-        why=why,
     )

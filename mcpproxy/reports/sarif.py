@@ -159,7 +159,7 @@ class _RunObjects:
             "ruleIndex": self._codes.index(entry.rule),
             "level": LEVEL.get(entry.severity, "none"),
             "message": {"text": entry.message},
-            "locations": [{"physicalLocation": self._physical(entry.trace, 0)}] if entry.trace else [],
+            "locations": [],
             "partialFingerprints": {fingerprint.NAME: f"{entry.fingerprint}:{entry.count}"},
             "baselineState": "absent",
             "suppressions": [],

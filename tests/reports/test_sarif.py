@@ -45,7 +45,7 @@ def test_logs_are_valid(peers: Peers, tmp_path: Path) -> None:
         Remark(str(tmp_path / "t.jsonl"), "cut off"),
         Remark("gone.jsonl", "no such file", is_fatal=True),
     )
-    absent = Entry("ff", "PROTO-009", "x", 1, "warning", "server", "R-1", "old.jsonl")
+    absent = Entry("ff", "PROTO-009", "x", 1, "warning", "server", "R-1")
     gone = Entry("fe", "HOUSE-001", "a rule that is gone", 2)
     marked = Baseline("b", {found[0].fingerprint: Entry(found[0].fingerprint, "", "", 1, why="soon")}).marked(
         found
@@ -117,7 +117,7 @@ def test_fingerprints_tell_occurrences_apart(tmp_path: Path) -> None:
 def test_what_a_baseline_says_of_each(tmp_path: Path) -> None:
     found = located(tmp_path / "t.jsonl", session(tools=(), calls=("add", "add")))
     entry = Entry(found[0].fingerprint, "PROTO-007", "", 1, why="the client copes")
-    absent = Entry("ff", "PROTO-009", "x", 1, "warning", "server", "R-1", "old.jsonl")
+    absent = Entry("ff", "PROTO-009", "x", 1, "warning", "server", "R-1")
     marked = Baseline("b", {entry.fingerprint: entry}).marked(found)
     results = log(marked, base=tmp_path, fixed=(absent,))["runs"][0]["results"]
     assert [(result["ruleId"], result["baselineState"]) for result in results] == [

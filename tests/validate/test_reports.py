@@ -88,6 +88,13 @@ def test_what_a_baseline_accepts_does_not_count(capsys: pytest.CaptureFixture[st
     assert re.fullmatch(r"valid: \d+ passed, 1 known in .+", summary)
     assert validated(tmp_path, "traceback-on-stdout", baseline, "-v") == 0
     assert "  known transport   stdout: " in capsys.readouterr().out
+    written = (tmp_path / "accepted.json").read_text()
+    assert validated(tmp_path, "traceback-on-stdout", baseline, "--write-baseline") == 0
+    assert capsys.readouterr().err.endswith("accepted.json: 1 finding accepted (1 kind: 0 new, 0 gone)\n")
+    assert (tmp_path / "accepted.json").read_text() == written
+    assert str(tmp_path) not in written
+    (entry,) = json.loads(written)["findings"]
+    assert (entry["rule"], entry["requirement"]) == ("STDIO-002", "R-057")
     # Another flaw is new, and the one that is gone is told.
     assert validated(tmp_path, "odd-method-refusal", baseline, "--strict") == 1
     assert "fixed: STDIO-002" in capsys.readouterr().err

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from mcpproxy import judging
 from mcpproxy.base import paths
-from mcpproxy.base.style import count
 from mcpproxy.cli import (
     baseline_options,
     find_traces,
@@ -190,11 +189,10 @@ def _compared(
         tell(f"{accepted.path}: not written; every trace must be judged first")
         return replace(verdict, fixed=())
     renewed = accepted.renewed(verdict.located, was_judged)
-    output.write(accepted.path, renewed.lines())
-    added = len(renewed.entries.keys() - accepted.entries.keys())
-    gone = len(accepted.entries.keys() - renewed.entries.keys())
-    tell(f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted ({added} new, {gone} gone)")
-    return replace(verdict, traces=tuple(_marked(trace, renewed) for trace in verdict.traces), fixed=())
+    traces = tuple(_marked(trace, renewed) for trace in verdict.traces)
+    marked = replace(verdict, traces=traces, fixed=())
+    baseline_options.write(accepted, renewed, marked.known)
+    return marked
 
 
 def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:

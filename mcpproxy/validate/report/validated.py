@@ -32,9 +32,7 @@ def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
     by_check: dict[int, Located] = {}
     for path in dict.fromkeys(check.trace for check in bad):
         in_trace = [check for check in bad if check.trace == path]
-        for check, finding in zip(
-            in_trace, _located(path, [_finding(check) for check in in_trace]), strict=True
-        ):
+        for check, finding in zip(in_trace, _located(path, in_trace), strict=True):
             by_check[id(check)] = replace(finding, is_known=check.is_known)
     return tuple(by_check[id(check)] for check in bad)
 
@@ -120,11 +118,17 @@ def _finding(check: CheckResult) -> Finding:
     )
 
 
-def _located(path: str, findings: list[Finding]) -> tuple[Located, ...]:
-    """Return findings with their places in the recording ``path``, or without places if it is unreadable."""
-    if path:
-        try:
-            return locate(open_trace(path), findings)
-        except TraceError:
-            pass
-    return tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)
+def _located(path: str, checks: list[CheckResult]) -> tuple[Located, ...]:
+    """Return checks as findings with places in the recording ``path``, or without if it is unreadable."""
+    findings = [_finding(check) for check in checks]
+    try:
+        found = locate(open_trace(path), findings) if path else None
+    except TraceError:
+        found = None
+    if found is None:
+        found = tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)
+    # The requirement comes after the fingerprint, which has to stay the one in the baselines that there are.
+    return tuple(
+        replace(one, finding=replace(one.finding, requirement=check.conclusion.requirement))
+        for one, check in zip(found, checks, strict=True)
+    )
