@@ -89,7 +89,7 @@ class SessionRow:
     revision: str = ""
     started_ms: float = 0
     ended_ms: float = 0
-    errors: int = 0
+    failed: int = 0
     unanswered: int = 0
     findings: int = 0
 
@@ -242,7 +242,7 @@ class StatisticsRow:
     sender: str
     count: int
     name: str = ""
-    errors: int = 0
+    failed: int = 0
     unanswered: int = 0
     p50_ms: float | None = None
     p95_ms: float | None = None

@@ -1,4 +1,4 @@
-"""Tools that count: latencies, errors, and the tokens of tools in a context."""
+"""Tools that count: calls, latencies, and the tokens of tools in a context."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ class FigureTools:
     def get_statistics(
         self, recording: Handle = "", filter: FilterText = "", cursor: Cursor = ""
     ) -> StatisticsPage:
-        """Count the calls of each method and tool that pass a filter: errors, latencies, bytes."""
+        """Count the calls of each method and tool that pass a filter: how many failed, latencies, bytes."""
         opened = self._library.opened(self._library.find(recording))
         wanted = parse_filter(filter)
         question = ("get_statistics", opened.handle, wanted.text)
@@ -41,7 +41,7 @@ class FigureTools:
             sender=calls.sender,
             count=calls.count,
             name=self._library.shown(calls.name or ""),
-            errors=calls.errors,
+            failed=calls.failed,
             unanswered=calls.unanswered,
             p50_ms=milliseconds(calls.p50_ns),
             p95_ms=milliseconds(calls.p95_ns),

@@ -136,7 +136,7 @@ class RecordingTools:
             revision=shown(session.revision),
             started_ms=milliseconds(session.started_ns),
             ended_ms=milliseconds(session.ended_ns),
-            errors=session.errors,
+            failed=session.failed,
             unanswered=session.unanswered,
             findings=session.findings,
         )

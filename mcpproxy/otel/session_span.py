@@ -42,7 +42,7 @@ def session_span(
         if text:
             said[name] = text
     said |= attributes.of_transport(view.header) | attributes.of_server(view.header)
-    said["mcpproxy.errors"] = session.errors
+    said["mcpproxy.errors"] = session.failed
     said["mcpproxy.unanswered"] = session.unanswered
     said["mcpproxy.findings"] = session.findings
     if notes := view.notes:

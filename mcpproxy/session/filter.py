@@ -37,18 +37,25 @@ _NUMBERS: Final = ("latency", "bytes", "code", "call", "frame")
 STATUS: Final[dict[str, frozenset[Outcome]]] = {
     **{str(outcome): frozenset({outcome}) for outcome in Outcome},
     "error": ERRORS,
-    "pending": frozenset({Outcome.NO_ANSWER}),
 }
 """The words of ``status:``, with the outcomes that each stands for."""
 
-_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+STATUS_ALIASES: Final = {
+    **dict.fromkeys(("no-answer", "open", "pending", "waiting"), str(Outcome.NO_ANSWER)),
+    "failed": "error",
+    "canceled": str(Outcome.CANCELLED),
+}
+"""Other words of ``status:`` -> the word that each is read as."""
+
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "status": tuple(STATUS),
     "from": ("client", "server"),
     "severity": get_args(Severity),
     "kind": ("request", "answer", "notification", "not-a-message", "http", "stderr", "gap"),
 }
+"""Key -> all its values, for the keys that have a few."""
 
-KIND_WORDS: Final = dict(zip(_CHOICES["kind"], Kind, strict=True))
+KIND_WORDS: Final = dict(zip(CHOICES["kind"], Kind, strict=True))
 """The words of ``kind:``, with the kind that each stands for."""
 
 _TERM: Final = pattern(
@@ -201,7 +208,7 @@ def _term(match: re.Match[str]) -> Term:
         raise FilterError(column, f"nothing after {key}:", f"write a value, for example {_example(key)}")
     if key in _NUMBERS:
         return Term(key, tuple(_range(key, part, column) for part in values), negated)
-    if key in _CHOICES:
+    if key in CHOICES:
         return Term(key, tuple(_choice(key, part, column) for part in values), negated)
     return Term(key, tuple(values), negated)
 
@@ -212,11 +219,13 @@ def _unquoted(match: re.Match[str]) -> str:
 
 def _choice(key: Key, value: str, column: int) -> str | Range:
     word = value.lower()
+    if key == "status":
+        word = STATUS_ALIASES.get(word, word)
     if key == "status" and _NUMBER.fullmatch(word):
         raise FilterError(column, f"{value} is a code", f"write code:{value}")
-    if word not in _CHOICES[key]:
-        guess = nearest(word, _CHOICES[key])
-        next_step = f"do you mean {guess}?" if guess else f"one of {', '.join(_CHOICES[key])}"
+    if word not in CHOICES[key]:
+        guess = nearest(word, CHOICES[key])
+        next_step = f"do you mean {guess}?" if guess else f"one of {', '.join(CHOICES[key])}"
         raise FilterError(column, f"{value!r} is no {key}", next_step)
     return word
 

@@ -38,7 +38,8 @@ class Outcome(StrEnum):
     """No JSON-RPC answer, but an HTTP status of 400 or more, which is the ``error_code``."""
     INPUT_REQUIRED = "input-required"
     """A result that asks the client to send the request again with more input."""
-    NO_ANSWER = "no-answer"
+    NO_ANSWER = "unanswered"
+    """No answer until the end of the recording, or, while it is made, none yet: then the call *waits*."""
     CANCELLED = "cancelled"
     """Cancelled before it was answered."""
     REFUSED = "refused"
@@ -48,6 +49,37 @@ class Outcome(StrEnum):
 
 
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
+"""The outcomes of calls that *failed*. What broke the protocol is a *finding*, which is another thing."""
+
+WORDS: Final[Mapping[Outcome, str]] = {
+    Outcome.OK: "ok",
+    Outcome.TOOL_ERROR: "tool error",
+    Outcome.RPC_ERROR: "error",
+    Outcome.HTTP_ERROR: "HTTP error",
+    Outcome.INPUT_REQUIRED: "input required",
+    Outcome.NO_ANSWER: "unanswered",
+    Outcome.CANCELLED: "cancelled",
+    Outcome.REFUSED: "refused by mcpproxy",
+    Outcome.NONE: "",
+}
+"""How each outcome is called wherever people read it: terminal, page, lists, reports."""
+
+
+def unanswered_word(*, running: bool) -> str:
+    """Return how a call without an answer is called: it waits while the recording is made (``running``)."""
+    return "waiting" if running else WORDS[Outcome.NO_ANSWER]
+
+
+def state_words(outcome: Outcome, code: int | None = None, *, running: bool = False) -> str:
+    """Return the state of a call in words, such as ``tool error``, ``error -32602`` or ``HTTP 404``.
+
+    ``code`` is its error code. The state is empty for a row that is not about something that has an answer.
+    """
+    if outcome is Outcome.NO_ANSWER:
+        return unanswered_word(running=running)
+    if code is None or outcome not in (Outcome.RPC_ERROR, Outcome.HTTP_ERROR):
+        return WORDS[outcome]
+    return f"HTTP {code}" if outcome is Outcome.HTTP_ERROR else f"{WORDS[outcome]} {code}"
 
 
 @slotted(frozen=True)
@@ -60,12 +92,17 @@ class CallCounts:
 
     @property
     def text(self) -> str:
-        """The numbers in words: ``2 of 5 calls failed, 1 unanswered``, or ``no failed calls``."""
+        """The numbers in words when the session is over: ``2 of 5 calls failed, 1 unanswered``."""
+        return self.words(running=False)
+
+    def words(self, *, running: bool) -> str:
+        """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, or ``no failed calls``."""
         if not self.total:
             return "no calls"
         parts = [f"{self.failed:,} of {self.total:,} calls failed"] if self.failed else []
         of_all = "" if parts else f" of {self.total:,} calls"
-        parts += [f"{self.unanswered:,}{of_all} unanswered"] if self.unanswered else []
+        without_answer = f"{self.unanswered:,}{of_all} {unanswered_word(running=running)}"
+        parts += [without_answer] if self.unanswered else []
         return ", ".join(parts) or "no failed calls"
 
 

@@ -4,9 +4,10 @@ from typing import Final
 
 from mcpproxy.base.style import duration
 from mcpproxy.session.frame import Severity
-from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.tui.spans import Line, Span, Tone, cut, padded, width_of
 from mcpproxy.view.calls import Call
+from mcpproxy.view.causes import error_words
 
 WIDE: Final = 100
 """Lines of at least this width have the time of the call and the whole method."""
@@ -63,7 +64,7 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     """Return direction, name, arguments and result in at most ``room`` columns."""
     direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
     words, tone = outcome_words(call, waits=waits)
-    result = ": ".join(filter(None, (words, call.progress or call.result)))
+    result = error_words(call) or ": ".join(filter(None, (words, call.progress or call.result)))
     result = f" ⇒ {result}" if result else ""
     arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""
     room -= len(direction)
@@ -90,25 +91,11 @@ def title(call: Call, *, full: bool = True) -> str:
 
 def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
     """Return the outcome of a call in words, and their tone. A usual result has no words."""
-    match call.outcome:
-        case Outcome.TOOL_ERROR:
-            return "tool error", "bad"
-        case Outcome.RPC_ERROR:
-            return f"error {'' if call.error_code is None else call.error_code}".strip(), "bad"
-        case Outcome.HTTP_ERROR:
-            return "HTTP error", "bad"
-        case Outcome.NO_ANSWER:
-            if call.waited_ns is None:
-                return "not read yet", "dim"
-            return "waiting" if waits else "no answer", "warning"
-        case Outcome.CANCELLED:
-            return "cancelled", "warning"
-        case Outcome.REFUSED:
-            return "refused by mcpproxy", "bad"
-        case Outcome.INPUT_REQUIRED:
-            return "asks for more input", "info"
-        case Outcome.OK | Outcome.NONE:
-            return "", "plain"
+    if call.outcome in (Outcome.OK, Outcome.NONE):
+        return "", "plain"
+    if call.outcome is Outcome.NO_ANSWER and call.waited_ns is None:
+        return "not read yet", "dim"
+    return state_words(call.outcome, call.error_code, running=waits), MARKS[call.outcome][1]
 
 
 def _finding_spans(call: Call) -> list[Span]:

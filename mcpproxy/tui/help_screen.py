@@ -30,8 +30,8 @@ KEYS_HELP: Final = (
 )
 
 MARKS_HELP: Final = (
-    ("✓ ✗ …", "answered, failed, no answer"),
-    ("⊘ ⊗ ↻", "cancelled, refused by mcpproxy, asks for more input"),
+    ("✓ ✗ …", "ok, failed, waiting or unanswered"),
+    ("⊘ ⊗ ↻", "cancelled, refused by mcpproxy, input required"),
     ("→ ← ↳", "from the client, from the server, within another call"),
     ("✗1 ▲1 i1", "number of findings, with the mark of the worst: error, warning, info"),
     ("● ○ ◑", "session running, ended, cut"),

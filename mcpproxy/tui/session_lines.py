@@ -8,6 +8,7 @@ from typing import Final
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.session.outcomes import unanswered_word
 from mcpproxy.tui.call_lines import SEVERITY_MARKS
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
@@ -71,7 +72,7 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         left: Line = (Span("   ├ ", "dim"), Span(name, "plain"), Span(f" {session.client}", "dim"))
         right: Line = (_findings_mark(session.severity or "", session.findings),)
         if not session.findings:
-            right = (Span(f"{session.calls:,}", "bad" if session.errors else "dim"),)
+            right = (Span(f"{session.calls:,}", "bad" if session.failed else "dim"),)
     else:
         mark, tone = _STATES[entry.state]
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
@@ -106,7 +107,8 @@ def _failed_calls(entry: RecordingEntry) -> Span:
     calls = entry.calls
     if calls is None or not entry.has_failed:
         return Span("")
-    words = f"{calls.failed:,} failed" if calls.failed else f"{calls.unanswered:,} unanswered"
+    word = unanswered_word(running=entry.running)
+    words = f"{calls.failed:,} failed" if calls.failed else f"{calls.unanswered:,} {word}"
     return Span(words, "bad")
 
 
@@ -139,7 +141,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
         Span("" if entry.ended == entry.state else f": {entry.ended}", "dim"),
     )
     if view is not None:
-        yield (Span("  "), *_tally(view.sessions))
+        yield (Span("  "), *_tally(view))
         for note in (*(f"incomplete: {note}" for note in view.notes), *filter(None, (view.not_judged,))):
             yield (Span("  "), Span(visible(note), "warning"))
         yield from _finding_groups(view)
@@ -159,13 +161,14 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
             yield (Span(f"  {name:<10}", "dim"), Span(text))
 
 
-def _tally(sessions: Sequence[SessionSummary]) -> Iterator[Span]:
-    """Yield the numbers of calls, errors and unanswered calls."""
+def _tally(view: View) -> Iterator[Span]:
+    """Yield the numbers of calls, of those that failed, and of those without an answer."""
+    sessions = view.sessions
     yield Span(count(sum(session.calls for session in sessions), "call"))
-    if errors := sum(session.errors for session in sessions):
-        yield Span(f", {count(errors, 'error')}", "bad")
+    if failed := sum(session.failed for session in sessions):
+        yield Span(f", {failed:,} failed", "bad")
     if unanswered := sum(session.unanswered for session in sessions):
-        yield Span(f", {unanswered:,} unanswered", "warning")
+        yield Span(f", {unanswered:,} {unanswered_word(running=view.running)}", "warning")
 
 
 def _finding_groups(view: View) -> Iterator[Line]:
@@ -203,7 +206,7 @@ def head_line(view: View) -> Line:
         return tuple(spans)
     if len(sessions) > 1:
         spans.append(Span(f" and {count(len(sessions) - 1, 'more session')}"))
-    spans += [Span("  "), *_tally(sessions)]
+    spans += [Span("  "), *_tally(view)]
     if finding_count := sum(group.count for group in view.findings.by_rule()):
         spans.append(Span(f", {count(finding_count, 'finding')}", "bad"))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):

@@ -171,7 +171,7 @@ class SessionSummary:
 
     ``name`` is the argument of ``show --session``; empty on stdio and for traffic without a session id.
     ``revision`` is the protocol revision that was agreed on or used last, empty if unknown. ``rows`` counts
-    all rows, ``calls`` the requests of both peers, ``errors`` and ``unanswered`` those of them that failed
+    all rows, ``calls`` the requests of both peers, ``failed`` and ``unanswered`` those of them that failed
     or have no answer.
     """
 
@@ -189,7 +189,7 @@ class SessionSummary:
     """The time of its last record."""
     rows: int
     calls: int
-    errors: int
+    failed: int
     unanswered: int
     findings: int
     severity: Severity | None

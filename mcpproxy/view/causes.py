@@ -10,7 +10,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import Notification
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.session.frame import ExchangeEnd, Frame, Stderr
-from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.outcomes import WORDS, Kind, Outcome, state_words
 from mcpproxy.view.calls import Call, Part, Role
 
 _LONG_NS: Final = 5_000_000_000
@@ -73,15 +73,16 @@ _NAMES_AN_ERROR: Final = pattern(
 )
 
 _ERRORS: Final[Mapping[Outcome, Callable[[Call], str]]] = {
-    Outcome.TOOL_ERROR: lambda call: f"tool error: {call.result}",
-    Outcome.RPC_ERROR: lambda call: f"error {_code(call)}: {call.result}",
+    Outcome.TOOL_ERROR: lambda call: f"{WORDS[call.outcome]}: {call.result}",
+    Outcome.RPC_ERROR: lambda call: f"{_error(call)}: {call.result}",
     Outcome.HTTP_ERROR: lambda call: f"HTTP {call.result}",
-    Outcome.REFUSED: lambda call: f"refused by mcpproxy: {call.result.removeprefix('mcpproxy: ')}",
+    Outcome.REFUSED: lambda call: f"{WORDS[call.outcome]}: {call.result.removeprefix('mcpproxy: ')}",
 }
 
 
-def _code(call: Call) -> str:
-    return "without an integer code" if call.error_code is None else str(call.error_code)
+def _error(call: Call) -> str:
+    words = state_words(call.outcome, call.error_code)
+    return f"{words} without an integer code" if call.error_code is None else words
 
 
 def _waited(call: Call, ended: str, *, running: bool) -> list[str]:

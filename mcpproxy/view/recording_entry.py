@@ -8,7 +8,7 @@ from typing import Final
 
 from mcpproxy.base.style import duration
 from mcpproxy.base.visible import visible
-from mcpproxy.session.outcomes import CallCounts
+from mcpproxy.session.outcomes import CallCounts, unanswered_word
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,7 +88,8 @@ class RecordingEntry:
             return "?"
         if not calls.unanswered:
             return f"{calls.failed:,} of {calls.total:,}" if calls.total else "no calls"
-        since = "unanswered" if self.waiting_ns is None else f"waiting {duration(self.waiting_ns)}"
+        since = unanswered_word(running=self.waiting_ns is not None)
+        since += "" if self.waiting_ns is None else f" {duration(self.waiting_ns)}"
         failed = f"{calls.failed:,} of {calls.total:,}, " if calls.failed else ""
         return f"{failed}{calls.unanswered:,} {since}"
 

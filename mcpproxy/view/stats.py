@@ -22,7 +22,7 @@ ESTIMATE: Final = f"tokens are estimated: one for {BYTES_PER_TOKEN} bytes of JSO
 class CallStatistics:
     """The requests of one sender with one method and, if it names one, one tool, prompt or resource.
 
-    ``name`` is the tool, prompt or resource, or ``None``. ``errors`` counts errors of every kind;
+    ``name`` is the tool, prompt or resource, or ``None``. ``failed`` counts those that ended with an error;
     ``unanswered`` counts requests without an answer that were not cancelled. The median ``p50_ns``, the 95th
     percentile ``p95_ns`` and the maximum are those of answered requests, ``None`` if there are none.
     """
@@ -31,7 +31,7 @@ class CallStatistics:
     name: str | None
     sender: str
     count: int
-    errors: int
+    failed: int
     unanswered: int
     p50_ns: int | None
     p95_ns: int | None
@@ -153,7 +153,7 @@ class _Group:
             None if name is None else visible(name),
             sender,
             count=sum(self.outcomes),
-            errors=sum(self.outcomes[OUTCOMES.index(outcome)] for outcome in ERRORS),
+            failed=sum(self.outcomes[OUTCOMES.index(outcome)] for outcome in ERRORS),
             unanswered=self.outcomes[OUTCOMES.index(Outcome.NO_ANSWER)],
             p50_ns=percentile(ordered, 50),
             p95_ns=percentile(ordered, 95),
@@ -196,7 +196,7 @@ def as_object(statistics: Statistics) -> Mapping[str, object]:
                 "name": calls.name,
                 "from": calls.sender,
                 "count": calls.count,
-                "errors": calls.errors,
+                "failed": calls.failed,
                 "unanswered": calls.unanswered,
                 "p50_ns": calls.p50_ns,
                 "p95_ns": calls.p95_ns,

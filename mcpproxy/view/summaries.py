@@ -71,7 +71,7 @@ def summaries(
             ended_ns=spans[number][1],
             rows=sum(outcomes[number, outcome] for outcome in (*range(len(OUTCOMES)), _NO_CALL)),
             calls=sum(outcomes[number, outcome] for outcome in range(len(OUTCOMES))),
-            errors=sum(outcomes[number, OUTCOMES.index(outcome)] for outcome in ERRORS),
+            failed=sum(outcomes[number, OUTCOMES.index(outcome)] for outcome in ERRORS),
             unanswered=outcomes[number, OUTCOMES.index(Outcome.NO_ANSWER)],
             findings=finding_counts[number],
             severity=SEVERITIES[worst_severity.get(number, 0)],

@@ -106,7 +106,7 @@ def test_errors_are_counted_by_kind(traffic: Traffic) -> None:
     counted = traffic.counted()
     assert {name: value for name, value in counted.items() if "errors" in name} == {
         f"errors_total{{kind={kind},method=ping,sender=client,tool=}}": 1
-        for kind in ("rpc-error", "tool-error", "refused", "http-error", "no-answer", "cancelled")
+        for kind in ("rpc-error", "tool-error", "refused", "http-error", "unanswered", "cancelled")
     }
     assert counted["duration_count{method=ping,sender=client,tool=}"] == 4
 

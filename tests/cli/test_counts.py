@@ -37,13 +37,13 @@ def test_calls_are_counted_alike(mcpproxy: Mcpproxy, path: Path | str, tmp_path:
         session.posts(1, ms=10, method="GET")
         path = write(tmp_path / "t.jsonl", tuple(session.records))
     rows = json.loads(mcpproxy("stats", "--json", str(path)).out)["calls"]
-    in_stats = [sum(row[name] for row in rows) for name in ("count", "errors", "unanswered")]
+    in_stats = [sum(row[name] for row in rows) for name in ("count", "failed", "unanswered")]
     line = re.search(r"^([\d,]+ calls?.*); [\d,]+ frames?; ", mcpproxy("show", str(path)).out, re.MULTILINE)
     assert line
-    in_show = [re.search(rf"([\d,]+) {words}", line[1]) for words in ("call", "failed", "without an answer")]
+    in_show = [re.search(rf"([\d,]+) {words}", line[1]) for words in ("call", "failed", "unanswered")]
     assert [int(found[1]) if found else 0 for found in in_show] == in_stats
     with open_view(str(path)) as view:
-        sessions = [(each.calls, each.errors, each.unanswered) for each in view.sessions]
+        sessions = [(each.calls, each.failed, each.unanswered) for each in view.sessions]
         assert [sum(numbers) for numbers in zip(*sessions, strict=True)] == in_stats
         shown = "".join(span.text for span in head_line(view))
     assert count(in_stats[0], "call") in shown
@@ -58,7 +58,7 @@ def test_failed_calls_are_counted_alike(mcpproxy: Mcpproxy, path: Path, tmp_path
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(b"".join(copy.read_bytes().splitlines(keepends=True)[:-1]))
     rows = json.loads(mcpproxy("stats", "--json", str(path)).out)["calls"]
-    in_stats = [sum(row[name] for row in rows) for name in ("count", "errors", "unanswered")]
+    in_stats = [sum(row[name] for row in rows) for name in ("count", "failed", "unanswered")]
     for listed in (copy, cut):
         (entry,) = json.loads(mcpproxy("list", "--json", str(listed.parent)).out)["traces"]
         assert [entry[name] for name in ("calls", "failed", "unanswered")] == in_stats

@@ -13,7 +13,18 @@ def test_the_command_prints_tables(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0] == "1 recording, 24 frames, 12 calls"
-    assert lines[2].split() == ["CALLS", "FAILED", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL"]
+    assert lines[2].split() == [
+        "CALLS",
+        "FAILED",
+        "UNANSWERED",
+        "P50",
+        "P95",
+        "MAX",
+        "IN",
+        "OUT",
+        "TOKENS",
+        "CALL",
+    ]
     assert lines[3].split()[:5] == ["10", "1", "1", "14.0", "ms"]
     assert lines[3].endswith("tools/call forecast")
     assert "1 of 2 tools never used" in ran.out

@@ -20,9 +20,9 @@ from tests.fleet import corpus
 
 EXPECTED: Final = {
     "overview": """
-SERVER   RECORDINGS  INCOMPLETE  FRAMES  ERRORS  WARNINGS  FIRST             LAST
-weather           3           0      26       2         0  2026-11-18 09:00  2026-11-24 09:00
-files             1           0       9       0         0  2026-11-18 09:00  2026-11-18 09:00
+SERVER   RECORDINGS  INCOMPLETE  FRAMES  ERROR FINDINGS  WARNING FINDINGS  FIRST             LAST
+weather           3           0      26               2                 0  2026-11-18 09:00  2026-11-24 09:00
+files             1           0       9               0                 0  2026-11-18 09:00  2026-11-18 09:00
 """,
     "findings": """
 WEEK        SERVER   RULE       SEVERITY  FINDINGS  RECORDINGS
@@ -30,9 +30,9 @@ WEEK        SERVER   RULE       SEVERITY  FINDINGS  RECORDINGS
 2026-11-23  weather  RPC-005    error            1           1
 """,
     "latency": """
-SERVER   TOOL      CALLS  NOT OK  P50 MS  P95 MS
-weather  forecast      4       0       6     100
-files    read          2       1       2       3
+SERVER   TOOL      CALLS  FAILED  UNANSWERED  CANCELLED  REFUSED  P50 MS  P95 MS
+weather  forecast      4       0           0          0        0       6     100
+files    read          2       1           0          0        0       2       3
 """,
     "changed_tools": """
 SERVER   TOOL      DEFINITION    FIRST SEEN        LAST SEEN         RECORDINGS  SERVER VERSIONS
@@ -40,8 +40,8 @@ weather  forecast  b2843d2cd6ae  2026-11-18 09:00  2026-11-18 09:00           1 
 weather  forecast  c29dbf6edcfd  2026-11-24 09:00  2026-11-24 09:00           2  2
 """,
     "clients": """
-CLIENT  CLIENT VERSION  SERVER   ERRORS  WARNINGS  RECORDINGS  RULES
-bot     1               weather       1         0           1  RPC-005
+CLIENT  CLIENT VERSION  SERVER   ERROR FINDINGS  WARNING FINDINGS  RECORDINGS  RULES
+bot     1               weather               1                 0           1  RPC-005
 """,
     "context_cost": """
 SERVER   TOOLS  TOKENS  NEVER CALLED  TOKENS NEVER CALLED
@@ -146,10 +146,10 @@ def test_a_fleet_without_findings_has_a_report(mcpproxy: Mcpproxy, columns: Path
 
 FROM_MANIFESTS: Final = {
     "overview": """
-SERVER   RECORDINGS  CUT  UNFINISHED  FRAMES  ERRORS  WARNINGS  FIRST             LAST
-weather           3    0           0      26       2         0  2026-11-18 09:00  2026-11-24 09:00
-files             1    0           0       9       0         0  2026-11-18 09:00  2026-11-18 09:00
-""",
+SERVER   RECORDINGS  CUT  UNFINISHED  FRAMES  ERROR FINDINGS  WARNING FINDINGS  FIRST             LAST
+weather           3    0           0      26               2                 0  2026-11-18 09:00  2026-11-24 09:00
+files             1    0           0       9               0                 0  2026-11-18 09:00  2026-11-18 09:00
+""",  # noqa: E501
     "findings": """
 WEEK        SERVER   RULE       LISTED  RECORDINGS
 2026-11-23  weather  PROTO-007       1           1
@@ -178,7 +178,7 @@ def test_what_was_shipped_answers_the_first_questions(mcpproxy: Mcpproxy, shippe
     assert sections(printed.out) == {TITLES[name]: each.strip() for name, each in FROM_MANIFESTS.items()}
     assert "from 4 manifests; tables answer more: mcpproxy export parquet" in printed.err
     in_json = json.loads(mcpproxy("fleet", "report", shipped, "--format", "json").out)
-    assert in_json["overview"][0]["errors"] == 2
+    assert in_json["overview"][0]["error_findings"] == 2
     folder = mcpproxy("fleet", "report", shipped.removeprefix("file://"))
     assert folder.out == printed.out
 

@@ -58,7 +58,7 @@ def test_the_first_rows_are_there_and_keys_work(path: Path, monkeypatch: pytest.
             assert "calls" not in person.screen().split("\n")[0]
             await person.presses("G")
             await person.sees(' 24 … → forecast {"city":"place 20"} ⇒ not read yet')
-            assert "no answer" not in person.screen()
+            assert "unanswered" not in person.screen()
             await person.presses("/")
             await person.types("status:error")
             await person.presses("enter")
@@ -66,7 +66,7 @@ def test_the_first_rows_are_there_and_keys_work(path: Path, monkeypatch: pytest.
             await person.presses("escape", "G")
             await person.sees(" Rows 24  reading")
             reading.goes_on = True
-            await person.sees(f" Rows {CALLS + 3}", f"{CALLS + 2} calls, 3 errors")
+            await person.sees(f" Rows {CALLS + 3}", f"{CALLS + 2} calls, 3 failed")
             await person.waits(lambda: viewer.is_settled, "the whole recording")
             await person.sees(' 24 ✓ → forecast {"city":"place 20"} ⇒ sunny')
             assert "read" not in person.screen()
@@ -90,7 +90,7 @@ def test_a_filter_takes_in_what_is_read_later(path: Path, monkeypatch: pytest.Mo
             person = Person(viewer, pilot)
             await person.sees(" Rows 24  reading")
             await person.presses("/")
-            await person.types('status:no-answer,error "place"')
+            await person.types('status:unanswered,error "place"')
             await person.presses("enter")
             await person.sees(" Rows 2 of 24", "not read yet")
             reading.goes_on = True
@@ -114,7 +114,7 @@ def test_a_pause_stops_the_reading(path: Path, monkeypatch: pytest.MonkeyPatch) 
             await person.waits(lambda: viewer.ticks > ticks + 1, "two looks at the recording")
             assert " Rows 24  reading" in person.screen()
             await person.presses("p")
-            await person.sees(f" Rows {CALLS + 3}", f"{CALLS + 2} calls, 3 errors")
+            await person.sees(f" Rows {CALLS + 3}", f"{CALLS + 2} calls, 3 failed")
 
     sit(scene)
 

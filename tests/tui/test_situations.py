@@ -10,13 +10,13 @@ from tests.view.situations import SITUATIONS, write
 
 SEEN: Final[dict[str, tuple[str, ...]]] = {
     "failed tool": (
-        " desk 2.1 → weather 1.4  3 calls, 1 error  2025-11-25",
+        " desk 2.1 → weather 1.4  3 calls, 1 failed  2025-11-25",
         '  4 ✗ → forecast {"city":"Atlantis"} ⇒ tool error: no such city: Atlant… 12.0 ms',
         '     "content": [{"type": "text", "text": "no such city: Atlantis"}],',
     ),
     "hanging call": (
         " desk 2.1 → weather 1.4  3 calls, 1 unanswered  2025-11-25",
-        '  4 … → forecast {"city":"Oslo"} ⇒ no answer                              5.10 s',
+        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered                             5.10 s',
     ),
     "cancelled call": (
         '  4 ⊘ → forecast {"city":"Oslo"} ⇒ cancelled                              800 ms',
@@ -24,7 +24,7 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "slow call": ('  4 ✓ → archive {"day":"1969-07-20"} ⇒ clear                              4.20 s',),
     "wrong id": (
-        '  4 … → forecast {"city":"Oslo"} ⇒ no answer                              4.90 s',
+        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered                             4.90 s',
         "  5 · ← answer to no request ⇒ Oslo: sunny                            ✗1",
     ),
     "server request in a call": (
@@ -47,11 +47,11 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "HTTP with SSE": (
         '  2 ✓ → forecast {"city":"Oslo"} ⇒ Oslo: sunny                           40.0 ms',
-        "  3 ✗ → GET /mcp ⇒ HTTP error: 405                                       2.00 ms",
+        "  3 ✗ → GET /mcp ⇒ HTTP 405                                              2.00 ms",
     ),
     "server crash": (
         " desk 2.1 → weather 1.4  3 calls, 1 unanswered, the server exited with 1",
-        '  4 … → forecast {"city":"Oslo"} ⇒ no answer                             10.0 ms',
+        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered                            10.0 ms',
         "with 1. On stderr: ZeroDivisionError: division by zero.",
     ),
     "finding": (

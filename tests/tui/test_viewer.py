@@ -364,7 +364,7 @@ def test_a_recording_that_goes_on_is_followed(tmp_path: Path, monkeypatch: pytes
             await person.presses("f")
             assert row(person) == "5"
             running.end()
-            await person.sees("  5 … → ping ⇒ no answer")
+            await person.sees("  5 … → ping ⇒ unanswered")
 
     sit(scene)
 

@@ -55,16 +55,16 @@ RECORDINGS = Path(__file__).parents[2] / "recordings"
 
 SEEN: dict[str, tuple[str, ...]] = {
     "failed-tool": ("✗ tool error",),
-    "hanging-call": ("… no answer",),
+    "hanging-call": ("… unanswered",),
     "cancelled-call": ("⊘ cancelled",),
     "slow-call": (" s",),
-    "wrong-id": ("answer", "… no answer"),
+    "wrong-id": ("answer", "… unanswered"),
     "server-request-in-a-call": ("↳",),
     "progress": ("archive",),
     "7-kB-result": ("archive",),
     "two-sessions": ("Oslo", "Lima"),
     "HTTP-with-SSE": ("Oslo: sunny", "✗ HTTP 405"),
-    "server-crash": ("… no answer",),
+    "server-crash": ("… unanswered",),
     "finding": ("✗1",),
 }
 
@@ -324,7 +324,7 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
 
 def test_a_call_without_an_answer_is_counted(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "hanging-call")
-    expect(visitor.page.locator(".about .waiting")).to_have_text("1 without an answer")
+    expect(visitor.page.locator(".about .waiting")).to_have_text("1 unanswered")
     visitor.presses("5")
     hanging = visitor.page.locator("tr", has_text="tools/call forecast")
     expect(hanging.locator("td.waiting")).to_have_text("1")

@@ -93,7 +93,9 @@ CAUSES = {
 def test_a_call_that_failed_or_has_no_answer_says_why(name: str, tmp_path: Path) -> None:
     with open_view(write(tmp_path / "s.jsonl", SITUATIONS[name])) as view:
         causes = [cause for number in view.numbers() if (cause := view.parts(number).cause)]
-        wrong = [call for call in view.calls() if call.is_error or call.outcome in ("no-answer", "cancelled")]
+        wrong = [
+            call for call in view.calls() if call.is_error or call.outcome in ("unanswered", "cancelled")
+        ]
         assert len(causes) == len(wrong)
         if name in CAUSES:
             (cause,) = causes

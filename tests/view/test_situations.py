@@ -31,10 +31,10 @@ def seen(call: Call) -> tuple[str, str | None, str, float | None]:
 
 ROWS = {
     "failed tool": [("tools/call", "forecast", "tool-error", 12)],
-    "hanging call": [("tools/call", "forecast", "no-answer", 5100)],
+    "hanging call": [("tools/call", "forecast", "unanswered", 5100)],
     "cancelled call": [("tools/call", "forecast", "cancelled", 800), ("ping", None, "ok", 1)],
     "slow call": [("tools/call", "archive", "ok", 4200), ("tools/call", "forecast", "ok", 12)],
-    "wrong id": [("tools/call", "forecast", "no-answer", 4900), ("answer", None, "none", None)],
+    "wrong id": [("tools/call", "forecast", "unanswered", 4900), ("answer", None, "none", None)],
     "server request in a call": [
         ("tools/call", "forecast", "ok", 2050),
         ("elicitation/create", None, "ok", 2000),
@@ -43,7 +43,7 @@ ROWS = {
     "7 kB result": [("tools/call", "archive", "ok", 30)],
     "two sessions": [("tools/call", "forecast", "ok", 32)],
     "HTTP with SSE": [],
-    "server crash": [("tools/call", "forecast", "no-answer", 10)],
+    "server crash": [("tools/call", "forecast", "unanswered", 10)],
     "finding": [("tools/call", "forecast", "ok", 12), ("not a message", None, "none", None)],
 }
 """The rows after the first three, which on stdio are the handshake and the listing of the tools."""

@@ -25,7 +25,7 @@ def test_calls_are_counted_per_tool(tmp_path: Path) -> None:
         found = statistics([view])
     calls = {(each.method, each.name): each for each in found.calls}
     tool = calls["tools/call", "forecast"]
-    assert (tool.count, tool.errors, tool.unanswered) == (10, 1, 1)
+    assert (tool.count, tool.failed, tool.unanswered) == (10, 1, 1)
     assert (tool.p50_ns, tool.p95_ns, tool.max_ns) == (14 * MS, 18 * MS, 18 * MS)
     assert tool.bytes_in > 10 * 100
     assert tool.result_tokens == tokens(tool.bytes_out)

@@ -18,7 +18,7 @@ def facts(view: View) -> tuple[object, ...]:
     """What a recording is, as far as readers see it."""
     about = view.sessions, view.frames, view.ended, view.notes, view.not_judged, view.findings.counts()
     rows = [view.parts(number) for number in view.numbers()]
-    return *about, rows, list(view.numbers("status:error")), list(view.numbers("status:no-answer"))
+    return *about, rows, list(view.numbers("status:error")), list(view.numbers("status:unanswered"))
 
 
 def without_waiting(calls: list[Call]) -> list[Call]:
@@ -37,7 +37,7 @@ def test_step_by_step_is_as_at_once(situation: str, tmp_path: Path) -> None:
         rows: list[Call] = view.calls()
         steps = 0
         while view.unread:
-            view.count("status:no-answer")  # a filter that was applied before the end
+            view.count("status:unanswered")  # a filter that was applied before the end
             first = view.refresh(0).first
             rows[first - 1 if first else len(rows) :] = view.calls(start=first - 1) if first else []
             steps += 1
@@ -56,7 +56,7 @@ def test_what_is_not_read_yet_is_not_said(tmp_path: Path) -> None:
         assert view.notes == ()
         while view.unread:
             view.refresh(0)
-        assert view.call(view.count("status:no-answer") and view.count()).waited_ns
+        assert view.call(view.count("status:unanswered") and view.count()).waited_ns
 
 
 def test_rows_read_between_two_refreshes_are_told_by_the_second(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import SERVER, Finding
-from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.view.calls import Call, SessionSummary
 from mcpproxy.view.causes import error_words
 
@@ -178,15 +178,15 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
         return bad, words, ("bold", "red")
     match call.outcome:
         case Outcome.NO_ANSWER:
-            waited = "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
-            said = f"waiting{waited}" if is_running else f"no answer{waited}"
+            said = state_words(call.outcome, running=is_running)
+            said += "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
             said += f", {call.progress}" if call.progress else ""
             return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")
         case Outcome.CANCELLED:
             waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
             late = f", then answered: {call.result}" if call.result else ""
-            return bad, f"cancelled{waited}{late}", ("yellow",)
+            return bad, f"{state_words(call.outcome)}{waited}{late}", ("yellow",)
         case Outcome.INPUT_REQUIRED:
-            return good, f"input required: {call.result}", ("yellow",)
+            return good, f"{state_words(call.outcome)}: {call.result}", ("yellow",)
         case _:
             return (good, call.result, ()) if call.result else ("", "", ())

@@ -8,7 +8,7 @@ from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
 from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.filter import Filter
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
-from mcpproxy.session.outcomes import ERRORS, Outcome
+from mcpproxy.session.outcomes import ERRORS, Outcome, unanswered_word
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import Call, Part, Role, SessionSummary
 from mcpproxy.view.causes import stderr_lines, telling_line
@@ -156,7 +156,7 @@ def summary(view: View, style: Style) -> str:
     numbers = {
         "failed": sum(outcomes[outcome] for outcome in ERRORS),
         "refused": outcomes[Outcome.REFUSED],
-        "waiting" if view.running else "without an answer": outcomes[Outcome.NO_ANSWER],
+        unanswered_word(running=view.running): outcomes[Outcome.NO_ANSWER],
         "cancelled": outcomes[Outcome.CANCELLED],
     }
     for words, number in numbers.items():

@@ -134,7 +134,8 @@ class _Fleet:
 
     def _overview(self) -> QueryAnswer:
         columns = (
-            "server", "recordings", "cut", "unfinished", "frames", "errors", "warnings", "first", "last",
+            "server", "recordings", "cut", "unfinished", "frames", "error_findings", "warning_findings",
+            "first", "last",
         )  # fmt: skip
         servers: dict[str, list[_Recording]] = {}
         for each in self._recordings.values():

@@ -5,7 +5,7 @@ import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
 import { Compare } from "./compare.js";
 import { Findings } from "./findings.js";
-import { plural, visible } from "./format.js";
+import { OUTCOMES, WAITING, plural, visible } from "./format.js";
 import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
 import { needs } from "./keys.js";
@@ -195,7 +195,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${current.errors ? html`<span class="bad">${plural(current.errors, "failed call")}</span>` : null}
-      ${unanswered ? html`<span class="waiting">${unanswered} ${live.running ? "waiting" : "without an answer"}</span>` : null}
+      ${unanswered ? html`<span class="waiting">${unanswered} ${live.running ? WAITING : OUTCOMES.unanswered[1]}</span>` : null}
       ${current.findings ? html`<span>${plural(current.findings, "finding")}</span>` : null}
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>

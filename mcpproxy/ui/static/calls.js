@@ -114,7 +114,7 @@ export function Calls({ summary, sessions, live, place, go }) {
     const call = cache.row(index);
     if (call) rows.push(call);
   }
-  const isWaiting = live.running && rows.some((call) => call.outcome === "no-answer");
+  const isWaiting = live.running && rows.some((call) => call.outcome === "unanswered");
   useEffect(() => {
     if (!isWaiting) return undefined;
     const timer = setInterval(redraw, TICK_MS);
@@ -195,7 +195,7 @@ function waterfall(rows, now) {
  */
 function Row({ call, index, now, running, scale, names }) {
   if (!call) return html`<span role="gridcell" class="c-number">${index + 1}</span><span role="gridcell" class="loading">loading</span>`;
-  const [symbol, words, kind] = outcome(call);
+  const [symbol, words, kind] = outcome(call, running);
   const ms = taken(call, now, running);
   const [start, end] = scale;
   const left = ((call.started_ms - start) / (end - start)) * 100;
@@ -209,7 +209,7 @@ function Row({ call, index, now, running, scale, names }) {
     <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span> ${findings}</span>
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
-    <span role="gridcell" class=${`c-latency${call.outcome === "no-answer" ? " waiting" : ""}`}>${duration(ms)}</span>
+    <span role="gridcell" class=${`c-latency${call.outcome === "unanswered" ? " waiting" : ""}`}>${duration(ms)}</span>
     <span role="gridcell" class="c-bar"><span class=${`bar ${kind}`} style=${{ left: `${left}%`, width: `max(2px, ${width}%)` }}></span></span>`;
 }
 
@@ -235,7 +235,7 @@ function FilterBar({ place, go, total, all, error, following, onFollowing, runni
     const next = terms.includes(term) ? terms.filter((one) => one !== term) : [...terms, term];
     go({ filter: next.join(" "), call: 0 });
   };
-  const chips = [["status:error", "errors"], ["status:no-answer", "no answer"], ["latency:>1s", "over 1 s"], ["rule:*", "with findings"]];
+  const chips = [["status:error", "failed"], ["status:unanswered", "unanswered"], ["latency:>1s", "over 1 s"], ["rule:*", "with findings"]];
   return html`
     <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();

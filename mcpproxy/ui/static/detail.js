@@ -25,7 +25,7 @@ export function CallDetail({ summary, sessions, live, place, go }) {
   const [error, setError] = useState("");
   const [isSending, setSending] = useState(false);
   const [count, setCount] = useState(FEW);
-  const isOpen = !detail || (live.running && (detail.call.outcome === "no-answer" || live.first <= detail.call.number));
+  const isOpen = !detail || (live.running && (detail.call.outcome === "unanswered" || live.first <= detail.call.number));
   useEffect(() => {
     const request = new AbortController();
     get(`/api/recordings/${id}/calls/${place.call}`, {}, request.signal)
@@ -50,10 +50,10 @@ export function CallDetail({ summary, sessions, live, place, go }) {
     return html`<section class="detail" tabindex="-1" aria-label=${`Call ${place.call}`} onKeyDown=${onKeyDown}>${error ? html`<p class="problem">${error}</p>` : html`<p>loading</p>`}</section>`;
   }
   const { call, parts, findings, inner } = detail;
-  const [symbol, words, kind] = outcome(call);
+  const [symbol, words, kind] = outcome(call, live.running);
   const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
-  const cause = call.outcome === "no-answer" && live.running ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
+  const cause = call.outcome === "unanswered" && live.running ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
   const pointers = findings.filter((finding) => finding.pointer).map((finding) => ({ frame: finding.frame, pointer: finding.pointer }));
   return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${call.number}`} onKeyDown=${onKeyDown}>
     <header>

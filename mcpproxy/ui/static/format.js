@@ -98,30 +98,38 @@ export function visible(text) {
   return nodes;
 }
 
-/** @type {Record<string, [string, string, string]>} outcome -> symbol, words, class */
+/**
+ * The words are those of `mcpproxy/session/outcomes.py`; a test compares them.
+ * @type {Record<string, [string, string, string]>} outcome -> symbol, words, class
+ */
 export const OUTCOMES = {
   ok: ["✓", "ok", "good"],
   "tool-error": ["✗", "tool error", "bad"],
   "rpc-error": ["✗", "error", "bad"],
-  "http-error": ["✗", "HTTP", "bad"],
+  "http-error": ["✗", "HTTP error", "bad"],
   "input-required": ["↻", "input required", "note"],
-  "no-answer": ["…", "no answer", "waiting"],
+  unanswered: ["…", "unanswered", "waiting"],
   cancelled: ["⊘", "cancelled", "note"],
   refused: ["⛔", "refused by mcpproxy", "bad"],
   none: ["·", "", "plain"],
 };
+
+/** The words of a call without an answer while the recording is being made. */
+export const WAITING = "waiting";
 
 /** @type {Record<string, string>} */
 export const SEVERITY_MARKS = { error: "✗", warning: "▲", info: "ℹ" };
 
 /**
  * @param {import("./types.js").Call} call
+ * @param {boolean} [running] whether the recording is still being made
  * @returns {[string, string, string]} symbol, words, class
  */
-export function outcome(call) {
+export function outcome(call, running = false) {
   const [symbol, words, kind] = OUTCOMES[call.outcome] ?? ["?", call.outcome, "plain"];
-  const code = call.error_code === null ? "" : ` ${call.error_code}`;
-  return [symbol, words + code, kind];
+  if (call.outcome === "unanswered" && running) return [symbol, WAITING, kind];
+  if (call.error_code === null) return [symbol, words, kind];
+  return [symbol, `${call.outcome === "http-error" ? "HTTP" : words} ${call.error_code}`, kind];
 }
 
 /** @param {import("./types.js").Call} call */
@@ -140,6 +148,6 @@ export function title(call) {
  */
 export function taken(call, now, running) {
   if (call.latency_ms !== null) return call.latency_ms;
-  if (call.outcome !== "no-answer") return call.waited_ms;
+  if (call.outcome !== "unanswered") return call.waited_ms;
   return running ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
 }

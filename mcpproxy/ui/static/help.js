@@ -19,7 +19,7 @@ const KEYS = [
 const TERMS = [
   ["tool:search*", "calls of tools whose name begins with “search”"],
   ["method:tools/*", "by the method"],
-  ["status:error", "ok, error, tool-error, rpc-error, no-answer, cancelled, refused …"],
+  ["status:error", "failed; or ok, tool-error, rpc-error, unanswered, cancelled, refused …"],
   ["latency:>2s", "slower than two seconds (waiting counts)"],
   ["rule:PROTO-*", "with a finding of such a rule"],
   ["from:server", "sent by the server"],

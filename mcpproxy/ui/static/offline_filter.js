@@ -9,6 +9,8 @@
 
 const KEYS = ["tool", "prompt", "resource", "target", "method", "status", "code", "latency", "bytes", "rule", "severity", "from", "session", "kind", "call", "frame", "id", "text"];
 const ERRORS = ["tool-error", "rpc-error", "http-error"];
+/** @type {Record<string, string>} other words of `status:` -> the word that each is read as */
+const STATUS_ALIASES = { "no-answer": "unanswered", open: "unanswered", pending: "unanswered", waiting: "unanswered", failed: "error", canceled: "cancelled" };
 /** @type {Record<string, Record<string, number>>} */
 const UNITS = {
   latency: { ns: 1e-6, us: 1e-3, "µs": 1e-3, ms: 1, s: 1e3, m: 6e4, min: 6e4, h: 36e5 },
@@ -95,7 +97,7 @@ function holds(term, call) {
     case "method":
       return matches(call.method);
     case "status":
-      return term.values.some((word) => (word === "error" ? ERRORS.includes(call.outcome) : word === "pending" ? call.outcome === "no-answer" : word === call.outcome));
+      return term.values.map((word) => STATUS_ALIASES[word] ?? word).some((word) => (word === "error" ? ERRORS.includes(call.outcome) : word === call.outcome));
     case "kind":
       return term.values.some((word) => word === call.kind.replaceAll(" ", "-"));
     case "from":

@@ -7,8 +7,8 @@ import { html, useEffect, useRef, useState } from "./preact.js";
 /** @type {[string, string, (row: any) => string][]} */
 const COLUMNS = [
   ["calls", "calls", (row) => row.count.toLocaleString("en")],
-  ["errors", "errors", (row) => (row.errors ? row.errors.toLocaleString("en") : "")],
-  ["no answer", "unanswered", (row) => (row.unanswered ? row.unanswered.toLocaleString("en") : "")],
+  ["failed", "errors", (row) => (row.errors ? row.errors.toLocaleString("en") : "")],
+  ["unanswered", "unanswered", (row) => (row.unanswered ? row.unanswered.toLocaleString("en") : "")],
   ["p50", "p50_ms", (row) => duration(row.p50_ms)],
   ["p95", "p95_ms", (row) => duration(row.p95_ms)],
   ["max", "max_ms", (row) => duration(row.max_ms)],
@@ -44,7 +44,7 @@ export function Stats({ summary, live, place, go }) {
       )}</tr></thead>
       <tbody>${rows.map(
         (row) => html`<tr><th scope="row"><button type="button" class="link" onClick=${() => go({ view: "calls", filter: row.filter, call: 0 })}>${visible(row.target ? `${row.method} ${row.target}` : row.method)}</button></th>${COLUMNS.map(
-          ([name, , text]) => html`<td class=${name === "errors" ? "bad" : name === "no answer" ? "waiting" : ""}>${text(row)}</td>`,
+          ([name, , text]) => html`<td class=${name === "failed" ? "bad" : name === "unanswered" ? "waiting" : ""}>${text(row)}</td>`,
         )}</tr>`,
       )}</tbody>
     </table>

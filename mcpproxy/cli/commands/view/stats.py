@@ -16,8 +16,9 @@ from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
 from mcpproxy.view.view import open_view
 
 EPILOG = f"""\
-OPEN counts requests without an answer. IN and OUT are the sizes of all requests and of all answers.
-P95: 95 of 100 answers took no longer.
+FAILED are the calls that ended with an error, UNANSWERED those without an answer. P50, P95 and MAX are of
+answered calls alone: 95 of 100 answers took no longer than P95. IN and OUT are the sizes of all requests and
+of all answers.
 {stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
 each time that a model is given it.
 
@@ -31,7 +32,7 @@ _LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT")
 
 def run(argv: list[str]) -> int:
     """Print the statistics of one recording, or of all in a folder; return 2 if one could not be read."""
-    parser = Parser("stats", "Counts, latencies and sizes per tool and method.", EPILOG)
+    parser = Parser("stats", "Count calls per tool and method, with latencies and sizes.", EPILOG)
     parser.add_argument(
         "trace", nargs="?", metavar="TRACE|DIR", help="a recording or a folder; without it the latest one"
     )
@@ -69,7 +70,7 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     yield f"{recordings}, {frames}, {count(total, 'call')}"
     if statistics.calls:
         yield ""
-        heading = ("CALLS", "FAILED", "OPEN", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
+        heading = ("CALLS", "FAILED", "UNANSWERED", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
         rows = fitted(
             [heading, *map(_row, statistics.calls)], style, cut=("CALL",), left_out=_LEFT_OUT, least=24
         )
@@ -94,7 +95,7 @@ def _row(calls: CallStatistics) -> tuple[str, ...]:
     name = " ".join(filter(None, ("server:" if calls.sender == "server" else "", calls.method, calls.name)))
     return (
         f"{calls.count:,}",
-        f"{calls.errors:,}",
+        f"{calls.failed:,}",
         f"{calls.unanswered:,}",
         *("-" if ns is None else duration(ns) for ns in latencies),
         size(calls.bytes_in),
@@ -105,7 +106,7 @@ def _row(calls: CallStatistics) -> tuple[str, ...]:
 
 
 def _painter(style: Style) -> Callable[[int, str, str], str]:
-    """Return a function that colours the counts of errors and open requests, unless they are 0."""
+    """Return a function that colours the counts of failed and unanswered calls, unless they are 0."""
 
     def paint(column: int, cell: str, padded: str) -> str:
         return style.paint(padded, "red") if column in (1, 2) and cell != "0" else padded
