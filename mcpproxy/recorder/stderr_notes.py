@@ -70,7 +70,7 @@ class StderrNotes:
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file."""
         client, server = tally.frames["client"], tally.frames["server"]
         frames = f"{client} frame{'' if client == 1 else 's'} from the client, {server} from the server"
-        calls = [tally.calls.text] if tally.calls is not None else []
+        calls = [tally.calls.words(running=False)] if tally.calls is not None else []
         parts = [frames, *calls, _findings(tally.total_findings, lists_info=self._mode != "text")]
         for repeated in tally.more:
             kind = (repeated.rule, repeated.blame, repeated.requirement)

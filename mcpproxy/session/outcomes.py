@@ -84,32 +84,42 @@ def state_words(outcome: Outcome, code: int | None = None, *, running: bool = Fa
 
 @slotted(frozen=True)
 class CallCounts:
-    """How many calls there are, how many of them failed (``ERRORS``), and how many have no answer."""
+    """How many calls there are, and how many of them failed (``ERRORS``), have no answer, were cancelled."""
 
     total: int
     failed: int
     unanswered: int
+    cancelled: int = 0
+    """A client that gives up after a time limit of its own cancels its call, as a person does."""
 
     @property
-    def text(self) -> str:
-        """The numbers in words when the session is over: ``2 of 5 calls failed, 1 unanswered``."""
-        return self.words(running=False)
+    def all_answered(self) -> bool:
+        """Whether each call has an answer, and none of these is an error."""
+        return not (self.failed or self.unanswered or self.cancelled)
+
+    def lost(self, *, running: bool) -> list[tuple[int, str]]:
+        """Return how many calls got no result, with the word for each kind of them, without those of 0."""
+        unanswered = unanswered_word(running=running)
+        numbers = ((self.failed, "failed"), (self.unanswered, unanswered), (self.cancelled, "cancelled"))
+        return [(number, word) for number, word in numbers if number]
 
     def words(self, *, running: bool) -> str:
         """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, or ``no failed calls``."""
         if not self.total:
             return "no calls"
-        parts = [f"{self.failed:,} of {self.total:,} calls failed"] if self.failed else []
-        of_all = "" if parts else f" of {self.total:,} calls"
-        without_answer = f"{self.unanswered:,}{of_all} {unanswered_word(running=running)}"
-        parts += [without_answer] if self.unanswered else []
-        return ", ".join(parts) or "no failed calls"
+        if self.all_answered:
+            return "no failed calls"
+        (first, word), *others = self.lost(running=running)
+        return ", ".join(
+            [f"{first:,} of {self.total:,} calls {word}", *(f"{number:,} {word}" for number, word in others)]
+        )
 
 
 def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
     """Return the numbers of calls, from how many of them ended in each way."""
     failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
-    return CallCounts(sum(outcomes.values()), failed, outcomes.get(Outcome.NO_ANSWER, 0))
+    unanswered, cancelled = (outcomes.get(one, 0) for one in (Outcome.NO_ANSWER, Outcome.CANCELLED))
+    return CallCounts(sum(outcomes.values()), failed, unanswered, cancelled)
 
 
 def outcome_of(answer: Response | ErrorResponse) -> Outcome:

@@ -338,7 +338,12 @@ def _counts(tally: Tally) -> dict[str, object]:
     """Return the counts that the last record of a file contains: of frames, calls, and all findings."""
     counts: dict[str, object] = {"frames": tally.frames}
     if (calls := tally.calls) is not None:
-        counts["calls"] = {"total": calls.total, "failed": calls.failed, "unanswered": calls.unanswered}
+        counts["calls"] = {
+            "total": calls.total,
+            "failed": calls.failed,
+            "unanswered": calls.unanswered,
+            "cancelled": calls.cancelled,
+        }
     counts |= {"findings": tally.total_findings, "judge_error": tally.judge_error}
     more = [more_object(repeated) for repeated in tally.more]
     return counts | ({"more": more} if more else {})

@@ -135,7 +135,8 @@ def _calls(members: JSONObject) -> CallCounts | None:
     if "calls" not in members:  # a recording of an earlier release
         return None
     calls = cast("JSONObject", member(members, "calls", dict))
-    return CallCounts(*(member(calls, name, int) for name in ("total", "failed", "unanswered")))
+    total, failed, unanswered = (member(calls, name, int) for name in ("total", "failed", "unanswered"))
+    return CallCounts(total, failed, unanswered, optional_member(calls, "cancelled", int) or 0)
 
 
 def _repeated(members: JSONObject) -> Repeated:

@@ -103,13 +103,12 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 def _failed_calls(entry: RecordingEntry) -> Span:
-    """Return how many calls failed, or else how many have no answer."""
+    """Return how many calls failed, or else how many have no answer or were cancelled."""
     calls = entry.calls
     if calls is None or not entry.has_failed:
         return Span("")
-    word = unanswered_word(running=entry.running)
-    words = f"{calls.failed:,} failed" if calls.failed else f"{calls.unanswered:,} {word}"
-    return Span(words, "bad")
+    number, word = calls.lost(running=entry.running)[0]
+    return Span(f"{number:,} {word}", "bad")
 
 
 def _worst_findings(entry: RecordingEntry) -> Span:

@@ -157,7 +157,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "running": entry.running,
         "state": entry.state,
         "ended": entry.ended,
-        "failed": entry.calls.words(running=entry.running) if entry.calls and entry.has_failed else "",
+        "failed": entry.failures,
         "findings": None if entry.findings is None else sum(entry.findings.values()),
         "severity": _worst_severity(entry.findings or {}),
     }

@@ -77,35 +77,31 @@ class RecordingEntry:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a call failed or has no answer, as far as is known."""
-        return self.calls is not None and bool(self.calls.failed or self.calls.unanswered)
+        """Whether a call failed, has no answer or was cancelled, as far as is known."""
+        return self.calls is not None and not self.calls.all_answered
 
     @property
     def failed_text(self) -> str:
-        """The failed calls: ``2 of 7``, ``2 of 7, 1 unanswered``, ``1 waiting 11.0 s``; ``?`` if unknown."""
+        """The failed calls: ``2 of 7``, ``2 of 7, 1 cancelled``, ``1 waiting 11.0 s``; ``?`` if unknown."""
         calls = self.calls
-        if calls is None:
-            return "?"
-        if not calls.unanswered:
-            return f"{calls.failed:,} of {calls.total:,}" if calls.total else "no calls"
+        if calls is None or not calls.total:
+            return "?" if calls is None else "no calls"
+        parts = [f"{calls.failed:,} of {calls.total:,}"] if calls.failed or calls.all_answered else []
         since = unanswered_word(running=self.waiting_ns is not None)
         since += "" if self.waiting_ns is None else f" {duration(self.waiting_ns)}"
-        failed = f"{calls.failed:,} of {calls.total:,}, " if calls.failed else ""
-        return f"{failed}{calls.unanswered:,} {since}"
+        parts += [f"{calls.unanswered:,} {since}"] if calls.unanswered else []
+        parts += [f"{calls.cancelled:,} cancelled"] if calls.cancelled else []
+        return ", ".join(parts)
 
     @property
     def failures(self) -> str:
-        """The same for a place without a heading: ``2 of 7 failed, 1 unanswered``; empty if none is known.
+        """The same for a place without a heading: ``2 of 7 calls failed, 1 unanswered``; empty if all is well.
 
         How long a call has waited is left out: this text is shown until a call ends.
         """
         calls = self.calls
-        if calls is None:
-            return ""
-        parts = [f"{calls.failed:,} of {calls.total:,} failed"] if calls.failed else []
-        since = "unanswered" if self.waiting_ns is None else "waiting"
-        parts += [f"{calls.unanswered:,} {since}"] if calls.unanswered else []
-        return ", ".join(parts)
+        is_told = calls is not None and not calls.all_answered
+        return calls.words(running=self.waiting_ns is not None) if calls and is_told else ""
 
     @property
     def failed_brief(self) -> str:

@@ -153,7 +153,10 @@ def test_annotations_and_the_summary_page(
 
 def test_what_is_accepted_does_not_count(mcpproxy: Mcpproxy, faulty: str, tmp_path: Path) -> None:
     accepted = mcpproxy("check", faulty, "--baseline", "b.json", "--write-baseline")
-    assert (accepted.code, accepted.err) == (0, "mcpproxy: b.json: 1 finding accepted (1 kind: 1 new, 0 gone)\n")
+    assert (accepted.code, accepted.err) == (
+        0,
+        "mcpproxy: b.json: 1 finding accepted (1 kind: 1 new, 0 gone)\n",
+    )
     assert accepted.out == "no findings, 1 known in 1 trace, 5 frames, revision 2025-11-25\n"
 
     again = mcpproxy("check", faulty, "--baseline", "b.json")
@@ -195,7 +198,10 @@ def test_what_was_not_judged_is_not_fixed(mcpproxy: Mcpproxy, faulty: str, tmp_p
     before = Path("b.json").read_text()
     assert mcpproxy("check", faulty, "--baseline", "b.json", "--ignore", "PROTO").err == ""
     rewritten = mcpproxy("check", faulty, "--baseline", "b.json", "--write-baseline", "--ignore", "PROTO")
-    assert (rewritten.code, rewritten.err) == (0, "mcpproxy: b.json: 0 findings accepted (1 kind: 0 new, 0 gone)\n")
+    assert (rewritten.code, rewritten.err) == (
+        0,
+        "mcpproxy: b.json: 0 findings accepted (1 kind: 0 new, 0 gone)\n",
+    )
     assert Path("b.json").read_text() == before
 
     for unasked in ("APP-001", "HOUSE-001"):  # off by default, and of a folder that is not given

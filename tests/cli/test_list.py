@@ -50,6 +50,7 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
                 "calls": 0,
                 "failed": 0,
                 "unanswered": 0,
+                "cancelled": 0,
                 "findings": None,
                 "ended": "cut",
             }
@@ -97,7 +98,7 @@ def test_where_no_call_failed_the_list_says_so(mcpproxy: Mcpproxy, tmp_path: Pat
     listed = mcpproxy("list", "--failed", str(tmp_path))
     assert (listed.code, listed.out) == (0, "")
     assert listed.err == (
-        f"mcpproxy: no recording in {tmp_path} is known to have a failed or unanswered call\n"
+        f"mcpproxy: no recording in {tmp_path} is known to have a failed, unanswered or cancelled call\n"
     )
 
 

@@ -47,7 +47,7 @@ def test_a_cancelled_call_has_neither_failed_nor_no_answer() -> None:
     asked(counter, 1)
     said(counter, CLIENT, method="notifications/cancelled", params={"requestId": 1})
     said(counter, SERVER, id=1, error={"code": 1, "message": "too late"})
-    assert counter.counts == CallCounts(1, failed=0, unanswered=0)
+    assert counter.counts == CallCounts(1, failed=0, unanswered=0, cancelled=1)
 
 
 def test_a_long_result_is_counted_when_it_begins() -> None:
@@ -75,7 +75,7 @@ def test_of_too_many_open_calls_nothing_is_claimed(monkeypatch: pytest.MonkeyPat
     for id in range(20):  # those that were cancelled do not wait
         asked(counter, id)
         said(counter, CLIENT, method="notifications/cancelled", params={"requestId": id})
-    assert counter.counts == CallCounts(20, failed=0, unanswered=0)
+    assert counter.counts == CallCounts(20, failed=0, unanswered=0, cancelled=20)
     asked(counter, *range(20, 26))
     assert counter.counts is None
 

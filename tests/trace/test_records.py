@@ -184,15 +184,24 @@ def test_a_close_record_looks_like_this() -> None:
 def test_the_calls_stand_beside_the_findings() -> None:
     tally = Tally({"client": 4, "server": 2}, calls=CallCounts(3, 2, 1))
     line = encode_close(Close("exited", 0, None, 5), tally)
-    assert b'"calls":{"total":3,"failed":2,"unanswered":1},"findings":{' in line
+    assert b'"calls":{"total":3,"failed":2,"unanswered":1,"cancelled":0},"findings":{' in line
     assert decode(line) == CloseRecord(Close("exited", 0, None, 5), tally)
 
 
-@pytest.mark.parametrize("calls", [b"7", b"null", b"{}", b'{"total":3,"failed":"2","unanswered":1}'])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        b"7",
+        b"null",
+        b"{}",
+        b'{"total":3,"failed":"2","unanswered":1}',
+        b'{"total":3,"failed":2,"unanswered":1,"cancelled":""}',
+    ],
+)
 def test_calls_that_are_no_counts_are_no_record(calls: bytes) -> None:
     line = encode_close(Close("exited", 0, None, 5), Tally(calls=CallCounts(3, 2, 1)))
     with pytest.raises(NotARecordError):
-        decode(line.replace(b'{"total":3,"failed":2,"unanswered":1}', calls))
+        decode(line.replace(b'{"total":3,"failed":2,"unanswered":1,"cancelled":0}', calls))
 
 
 @given(some.events)

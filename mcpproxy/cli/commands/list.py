@@ -23,11 +23,12 @@ from mcpproxy.view.recording_entry import RecordingEntry
 EPILOG: Final = """\
   mcpproxy list                    those in the state directory
   mcpproxy list recordings/        those in a folder
-  mcpproxy list --failed           those with calls that failed, or have no answer
+  mcpproxy list --failed           those with calls that failed, have no answer or were cancelled
 
-FAILED are the calls that ended with an error (2 of 7), those that never got an answer (1 unanswered), and
-those of a running session that have none yet (1 waiting 11.0 s); ? stands for what is not known without
-reading the whole recording. FINDINGS are what the session broke of the protocol.
+FAILED are the calls that ended with an error (2 of 7), those that were cancelled, by a person or by a time
+limit of the client (1 cancelled), those that never got an answer (1 unanswered), and those of a running
+session that have none yet (1 waiting 11.0 s); ? stands for what is not known without reading the whole
+recording. FINDINGS are what the session broke of the protocol.
 
 The first column is a handle for the commands that take a recording: mcpproxy show -2. The label is one,
 too, with label~1 for the one before the latest with this label, and so is any part of the file name that no
@@ -66,7 +67,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (20)"
     )
-    parser.add_argument("--failed", action="store_true", help="only those with failed or unanswered calls")
+    parser.add_argument("--failed", action="store_true", help="only those with failed, unanswered or cancelled calls")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
     folder: str = options.folder or paths.state_dir()
@@ -98,7 +99,7 @@ def _print_list(
     if options.json:
         emit([json.dumps({"folder": folder, "traces": [as_object(entry) for entry in entries]}, indent=2)])
     elif total and not entries:
-        tell(f"no recording in {folder} is known to have a failed or unanswered call")
+        tell(f"no recording in {folder} is known to have a failed, unanswered or cancelled call")
     elif not total:
         tell(f"nothing recorded yet in {folder}; wrap a server with mcpproxy -- SERVER, or try mcpproxy demo")
     else:
@@ -124,6 +125,7 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
         "calls": entry.calls and entry.calls.total,
         "failed": entry.calls and entry.calls.failed,
         "unanswered": entry.calls and entry.calls.unanswered,
+        "cancelled": entry.calls and entry.calls.cancelled,
         "findings": None if entry.findings is None else dict(entry.findings),
         "ended": entry.ending,
     }
