@@ -133,7 +133,9 @@ class RecordingLibrary:
         return os.path.realpath(path).startswith(os.path.join(folder, ""))
 
     def find(self, named: str) -> ListedRecording:
-        """Return the recording with this handle, label or part of a handle; without ``named``, the latest.
+        """Return the recording with this handle, label or part of a handle.
+
+        Without ``named``, it is the latest that has a message.
 
         ``LABEL~1`` is the one before the latest with a label.
 
@@ -145,8 +147,9 @@ class RecordingLibrary:
         if not listed:
             step = "let the user record a session with mcpproxy -- SERVER"
             raise AgentError(f"there are no recordings in {visible(self._folder)}; {step}")
+        latest = next((each for each in listed if not each.entry.is_empty), listed[0])
         if not named:
-            return listed[0]
+            return latest
         wanted = named.removesuffix(SUFFIX)
         for each in listed:
             if each.handle == wanted:
@@ -171,7 +174,7 @@ class RecordingLibrary:
         names = {each.handle: None for each in listed[:_SUGGESTED_FROM]}
         names |= {self.shown(each.entry.label): None for each in listed[:_SUGGESTED_FROM]}
         near = get_close_matches(wanted[:SHORT_CHARACTERS], names, _MAX_SUGGESTIONS, 0.4)
-        step = f"do you mean {' or '.join(near)}?" if near else f"the latest is {listed[0].handle}"
+        step = f"do you mean {' or '.join(near)}?" if near else f"the latest is {latest.handle}"
         raise AgentError(f"there is no recording {shown!r}; {step} list_recordings has all handles")
 
     def find_pair(self, before: str, after: str) -> tuple[ListedRecording, ListedRecording]:

@@ -24,6 +24,7 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.trace import chain
+from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
 
 SUFFIX = ".jsonl"
 JOURNAL_SUFFIX = ".jsonl.journal"
@@ -40,8 +41,6 @@ HELP: Final = (
 _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
 """The file names that mcpproxy makes: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
-_MESSAGE: Final = pattern(rb'\n\{"type":"(?:frame|lines|request)"')
-_HEADER_BYTES: Final = 64 << 10
 _RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
 _CANDIDATES: Final = 5
 """How many recordings an error message names that an ambiguous handle may mean."""
@@ -244,10 +243,10 @@ def _is_empty(path: str) -> bool:
         return False
     try:
         with open(open_regular(path, follows=True), "rb") as file:
-            head = file.read(_HEADER_BYTES + 1)
+            head = file.read(HEAD_BYTES + 1)
     except OSError:
         return False
-    return b'\n{"type":"close"' in head and len(head) <= _HEADER_BYTES and not _MESSAGE.search(head)
+    return len(head) <= HEAD_BYTES and has_no_message(head)
 
 
 def _with_name(found: Sequence[str], name: str) -> str:
@@ -289,7 +288,7 @@ def _start_of(folder: str, name: str) -> str:
     path = os.path.join(folder, name)
     try:
         with open(open_regular(path, follows=True), "rb") as file:
-            if header := _STARTED.search(file.readline(_HEADER_BYTES)):
+            if header := _STARTED.search(file.readline(HEAD_BYTES)):
                 return header[1].decode()
         changed_s = os.stat(path).st_mtime
     except OSError:

@@ -185,7 +185,8 @@ class Viewer(App[None]):
             self.calls.message = f"Nothing recorded yet in {self._path}: {next_step}"
             self.detail.show(lambda _: [(Span(self.calls.message),)])
         elif not self._recording.path and items:
-            self._open_recording(items[0].entry.path)
+            latest = next((item for item in items if not item.entry.is_empty), items[0])
+            self._open_recording(latest.entry.path)
         elif self._opens_next():
             shown = {item.entry.path for item in items}
             running = [entry for entry in self._entries if entry.running and entry.path in shown]

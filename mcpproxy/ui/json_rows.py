@@ -155,6 +155,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "started_ms": milliseconds(entry.started_ns),
         "duration_ms": milliseconds(entry.duration_ns),
         "running": entry.running,
+        "is_empty": entry.is_empty,
         "state": entry.state,
         "ended": entry.ended,
         "failed": entry.failures,

@@ -25,13 +25,13 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.session.outcomes import count_calls
 from mcpproxy.trace import chain
 from mcpproxy.trace.decode import decode
+from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
 from mcpproxy.trace.records import CloseRecord, Continued, Header, Tally
 from mcpproxy.view.index.columns import Columns
 from mcpproxy.view.index.peers import SessionFacts
 from mcpproxy.view.recording_entry import RecordingEntry, unix_ns
 from mcpproxy.view.summaries import call_outcomes, oldest_unanswered_ns
 
-_HEAD_BYTES: Final = 64 << 10
 _TAIL_BYTES: Final = 16 << 10
 _MAX_HEAD_RECORDS: Final = 40
 _MAX_TAIL_RECORDS: Final = 200
@@ -73,7 +73,8 @@ def file_ends(path: str) -> FileEnds:
     entry = _with_handshake(replace(_from_header(path, header), size=size), lines[1:])
     match _record(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None:
         case CloseRecord() as last:
-            return FileEnds(name, _closed(entry, last), header.continues)
+            is_empty = size <= HEAD_BYTES and has_no_message(head)
+            return FileEnds(name, replace(_closed(entry, last), is_empty=is_empty), header.continues)
         case Continued() as last:
             return FileEnds(name, _continued(entry, header, last), header.continues, last.file)
         case _:
@@ -204,7 +205,7 @@ def _ending(close: Close, transport: str) -> str:
 
 def _read_ends(path: str) -> tuple[bytes, bytes, int]:
     with open(open_regular(path, follows=True), "rb") as file:
-        head = file.read(_HEAD_BYTES)
+        head = file.read(HEAD_BYTES)
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - _TAIL_BYTES, 0))
         return head, file.read(), size

@@ -53,6 +53,8 @@ class RecordingEntry:
     waiting_ns: int | None = None
     """Of a running recording, how long the oldest of its unanswered calls has waited."""
     size: int = 0
+    is_empty: bool = False
+    """Whether it has ended without a message, so that it is not the latest as long as there is another."""
     files: int = 1
     boot: str = ""
     ppid: int = 0

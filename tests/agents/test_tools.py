@@ -33,6 +33,21 @@ def situations(tmp_path: Path) -> Iterator[Agent]:
         yield made
 
 
+def test_a_recording_without_a_message_is_not_the_latest(tmp_path: Path) -> None:
+    write(tmp_path / "good.jsonl", recordings.CLEAN)
+    write(tmp_path / "empty.jsonl", recordings.without_a_message("2030-01-01T00:00:00Z"))
+    agent = Agent(tmp_path)
+
+    def latest() -> str:
+        return str(agent("describe_recording")["about"]["recording"])
+
+    assert [row["recording"] for row in agent("list_recordings")["recordings"]] == ["empty", "good"]
+    assert latest() == "good"
+    assert "the latest is good" in agent.error("describe_recording", recording="zzzzzzzz")
+    (tmp_path / "good.jsonl").unlink()
+    assert latest() == "empty"  # there is no other
+
+
 def test_recordings_come_in_pages_the_latest_first(agent: Agent) -> None:
     whole = agent("list_recordings", limit=100)
     pages = agent.pages("list_recordings", limit=3)

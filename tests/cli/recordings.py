@@ -47,6 +47,12 @@ def finding(rule: str, frame: int, message: str, severity: str = "error") -> str
     )
 
 
+def without_a_message(started_at: str) -> tuple[str, ...]:
+    """Return the recording of a command that could not be started."""
+    header = json.dumps({**json.loads(HEADER), "started_at": started_at})
+    return header, close(0, 0, code=127).replace('"exited"', '"not started"')
+
+
 def close(
     client: int,
     server: int,

@@ -74,6 +74,19 @@ def test_the_label_comes_before_the_server(tmp_path: Path) -> None:
     sit(scene)
 
 
+def test_a_recording_without_a_message_is_not_opened_first(folder: Path) -> None:
+    write(folder / "empty.jsonl", recordings.without_a_message("2030-01-01T00:00:00Z"))
+
+    async def scene() -> None:
+        async with sitting(folder) as person:
+            await person.sees(" Sessions 13", " Rows ")
+            sessions = person.viewer.sessions
+            assert sessions.items[0].entry.is_empty
+            assert sessions.chosen == sessions.items[1]
+
+    sit(scene)
+
+
 def test_enter_opens_and_escape_goes_back(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder) as person:

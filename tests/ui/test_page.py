@@ -81,6 +81,15 @@ def test_a_situation_is_seen_at_a_glance(visitor: Visitor, page: Served, name: s
         assert any(wanted in row for row in rows), rows
 
 
+def test_a_recording_without_a_message_is_not_opened_first(visitor: Visitor, tmp_path: Path) -> None:
+    write(tmp_path / "good.jsonl", recordings.CLEAN)
+    write(tmp_path / "empty.jsonl", recordings.without_a_message("2030-01-01T00:00:00Z"))
+    with served(tmp_path) as running:
+        visitor.enters(running.url)
+        visitor.page.wait_for_selector(".scroller .row .c-outcome")
+        assert f"recording={recording(running, 'good')}" in visitor.page.url
+
+
 def test_the_mark_of_a_finding_is_seen_beside_long_words(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "finding")
     row = visitor.page.locator(".scroller .row", has_text="not a message").first

@@ -61,7 +61,8 @@ function App() {
     return isExported ? undefined : subscribeFolder(load, setHeld);
   }, []);
   useEffect(() => {
-    if (!place.recording && folder.recordings.length) go({ recording: folder.recordings[0].id });
+    const latest = folder.recordings.find((one) => !one.is_empty) ?? folder.recordings[0];
+    if (!place.recording && latest) go({ recording: latest.id });
   }, [folder.recordings.length, place.recording]);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;

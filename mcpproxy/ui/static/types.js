@@ -88,6 +88,7 @@
  * @property {number} started_ms milliseconds since 1970
  * @property {number | null} duration_ms
  * @property {boolean} running
+ * @property {boolean} is_empty whether it has ended without a message
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {string} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if none is known
