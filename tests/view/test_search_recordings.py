@@ -26,3 +26,10 @@ def test_the_search_goes_on_where_its_time_was_up(tmp_path: Path) -> None:
     assert len(search.faults) == 1
     assert list(search.results(failed, search.place, 0)) == [("c", 4)]
     assert search.place == 3
+
+
+def test_a_recording_that_is_damaged_is_told_after_its_calls(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", (*SITUATIONS["failed tool"], "garbage"))
+    search = RecordingSearch([path], open_view)
+    assert list(search.results(failed)) == [("a", 4)]
+    assert len(search.faults) == 1

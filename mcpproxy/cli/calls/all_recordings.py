@@ -1,7 +1,6 @@
 """``show --all``: the calls of many recordings that pass a filter, those of the latest recording first."""
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mcpproxy.base.style import Style, count
@@ -41,19 +40,12 @@ class AllRecordings:
                 yield ""
                 calls, matching = calls + passing, matching + 1
 
-        search = RecordingSearch(self.paths, _undamaged)
+        search = RecordingSearch(self.paths, open_view)
         yield from search.results(found)
         self.faults += search.faults
         searched = count(len(self.paths), "recording")
         shown = f"{count(calls, 'row')} in {matching:,} of {searched}"
         yield f"{shown}: {visible(self.wanted.text)}" if self.wanted else shown
-
-
-@contextmanager
-def _undamaged(path: str) -> Generator[View]:
-    with open_view(path) as view:
-        yield view
-        view.index.refuse_damage()
 
 
 def _heading_lines(view: View, style: Style) -> Iterator[str]:

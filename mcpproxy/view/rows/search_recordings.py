@@ -23,7 +23,7 @@ class RecordingSearch(Generic[_T]):
     """Searches ``recordings`` in their order. ``opened`` opens one for as long as it is searched.
 
     ``place`` is the index of the recording that is being searched, or from which the search has to go on; at
-    the end, it is their number. ``faults`` says why some could not be read, one text for each.
+    the end, it is their number. ``faults`` says why some could not be read, or not whole, one text for each.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class RecordingSearch(Generic[_T]):
             try:
                 with self._opened(recording) as view:
                     yield from found(recording, view)
+                    view.index.refuse_damage()
             except McpProxyError as fault:
                 self.faults.append(str(fault))
         self.place = len(self._recordings)
