@@ -1,14 +1,11 @@
-"""A process of mcpproxy that works beside a recording, and lines on stderr that nobody waits for."""
+"""A process of mcpproxy that works beside a recording."""
 
-import os
 import subprocess
 import threading
 from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.base.own_process import own_command
-
-_STDERR: Final = 2
 
 
 class Companion:
@@ -43,12 +40,3 @@ class Companion:
         with self.process.stdout as lines:
             for line in lines:
                 self._take_line(line)
-
-
-def write_stderr(line: bytes, *, quiet: bool = False) -> None:
-    """Write a line to stderr, unless ``quiet`` forbids it or nobody reads it."""
-    if not quiet:
-        try:
-            os.write(_STDERR, line)
-        except OSError:
-            pass  # nobody reads it, or not fast enough

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.json_string import quoted
-from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import RECORDER_S, exit_payload
 from mcpproxy.relay.journal import Journal
+from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.forked_recorder import Recorder, fork_recorder
 from mcpproxy.relay.stdio.sinks import WaitingLines, inherited_sink
 
@@ -36,7 +36,7 @@ class StderrLines:
     def say(self, text: str) -> None:
         """Write one line of ours."""
         if not self._is_quiet:
-            self.write(f"mcpproxy: {visible(text)}\n".encode())
+            self.write(stderr_line(text))
 
     def write(self, data: bytes) -> None:
         """Write whole lines."""

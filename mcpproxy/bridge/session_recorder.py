@@ -26,6 +26,7 @@ from mcpproxy.recorder.process import RETRY_S
 from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.relay import journal, priority
 from mcpproxy.relay.open_files import raise_limit
+from mcpproxy.relay.stderr_line import use_json
 from mcpproxy.relay.stdio.forked_recorder import ORPHAN_S
 from mcpproxy.trace.writer import TraceWriter
 
@@ -204,6 +205,8 @@ def main() -> None:
     parser.add_argument("--live", default="text")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
+    if args.live == "json":
+        use_json()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     os.set_blocking(2, False)

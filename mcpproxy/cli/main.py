@@ -121,10 +121,17 @@ def main(argv: list[str] | None = None) -> int:
 
         if not isinstance(error, McpProxyError):
             raise
-        from mcpproxy.base.visible import visible
+        from mcpproxy.relay.stderr_line import StderrEvent, stderr_line
 
-        sys.stderr.write(f"mcpproxy: {visible(str(error))}\n")
+        as_json = _asks_for_json_lines(args)
+        sys.stderr.write(stderr_line(StderrEvent(str(error), "error", "error"), as_json=as_json).decode())
         return 2
+
+
+def _asks_for_json_lines(args: list[str]) -> bool:
+    """Whether ``--live json`` is given, whatever else is wrong with the arguments."""
+    own = args[: args.index("--")] if "--" in args else args
+    return "--live=json" in own or ["--live", "json"] in [own[at : at + 2] for at in range(len(own))]
 
 
 def _end_without_files() -> "NoReturn":

@@ -33,7 +33,12 @@ OPTIONS = (
     ("--max-size", "SIZE", "record no more than this of a session (1G); what is left out is counted"),
     ("--reserve", "SIZE", "record only while so much of the disk is free (default: 1G; 0 for nothing)"),
     ("--label", "NAME", "what to call the server (default: {label})"),
-    ("--live", "text|json|off", "how findings are written to stderr when they happen (default: text)"),
+    (
+        "--live",
+        "text|json|off",
+        "how findings are written to stderr when they happen; with json every line is an object "
+        "(default: text)",
+    ),
     ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
     ("--ui", "", "serve a page that shows the session; its address is written to stderr"),
     ("--otlp", "[URL]", "send each call as a span to a collector (default: the one that OTEL_* names)"),
@@ -269,6 +274,17 @@ class RecordingOptions:
             "faults": quoted(self.fault_rules.summary) if self.fault_rules is not None else "null",
         }
 
+    def note(self, text: str, event: str, **members: str) -> str:
+        """Return ``text``, a line for stderr, so that with ``--live json`` it has the members of an event.
+
+        The values of ``members`` are JSON text.
+        """
+        if self.live != "json":
+            return text
+        from mcpproxy.relay.stderr_line import StderrEvent  # few sessions need it
+
+        return StderrEvent(text, event, **members)
+
     def begin(self, label: str, members: Mapping[str, str]) -> tuple[str, Journal | None, str]:
         """Begin the recording; ``label`` and ``members`` are as for ``create_recording``.
 
@@ -280,6 +296,10 @@ class RecordingOptions:
         Raises:
             UsageError: nothing can be written to the file or folder that the options name.
         """
+        if self.live == "json":
+            from mcpproxy.relay.stderr_line import use_json
+
+            use_json()
         try:
             trace, journal = create_recording(self.trace, self.trace_dir, label, members, self.reserve)
         except OSError as error:
@@ -294,7 +314,7 @@ class RecordingOptions:
             fact = f"{paths.state_dir()} cannot be written, {error.strerror}"
             return "", None, f"not recording ({fact}; name a folder with --trace-dir); the traffic goes on"
         faults = f"; {self.fault_rules.greeting}" if self.fault_rules is not None else ""
-        return trace, journal, f"recording to {trace}{faults}"
+        return trace, journal, self.note(f"recording to {trace}{faults}", "recording", trace=quoted(trace))
 
 
 def create_recording(

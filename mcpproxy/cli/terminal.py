@@ -11,6 +11,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.relay.stderr_line import stderr_line
 
 _COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
 
@@ -64,7 +65,7 @@ def safe_lines(lines: Iterable[str], *, has_colours: bool, keeps_tabs: bool = Fa
 def tell(message: str) -> None:
     """Print one line about the run itself to stderr, apart from the output."""
     sys.stdout.flush()
-    sys.stderr.write(f"mcpproxy: {visible(message)}\n")
+    sys.stderr.write(stderr_line(message).decode())
 
 
 class StatusLine:

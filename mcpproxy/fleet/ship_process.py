@@ -12,9 +12,10 @@ from functools import partial
 from threading import Event
 from typing import Final
 
-from mcpproxy.base.companion import Companion, write_stderr
+from mcpproxy.base.companion import Companion
 from mcpproxy.errors import McpProxyError, UsageError
 from mcpproxy.fleet import urls
+from mcpproxy.relay.stderr_line import write_own_line
 
 _PAUSE_S: Final = 5.0
 GIVE_UP_S: Final = 300.0
@@ -39,9 +40,9 @@ def start(trace: str, url: str, *, quiet: bool) -> Companion | None:
     Return ``None`` if no process can be started: the recording goes on without it.
     """
     try:
-        return Companion(partial(write_stderr, quiet=quiet), "mcpproxy.fleet.ship_process", trace, url)
+        return Companion(partial(write_own_line, quiet=quiet), "mcpproxy.fleet.ship_process", trace, url)
     except (OSError, RuntimeError) as fault:  # RuntimeError: no more threads for this user
-        write_stderr(f"mcpproxy: nothing is shipped: {fault}\n".encode(), quiet=quiet)
+        write_own_line(f"mcpproxy: nothing is shipped: {fault}\n".encode(), quiet=quiet)
         return None
 
 

@@ -8,10 +8,11 @@ import shlex
 import sys
 from typing import Final
 
-from mcpproxy.base.companion import Companion, write_stderr
+from mcpproxy.base.companion import Companion
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
 from mcpproxy.otel import installed
+from mcpproxy.relay.stderr_line import write_own_line
 
 GIVE_UP_S: Final = 5.0
 """How long the process tries to send the last spans after the end of the session."""
@@ -38,7 +39,7 @@ def start(trace: str, url: str, *, content: bool, quiet: bool) -> "LiveSpans | N
     try:
         return LiveSpans(trace, url, content=content, quiet=quiet)
     except (OSError, RuntimeError) as fault:  # RuntimeError: no more threads for this user
-        write_stderr(f"mcpproxy: no spans are sent: {fault}\n".encode(), quiet=quiet)
+        write_own_line(f"mcpproxy: no spans are sent: {fault}\n".encode(), quiet=quiet)
         return None
 
 
@@ -80,10 +81,10 @@ class LiveSpans:
         self._tell_user(text)
 
     def _tell_user(self, text: str) -> None:
-        write_stderr(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
+        write_own_line(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
 
     def _take_line(self, line: bytes) -> None:
         if line.startswith(b"mcpproxy: "):
-            write_stderr(line, quiet=self._is_quiet)
+            write_own_line(line, quiet=self._is_quiet)
         else:
             self._sent, self._waiting = map(int, line.split())

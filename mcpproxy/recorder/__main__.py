@@ -10,6 +10,7 @@ import signal
 import sys
 
 from mcpproxy.recorder.process import NOTES_FD, run
+from mcpproxy.relay.stderr_line import use_json
 
 
 def main() -> None:
@@ -19,6 +20,8 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--admin", default="")
     options = parser.parse_args()
+    if options.live == "json":
+        use_json()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if sys.platform != "win32":

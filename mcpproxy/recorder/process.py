@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from mcpproxy.base.visible import visible
+from mcpproxy.base.json_string import quoted
 from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder import journal_reader
 from mcpproxy.recorder.journal_reader import JournalReader
@@ -17,6 +17,7 @@ from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.recorder.trace_sink import EventWatcher
 from mcpproxy.recorder.wakeup import Flag, Pace, Wakeup
 from mcpproxy.relay import journal
+from mcpproxy.relay.stderr_line import StderrEvent, stderr_line
 from mcpproxy.trace.writer import TraceWriter
 
 NOTES_FD: Final = 2
@@ -44,7 +45,7 @@ def run(
     try:
         _record(trace, Wakeup(wake_fd, asleep), notes, admin)
     except McpProxyError as fault:
-        notes.say(f"not recorded: {fault}")
+        notes.say(StderrEvent(f"not recorded: {fault}", "recording", "error"))
     except Exception as fault:
         # No caller would catch it. The journal stays, and the next command completes the trace from it.
         notes.say(
@@ -94,14 +95,15 @@ def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
     except (ImportError, OSError) as fault:
         notes.say(f"no admin port on {where} ({fault}); the recording goes on")
         return None
-    notes.say(f"health and metrics on http://{opened.address}/metrics")
+    url = f"http://{opened.address}/metrics"
+    notes.say(StderrEvent(f"health and metrics on {url}", "listening", url=quoted(url)))
     return metrics
 
 
 def _say_from_thread(text: str) -> None:
     """Write a line to stderr from another thread. Only the main thread may use `StderrNotes`."""
     with suppress(OSError):
-        os.write(NOTES_FD, f"mcpproxy: {visible(text)}\n".encode())
+        os.write(NOTES_FD, stderr_line(text))
 
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:

@@ -8,8 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from mcpproxy.base.json_string import quoted
 from mcpproxy.base.ready import is_writable
-from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.base.visible import visible_lines
+from mcpproxy.relay.stderr_line import StderrEvent, stamp, stderr_line
 from mcpproxy.relay.stdio.sinks import Sink, WaitingLines
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.encode import finding_object
@@ -17,8 +19,6 @@ from mcpproxy.trace.members import object_line
 from mcpproxy.trace.records import Tally
 
 Mode = Literal["text", "json", "off"]
-
-PREFIX: Final = "mcpproxy: "
 
 LAG_NS: Final = 1_000_000_000
 """The delay from which on the summary says how late findings were shown."""
@@ -36,7 +36,6 @@ class StderrNotes:
         self._fd: Final = fd
         self._lines: Final = None if fd is None else WaitingLines(_pipe(fd), _WAITING_BYTES)
         self._leg = leg
-        self._prefix = f"{PREFIX}{leg}: " if leg else PREFIX
         self._mode = mode
         self._dropped = 0
         self._repeats: dict[tuple[str, str, str], int] = {}
@@ -46,7 +45,8 @@ class StderrNotes:
         level info, in mode ``off`` never."""
         if self._mode == "json":
             leg = {"leg": self._leg} if self._leg else {}
-            self._add(visible_lines(object_line({**leg, **finding_object(finding)}).decode()).encode())
+            members = {**stamp("finding", finding.severity), **leg, **finding_object(finding)}
+            self._add(visible_lines(object_line(members).decode()).encode())
         if self._mode != "text" or finding.severity == "info":
             return
         kind = (finding.rule, finding.blame, finding.requirement)
@@ -59,7 +59,14 @@ class StderrNotes:
 
     def say(self, text: str, *, is_last: bool = False) -> None:
         """Show one line. The last line of a session (``is_last``) is shown even if too many lines wait."""
-        self._add(f"{self._prefix}{visible(text)}\n".encode(), is_last=is_last)
+        as_json = self._mode == "json"
+        if self._leg:
+            note = text if isinstance(text, StderrEvent) else StderrEvent(text, "note")
+            leg = {"leg": quoted(self._leg)}
+            text = StderrEvent(
+                note if as_json else f"{self._leg}: {note}", note.event, note.level, **leg, **note.members
+            )
+        self._add(stderr_line(text, as_json=as_json), is_last=is_last)
 
     def summarize(
         self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, outside_changes: str = ""
@@ -88,7 +95,12 @@ class StderrNotes:
         if note:
             parts.append(note)
         where = f"trace {trace} ({outside_changes})" if outside_changes else f"trace {trace}"
-        self.say("; ".join([*parts, where]), is_last=True)
+        members = {"trace": quoted(trace), "findings": _json(tally.total_findings)}
+        members["frames"] = _json(tally.frames)
+        if (counts := tally.calls) is not None:
+            numbers = {"total": counts.total, "failed": counts.failed, "unanswered": counts.unanswered}
+            members["calls"] = _json(numbers)
+        self.say(StderrEvent("; ".join([*parts, where]), "summary", **members), is_last=True)
 
     def flush(self) -> None:
         """Write as many bytes as the pipe has room for."""
@@ -110,6 +122,10 @@ class StderrNotes:
 
 def _pipe(fd: int) -> Sink:
     return Sink(fd, lambda data: os.write(fd, data), close_fd=lambda: None)
+
+
+def _json(counts: Mapping[str, int]) -> str:
+    return object_line(counts).decode().rstrip("\n")
 
 
 def _findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:

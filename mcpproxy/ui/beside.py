@@ -11,6 +11,7 @@ from typing import Final
 
 from mcpproxy.base.own_process import own_command
 from mcpproxy.errors import UsageError
+from mcpproxy.relay.stderr_line import is_json
 
 _STDERR: Final = 2
 
@@ -34,5 +35,5 @@ def start(trace: str) -> "subprocess.Popen[bytes]":
 
     The page ends when the ``stdin`` of the returned process is closed.
     """
-    command = own_command("mcpproxy", "ui", "--beside", trace)
+    command = own_command("mcpproxy", "ui", f"--beside={'json' if is_json() else 'text'}", trace)
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)

@@ -86,8 +86,10 @@ def test_json_shows_every_finding(pipe: Pipe) -> None:
     *lines, summary = told(pipe, "json", RETYPED, RETYPED, NOTED)
     assert [json.loads(line)["rule"] for line in lines] == ["PROTO-007", "PROTO-007", "STDIO-002"]
     members = "rule severity blame message frame related pointer revision source requirement"
-    assert list(json.loads(lines[0])) == members.split()
-    assert summary == LISTED
+    assert list(json.loads(lines[0])) == ["ts", "level", "event", *members.split()]
+    told_last = json.loads(summary)
+    assert (told_last["event"], told_last["level"]) == ("summary", "info")
+    assert f"mcpproxy: {told_last['message']}" == LISTED
 
 
 def test_off_leaves_the_summary(pipe: Pipe) -> None:

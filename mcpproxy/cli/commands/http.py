@@ -182,7 +182,9 @@ def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
     if upstream is not None:
         scheme = "https" if options.cert else "http"
         settings.rewriting = Rewriting(upstream, options.endpoint, scheme, is_full=options.rewrites_origin)
-    settings.greetings = [_address(options, proxy_address), *_warnings(options, host)]
+    at = f"{'https' if options.cert else 'http'}://{proxy_address}{options.endpoint if upstream else ''}"
+    listening = options.recording.note(_address(options, proxy_address), "listening", url=quoted(at))
+    settings.greetings = [listening, *_warnings(options, host)]
     return settings
 
 

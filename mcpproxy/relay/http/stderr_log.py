@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from mcpproxy.base.visible import visible
 from mcpproxy.relay.http.loop import READ, WRITE
+from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.sinks import WaitingLines, inherited_sink
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ class StderrLog:
     def say(self, text: str) -> None:
         """Write one line, never in the middle of another line."""
         if not self._is_quiet:
-            self._add(f"mcpproxy: {visible(text)}\n".encode())
+            self._add(stderr_line(text))
 
     def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
         """Forward all bytes from the pipe ``notes``; ``on_end`` is called at the end of the pipe."""

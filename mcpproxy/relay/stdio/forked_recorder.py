@@ -157,10 +157,10 @@ def _become_recorder(
 
 
 def _report_failure(line: str) -> None:
-    from mcpproxy.base.visible import visible  # imported late: it is rarely needed
+    from mcpproxy.relay.stderr_line import StderrEvent, stderr_line  # imported late: it is rarely needed
 
     try:
-        os.write(2, f"mcpproxy: {visible(line)}\n".encode())
+        os.write(2, stderr_line(StderrEvent(line, "note", "error")))
     except OSError:  # nobody reads it
         pass
 

@@ -430,9 +430,9 @@ class Relay(PosixServerLife):
         """Write one line to the host's stderr, never in the middle of a chunk and without waiting."""
         if self.quiet:
             return
-        from mcpproxy.base.visible import visible  # imported late, so that the server's start does not wait
+        from mcpproxy.relay.stderr_line import stderr_line  # late, so that the server's start does not wait
 
-        self.pending_lines.append(f"mcpproxy: {visible(text)}\n".encode())
+        self.pending_lines.append(stderr_line(text))
         self._write_pending_lines()
 
     def _write_pending_lines(self) -> None:

@@ -18,10 +18,10 @@ import threading
 import time
 from typing import IO, TYPE_CHECKING, Final
 
-from mcpproxy.base.visible import visible
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, exit_payload, recorder_s, shell_code
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
+from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.inheritance import occupy_standard, release
 from mcpproxy.relay.stdio.server_life import ServerLife
 from mcpproxy.relay.stdio.signals import ENDING, catch, name_of
@@ -133,7 +133,7 @@ class ThreadedRelay(ServerLife):
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            _write_all(2, f"mcpproxy: {visible(text)}\n".encode())
+            _write_all(2, stderr_line(text))
 
     # The functions that the threads run.
 

@@ -67,9 +67,19 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
         record if journal else None,
         grace_s=GRACE_S,
         quiet=recording.is_quiet,
-        greeting=f"stdio leg: {greeting}",
+        greeting=_of_leg("stdio leg", greeting),
         make_gate=recording.stdio_gate(trace),
     )
+
+
+def _of_leg(leg: str, greeting: str) -> str:
+    """Return a line for stderr that begins with the name of the leg that it is about."""
+    if type(greeting) is str:
+        return f"{leg}: {greeting}"
+    from mcpproxy.relay.stderr_line import StderrEvent
+
+    assert isinstance(greeting, StderrEvent)
+    return greeting.after(f"{leg}: ")
 
 
 def _run_inside(options: BridgeOptions) -> int:
@@ -100,7 +110,7 @@ def _run_inside(options: BridgeOptions) -> int:
     stderr = StderrLines(is_quiet=recording.is_quiet)
     wait_s = recorder_s(is_awaited=recording.is_awaited)  # the host waits as long for us
     leg = Leg(journal, record if journal else None, stderr, wait_s=wait_s)
-    stderr.say(f"HTTP leg: {greeting}")
+    stderr.say(_of_leg("HTTP leg", greeting))
     if options.is_insecure:
         stderr.say(
             "WARNING: --insecure: the server's certificate is not checked; anybody could be in between"
@@ -150,10 +160,10 @@ def _run_before_stdio(options: BridgeOptions) -> int:
 
     stderr = StderrLines(is_quiet=recording.is_quiet)
     leg = Leg(journal, record if journal else None, stderr)
-    stderr.say(f"HTTP leg: {greeting}")
-    stderr.say(
-        f"listening on http://{address}{options.endpoint} -> {options.command[0]}, one process a session"
-    )
+    stderr.say(_of_leg("HTTP leg", greeting))
+    url = f"http://{address}{options.endpoint}"
+    text = f"listening on {url} -> {options.command[0]}, one process a session"
+    stderr.say(recording.note(text, "listening", url=quoted(url)))
     import asyncio  # these after the recorder was forked, which does not need them
 
     from mcpproxy.bridge import http_process

@@ -10,10 +10,12 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
+from mcpproxy.base.json_string import quoted
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
+from mcpproxy.relay.stderr_line import StderrEvent, use_json
 
 if TYPE_CHECKING:
     from mcpproxy.checks.opt_in.pins import Pins
@@ -59,8 +61,11 @@ def run(argv: list[str]) -> int:
         metavar="FILE",
         help="show which tools differ from these pins (default: pins.json beside the recordings)",
     )
-    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # see mcpproxy/ui/beside.py
+    # See mcpproxy/ui/beside.py.
+    parser.add_argument("--beside", choices=("text", "json"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    if options.beside == "json":
+        use_json()
     path: str = options.path or _state_folder()
     if not options.beside:  # beside a session that has just begun, the file may not exist yet
         path = find_traces.place(options.path) if options.path else path
@@ -87,7 +92,8 @@ def run(argv: list[str]) -> int:
     if options.beside:
         ticket = keys.new_ticket(_print_no_address)
         later = f"mcpproxy ui {shlex.quote(path)}"
-        tell(f"page: {home}?token={ticket} (it ends with the session; later: {later})")
+        text = f"page: {home}?token={ticket} (it ends with the session; later: {later})"
+        tell(StderrEvent(text, "page", url=quoted(f"{home}?token={ticket}")))
         _end_with_stdin(server)
     else:
         _print_address(keys, home)

@@ -1,0 +1,86 @@
+"""The lines that mcpproxy itself writes to stderr: text, or with ``--live json`` an object each.
+
+The relay imports this module for its first line, while the server starts, so it imports nothing slow.
+"""
+
+import os
+import time
+
+from mcpproxy.base.json_string import quoted
+from mcpproxy.base.visible import visible
+
+PREFIX = "mcpproxy: "
+
+_MODE = {"json": False}
+
+
+class StderrEvent(str):
+    """A line of text that says what has happened: its ``event``, ``level``, and ``members`` for programs.
+
+    The values of ``members`` are JSON text.
+    """
+
+    event: str
+    level: str
+    members: dict[str, str]
+
+    def __new__(cls, text: str, event: str, level: str = "info", **members: str) -> "StderrEvent":
+        """Return the line ``text``."""
+        note = super().__new__(cls, text)
+        note.event, note.level, note.members = event, level, members
+        return note
+
+    def after(self, prefix: str) -> "StderrEvent":
+        """Return the same line with ``prefix`` before its text."""
+        return StderrEvent(prefix + self, self.event, self.level, **self.members)
+
+
+def use_json() -> None:
+    """Write objects from now on, in this process and in those that are forked from it."""
+    _MODE["json"] = True
+
+
+def is_json() -> bool:
+    """Whether the lines of this process are objects."""
+    return _MODE["json"]
+
+
+def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
+    """Return ``text`` as a line for stderr, with its end. ``as_json``, if given, says how.
+
+    An object has ``ts`` (RFC 3339, UTC), ``level`` (``info``, ``warning`` or ``error``), ``event``, the
+    members of the event, and the text as ``message``.
+    """
+    if not (_MODE["json"] if as_json is None else as_json):
+        return f"{PREFIX}{visible(text)}\n".encode()
+    if isinstance(text, StderrEvent):
+        event, level, members = text.event, text.level, text.members
+    else:
+        event, members = "note", {}
+        is_warning = text.lower().startswith("warning:")
+        level = "error" if "a fault of mcpproxy" in text else "warning" if is_warning else "info"
+    stamped = {name: quoted(value) for name, value in stamp(event, level).items()}
+    pairs = {**stamped, **members, "message": quoted(visible(text))}
+    return ("{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}\n").encode()
+
+
+def stamp(event: str, level: str) -> dict[str, str]:
+    """Return the first members of every object."""
+    now_ms = time.time_ns() // 1_000_000
+    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_ms // 1000))
+    return {"ts": f"{at}.{now_ms % 1000:03d}Z", "level": level, "event": event}
+
+
+def write_own_line(line: bytes, *, quiet: bool = False) -> None:
+    """Write a line of text that a process of ours has made, as this process writes its lines.
+
+    It is not written if ``quiet`` forbids it or nobody reads it.
+    """
+    if _MODE["json"] and line.startswith(PREFIX.encode()):
+        text = line.decode("utf-8", "backslashreplace").removeprefix(PREFIX)
+        line = stderr_line(text.rstrip("\n"))
+    if not quiet:
+        try:
+            os.write(2, line)
+        except OSError:
+            pass  # nobody reads it, or not fast enough

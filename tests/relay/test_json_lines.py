@@ -1,0 +1,90 @@
+"""``--live json``: every line that mcpproxy writes to stderr is an object, whatever it is about."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.relay.http.listener import listen
+from mcpproxy.relay.stderr_line import StderrEvent, stderr_line
+
+PROXY = (sys.executable, "-m", "mcpproxy")
+
+
+def objects(stderr: str) -> list[dict[str, Any]]:
+    """The lines, each of which says when, how bad and what."""
+    read = [json.loads(line) for line in stderr.splitlines()]
+    for each in read:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", each["ts"])
+        assert each["level"] in ("info", "warning", "error")
+        assert each["message"]
+    return read
+
+
+def test_a_session_on_stdio(tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    command = [*PROXY, "--live", "json", "--trace", str(trace), "--", "echo", "this is no message"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    begun, found, summary = objects(done.stderr)
+    assert (begun["event"], begun["trace"]) == ("recording", str(trace))
+    assert (found["event"], found["level"], found["rule"]) == ("finding", found["severity"], "STDIO-002")
+    assert (summary["event"], summary["trace"]) == ("summary", str(trace))
+    assert summary["frames"] == {"client": 0, "server": 1}
+    assert summary["findings"]["error"] == 1
+    assert summary["calls"] == {"total": 0, "failed": 0, "unanswered": 0}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM that could be handled")
+def test_a_proxy(tmp_path: Path) -> None:
+    options = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--trace-dir", str(tmp_path)]
+    command = [*PROXY, "http", "http://127.0.0.1:1/mcp", "--live", "json", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        lines = [process.stderr.readline()]
+        while "/metrics" not in lines[-1]:
+            lines.append(process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        lines += process.stderr
+    told = {(each["event"], each.get("url", "")[-4:]) for each in objects("".join(lines))}
+    assert {("listening", "/mcp"), ("listening", "rics"), ("recording", ""), ("summary", "")} <= told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no bridge")
+def test_a_bridge(tmp_path: Path) -> None:
+    command = [*PROXY, "bridge", "http://127.0.0.1:1/mcp", "--live", "json", "--trace-dir", str(tmp_path)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    begun = [each["message"] for each in objects(done.stderr) if each["event"] == "recording"]
+    assert sorted(each.partition(": ")[0] for each in begun) == ["HTTP leg", "stdio leg"]
+
+
+def test_an_error_before_the_session() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [*PROXY, "http", "http://127.0.0.1:1/mcp", "--live=json", "--listen", where]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    (told,) = objects(done.stderr)
+    assert (done.returncode, told["event"], told["level"]) == (2, "error", "error")
+    assert "the port is taken" in told["message"]
+    wrong = subprocess.run(
+        [*PROXY, "--live", "json", "--nothing", "--", "x"], capture_output=True, text=True, timeout=60
+    )
+    assert "unknown option --nothing" in objects(wrong.stderr)[0]["message"]
+
+
+def test_text_stays_text() -> None:
+    assert stderr_line(StderrEvent("hello\x1b", "x")) == b"mcpproxy: hello\\u001b\n"
+
+
+def test_levels() -> None:
+    for text, level in {
+        "hello": "info",
+        "warning: --allow-origin *": "warning",
+        "WARNING: --insecure": "warning",
+        "the recorder stopped, a fault of mcpproxy: x": "error",
+    }.items():
+        assert json.loads(stderr_line(text, as_json=True))["level"] == level
