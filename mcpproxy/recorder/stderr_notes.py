@@ -14,7 +14,7 @@ from mcpproxy.base.visible import visible_lines
 from mcpproxy.relay.stderr_line import StderrEvent, stamp, stderr_line
 from mcpproxy.relay.stdio.sinks import Sink, WaitingLines
 from mcpproxy.session.frame import Finding, Severity
-from mcpproxy.trace.encode import finding_object
+from mcpproxy.trace.encode import calls_object, finding_object
 from mcpproxy.trace.members import object_line
 from mcpproxy.trace.records import Tally
 
@@ -98,8 +98,7 @@ class StderrNotes:
         members = {"trace": quoted(trace), "findings": _json(tally.total_findings)}
         members["frames"] = _json(tally.frames)
         if (counts := tally.calls) is not None:
-            numbers = {"total": counts.total, "failed": counts.failed, "unanswered": counts.unanswered}
-            members["calls"] = _json(numbers)
+            members["calls"] = _json(calls_object(counts))
         self.say(StderrEvent("; ".join([*parts, where]), "summary", **members), is_last=True)
 
     def flush(self) -> None:

@@ -52,6 +52,7 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.members import object_line, read_object, text_or_base64
 from mcpproxy.trace.records import (
     HEADER_MEMBERS,
@@ -334,16 +335,21 @@ def encode_continued(continued: Continued) -> bytes:
     )
 
 
+def calls_object(calls: CallCounts) -> dict[str, int]:
+    """Return the members by which the counts of calls are written."""
+    return {
+        "total": calls.total,
+        "failed": calls.failed,
+        "unanswered": calls.unanswered,
+        "cancelled": calls.cancelled,
+    }
+
+
 def _counts(tally: Tally) -> dict[str, object]:
     """Return the counts that the last record of a file contains: of frames, calls, and all findings."""
     counts: dict[str, object] = {"frames": tally.frames}
     if (calls := tally.calls) is not None:
-        counts["calls"] = {
-            "total": calls.total,
-            "failed": calls.failed,
-            "unanswered": calls.unanswered,
-            "cancelled": calls.cancelled,
-        }
+        counts["calls"] = calls_object(calls)
     counts |= {"findings": tally.total_findings, "judge_error": tally.judge_error}
     more = [more_object(repeated) for repeated in tally.more]
     return counts | ({"more": more} if more else {})

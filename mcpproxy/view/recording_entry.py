@@ -97,7 +97,7 @@ class RecordingEntry:
 
     @property
     def failures(self) -> str:
-        """The same for a place without a heading: ``2 of 7 calls failed, 1 unanswered``; empty if all is well.
+        """The same for a place without a heading: ``2 of 7 calls failed, 1 waiting``; empty if all is well.
 
         How long a call has waited is left out: this text is shown until a call ends.
         """

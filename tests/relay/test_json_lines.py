@@ -36,7 +36,7 @@ def test_a_session_on_stdio(tmp_path: Path) -> None:
     assert (summary["event"], summary["trace"]) == ("summary", str(trace))
     assert summary["frames"] == {"client": 0, "server": 1}
     assert summary["findings"]["error"] == 1
-    assert summary["calls"] == {"total": 0, "failed": 0, "unanswered": 0}
+    assert summary["calls"] == {"total": 0, "failed": 0, "unanswered": 0, "cancelled": 0}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM that could be handled")

@@ -67,7 +67,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (20)"
     )
-    parser.add_argument("--failed", action="store_true", help="only those with failed, unanswered or cancelled calls")
+    parser.add_argument(
+        "--failed", action="store_true", help="only those with failed, unanswered or cancelled calls"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
     folder: str = options.folder or paths.state_dir()
