@@ -5,7 +5,7 @@ kept for the next time, up to a limit; further lines are dropped and counted."""
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from mcpproxy.base.json_string import quoted
@@ -95,10 +95,10 @@ class StderrNotes:
         if note:
             parts.append(note)
         where = f"trace {trace} ({outside_changes})" if outside_changes else f"trace {trace}"
-        members = {"trace": quoted(trace), "findings": _json(tally.total_findings)}
-        members["frames"] = _json(tally.frames)
+        members = {"trace": quoted(trace), "findings": _json(tally.total_findings.items())}
+        members["frames"] = _json(tally.frames.items())
         if (counts := tally.calls) is not None:
-            members["calls"] = _json(calls_object(counts))
+            members["calls"] = _json(calls_object(counts).items())
         self.say(StderrEvent("; ".join([*parts, where]), "summary", **members), is_last=True)
 
     def flush(self) -> None:
@@ -123,8 +123,8 @@ def _pipe(fd: int) -> Sink:
     return Sink(fd, lambda data: os.write(fd, data), close_fd=lambda: None)
 
 
-def _json(counts: Mapping[str, int]) -> str:
-    return object_line(counts).decode().rstrip("\n")
+def _json(numbers: Iterable[tuple[str, int]]) -> str:
+    return object_line(dict(numbers)).decode().rstrip("\n")
 
 
 def _findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:
