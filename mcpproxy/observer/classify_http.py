@@ -192,7 +192,7 @@ def has_content(frame: Frame) -> bool:
     """
     if (event := frame.event) is None:
         return bool(frame.raw)
-    return frame.terminated and bool(frame.raw or event.id or event.name)
+    return not frame.is_unfinished_event and bool(frame.raw or event.id or event.name)
 
 
 def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> bool:

@@ -262,6 +262,8 @@ class HttpJudge:
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
             exchange.stream.retry_ms = event.retry
+        if frame.is_unfinished_event and any(is_answer(each) for each in well_formed(frame.message)):
+            exchange.unfinished_seq = frame.seq
         if frame.by_proxy or not has_content(frame):
             return []
         messages = well_formed(frame.message)

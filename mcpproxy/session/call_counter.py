@@ -131,6 +131,8 @@ class CallCounter:
         if frame.continues or (frame.exchange, frame.sender) in self._in_pieces:
             self._count_piece(frame, exchange, session)
             return
+        if frame.is_unfinished_event:
+            return
         call = self._count_message(frame.message, frame, exchange, session)
         if call is not None and frame.fault is not None and not is_ours:
             self._faulted[frame.fault.number] = call

@@ -220,6 +220,7 @@ class HttpExchange:
     body_count: int = 0  # how many bodies the server has sent
     event_count: int = 0  # how many SSE events the server has sent
     event_id_count: int = 0  # how many of the events had an id
+    unfinished_seq: int = 0  # the frame of an event with an answer that has no blank line at its end
     late_messages: int = 0  # how many messages came after all requests were answered
     stream: HttpStream | None = None
     cursor: SentEvent | None = None

@@ -95,6 +95,13 @@ class Frame:
             self.parsed = parse(self.raw)
         return self.parsed
 
+    @property
+    def is_unfinished_event(self) -> bool:
+        """Whether it is an SSE event without its blank line. A client discards such an event, whatever it
+        says: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation.
+        """
+        return self.event is not None and not self.terminated
+
     def with_message(self, message: Message) -> "Frame":
         """Set the message, which must be what ``parse`` returns for ``raw``, and return the frame."""
         self.parsed = message

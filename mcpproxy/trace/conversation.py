@@ -34,6 +34,7 @@ class Turn:
     ``method`` is the method of the message or, for an answer, of the request; ``target`` is the tool, prompt
     or resource that the request is about. For an answer, ``answers`` is the frame number of the request, and
     ``latency_ns`` the time between the two. All four are ``None`` for an answer that matches no request.
+    An answer in an SSE event that never ended names its request, too, although no client takes it for one.
     ``body`` is the params, result or error; for a value that is not a message, ``body`` is the value and
     ``flaw`` says what is wrong with it.
     """
@@ -96,7 +97,8 @@ class Conversation:
                 return Turn("malformed", body=value, flaw=flaw.value)
 
     def _answer(self, frame: Frame, kind: Kind, id: RequestId | Absent | None, body: "JSON | Absent") -> Turn:
-        open_request = self._unanswered.take(other(frame.sender), id, self._scopes(frame))
+        take = self._unanswered.find if frame.is_unfinished_event else self._unanswered.take
+        open_request = take(other(frame.sender), id, self._scopes(frame))
         if (fault := frame.fault) is not None:
             if open_request is not None:
                 self._faulted[fault.number] = open_request

@@ -93,7 +93,10 @@ def _waited(call: Call, ended: str, *, running: bool) -> list[str]:
 
 
 def _cut(parts: Sequence[Part]) -> list[str]:
-    """Say that the HTTP answer was cut."""
+    """Say that the HTTP answer was cut, or that an event which holds an answer never ended."""
+    for part in parts:
+        if isinstance(part.record, Frame) and part.record.is_unfinished_event:
+            return ["No blank line ends the last event, so clients discard what it says"]
     ends = [part.record for part in parts if isinstance(part.record, ExchangeEnd) and part.record.cut]
     return [f"Its HTTP answer was cut short by the {end.by}" if end.by else "Its HTTP answer was cut short"
             for end in ends[-1:]]  # fmt: skip

@@ -7,11 +7,12 @@ import pytest
 
 from mcpproxy.cli.main import main
 from mcpproxy.session.frame import Stderr
+from mcpproxy.session.outcomes import Outcome
 from mcpproxy.view.calls import Role
 from mcpproxy.view.causes import telling_line
 from mcpproxy.view.view import open_view
 from tests.agents.agent import Agent
-from tests.view.situations import SITUATIONS, Conversation, begun, forecast, write
+from tests.view.situations import SITUATIONS, Conversation, begun, forecast, text, write
 
 CALL = 4
 HIDDEN = "Error executing tool forecast"
@@ -155,3 +156,18 @@ def test_who_cancelled_and_why(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_the_line_that_names_an_error_tells_most(lines: list[str], telling: str) -> None:
     assert telling_line(lines) == telling
+
+
+def test_an_event_without_its_blank_line_is_no_answer(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    session.posts(1, ms=10)
+    session.asks(1, "tools/call", forecast("Oslo"), ms=10, exchange=1, connection=1)
+    session.responds(1, 200, ms=11, sse=True)
+    event = {"id": None, "name": None, "retry": None, "before": "data: ", "after": "\n"}
+    session.answers(1, text("sunny"), ms=12, exchange=1, connection=1, event=event, eol="")
+    session.ends(1, ms=12)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        (call,) = view.calls()
+        assert (call.outcome, call.answer) == (Outcome.NO_ANSWER, None)
+        cause = view.parts(call.number).cause
+        assert cause.endswith("No blank line ends the last event, so clients discard what it says.")

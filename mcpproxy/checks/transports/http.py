@@ -35,6 +35,7 @@ from mcpproxy.checks.engine.rows import (
     HttpCheck,
     RuleFamily,
 )
+from mcpproxy.checks.transports.streams import unfinished
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     Batch,
@@ -270,7 +271,10 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
         return
     if exchange.unanswered and not exchange.event_id_count and not _has_unreadable_message(exchange):
         # After an event with an id, the client may resume the stream and get the response there.
-        problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
+        problem = (
+            f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
+            f"{unfinished(exchange)}"
+        )
         yield Violation(
             "SEQ-001",
             "R-032",

@@ -24,7 +24,7 @@ from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.protocol.message_parts import member, well_formed
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
-from mcpproxy.session.frame import Frame
+from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.history import SentRequest
 
 LISTEN: Final = "subscriptions/listen"
@@ -59,8 +59,28 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if session.stateless and unanswered[0].method == LISTEN:
         return  # The stream of a subscription may end without a response.
     what = f"{shortened(unanswered[0].method)} ({spelled(unanswered[0].id)})"
-    problem = f"server ended the stream without the response to {what}"
+    problem = f"server ended the stream without the response to {what}{unfinished(exchange)}"
     yield Violation("HTTP-012", "R-073", problem, frame=exchange.request.seq)
+
+
+def unfinished(exchange: HttpExchange) -> str:
+    """Return what to say of an event with an answer that never ended; empty if there is none."""
+    return "; no blank line ends the event with it, so clients discard it" if exchange.unfinished_seq else ""
+
+
+def unfinished_event(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report a response in an event that had not ended when the client left (HTTP-012).
+
+    It is an info: a client that reads the response without waiting for the blank line may leave before it.
+    """
+    if exchange.unfinished_seq and exchange.cut and exchange.ended_by == CLIENT:
+        problem = (
+            "the client left before the event with the response had ended: the blank line after it is missing"
+        )
+        related = (exchange.request.seq,)
+        yield Violation(
+            "HTTP-012", "R-073", problem, related=related, frame=exchange.unfinished_seq, at_most="info"
+        )
 
 
 def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
@@ -266,6 +286,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(
             ("HTTP-012", "SSE-005"), unanswered_stream, ("end",), STREAMABLE, ("POST",), given=UNANSWERED
         ),
+        HttpCheck(("HTTP-012",), unfinished_event, ("end",), STREAMABLE, ("POST",), given=UNANSWERED),
         HttpCheck(("HTTP-013", "HTTP-017"), unrelated_message, ("event",), STREAMABLE, given=FOR_ONE_REQUEST),
         HttpCheck(
             ("HTTP-014",), message_after_response, ("event",), STREAMABLE, ("POST",), given=AFTER_ANSWERS

@@ -117,7 +117,8 @@ class Scan(MessageScan):
             raise TypeError("a time that is no number")  # ``feed`` says what is wrong
         if kind == "frame":
             message = members.get("message")
-            if type(message) is not dict or "continues" in members or "fault" in members:
+            is_whole = "continues" not in members and "eol" not in members
+            if type(message) is not dict or not is_whole or "fault" in members:
                 if message is None:
                     self.odd_lines.append(at)
                 return self._frame_object(decode(line), at)
@@ -158,6 +159,8 @@ class Scan(MessageScan):
             row = self._rows_of_faults.get(fault.number, 0)
         elif frame.continues or place in self._pieces:
             row = self._piece(frame, seen, place)
+        elif frame.is_unfinished_event:
+            row = self._orphan(_NOT_A_MESSAGE, seen)
         elif isinstance(message, Batch):
             row = self._batch(message, frame.raw, seen)
         else:
