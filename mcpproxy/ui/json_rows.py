@@ -4,7 +4,6 @@ A text that the view has made is safe to show. The text of a record is sent as i
 makes the hidden characters in it visible.
 """
 
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
@@ -147,7 +146,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
     return {
         "id": id,
         "path": entry.path,
-        "label": entry.label or os.path.basename(entry.path),
+        "label": entry.name,
         "client": entry.client,
         "server": entry.server,
         "transport": entry.transport,
@@ -159,6 +158,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "state": entry.state,
         "ended": entry.ended,
         "failed": entry.failures,
+        "searched": entry.searched,
         "findings": None if entry.findings is None else sum(entry.findings.values()),
         "severity": _worst_severity(entry.findings or {}),
     }

@@ -100,6 +100,7 @@ class Library:
     def __init__(self, path: str) -> None:
         self._path: Final = path
         self._lock: Final = anyio.Lock()
+        self._entries_of: Final = folder.RecordingFolder(path) if os.path.isdir(path) else None
         self._entries: dict[str, RecordingEntry] = {}
         self._added: Final[list[str]] = []
         self._open: Final[OrderedDict[str, OpenRecording]] = OrderedDict()
@@ -112,8 +113,8 @@ class Library:
             return self._entries
 
     def _list_entries(self) -> list[RecordingEntry]:
-        if os.path.isdir(self._path):
-            return folder.recordings(self._path)
+        if self._entries_of:
+            return self._entries_of.entries()
         return [folder.recording(path) for path in (self._path, *self._added)]
 
     def close(self) -> None:

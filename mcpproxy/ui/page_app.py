@@ -137,9 +137,10 @@ class PageApp:
         )
 
     async def folder_live(self, request: Request) -> Response:
-        """Send an event when a recording begins, ends, or is deleted, and one with the held messages.
+        """Send an event when a recording begins, ends, or is deleted, or another of its calls is counted.
 
-        One stream has both: a browser opens few connections to a server at a time.
+        Another event has the held messages. One stream has both, because a browser opens few connections to a
+        server at a time.
         """
         del request
 
@@ -149,7 +150,7 @@ class PageApp:
             while True:
                 if time.monotonic() - read_at_s >= _FOLDER_S:
                     entries = await self._library.entries()
-                    now = [(id, entry.state, entry.server) for id, entry in entries.items()]
+                    now = [(id, one.state, one.server, one.calls) for id, one in entries.items()]
                     if before is not None and now != before:
                         yield {"event": "recordings", "data": "{}"}
                     before, read_at_s = now, time.monotonic()

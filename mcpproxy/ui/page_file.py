@@ -22,8 +22,6 @@ from mcpproxy.view.view import View
 PER_CHUNK: Final = 250
 """How many calls a chunk has."""
 
-_STYLES: Final = ("style.css", "timeline.css", "vendor/uplot.css")
-
 _IMPORT: Final = re.compile(
     r"(from |import\(|import\(/\*\* @type \{any\} \*/ \()" + r'"\./(?:vendor/)?([\w.-]+\.js)"'
 )
@@ -39,7 +37,8 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
     scripts = {name: _script(path) for name, path in modules.items()}
     imports = json.dumps({"imports": {f"page/{name}": _data(text) for name, text in scripts.items()}})
     start = 'import "page/app.js";'
-    style = "".join(_text(page_app.STATIC / name) for name in _STYLES)
+    areas = sorted(path.name for path in page_app.STATIC.glob("*.css") if path.name != "style.css")
+    style = "".join(_text(page_app.STATIC / name) for name in ("style.css", *areas, "vendor/uplot.css"))
     policy = "; ".join(
         (
             "default-src 'none'",

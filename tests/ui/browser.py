@@ -14,6 +14,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.peers.fixtures import had, page_tools
+
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT_MS: Final = 60_000
 """How long an element may take to appear: only a test that fails takes so long."""
@@ -115,6 +117,16 @@ class Visitor:
     def sees(self, text: str) -> None:
         """Wait until the page shows ``text``."""
         self.page.get_by_text(text).first.wait_for()
+
+    def breaks_no_rule(self, where: str) -> None:
+        """Check the rules of accessibility on the page as it is now."""
+        self.page.evaluate((had(page_tools()) / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+        rules = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']"
+        found = self.page.evaluate(f"axe.run(document, {{runOnly: {rules}}})")
+        broken = [
+            (each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]
+        ]
+        assert not broken, (where, broken)
 
     def presses(self, *keys: str) -> None:
         """Press keys one after the other."""

@@ -65,6 +65,9 @@ def test_the_window_stays_where_it_is(visitor: Visitor, page: Served, width: int
         expect(visitor.page.locator("header.top")).to_be_in_viewport()
     # What has the focus is scrolled to, and that must not move the window either.
     visitor.presses("Escape", "Escape")
+    if width < 640:
+        visitor.page.get_by_role("button", name="Recordings").click()
+        expect(visitor.page.locator(".recording.here")).to_be_focused()
     visitor.page.locator(".recording").last.focus()
     expect(visitor.page.locator(".recording").last).to_be_in_viewport()
     assert visitor.page.evaluate(STATE) == [0] * 6

@@ -48,6 +48,7 @@ function saveTheme(theme) {
 function App() {
   const [place, go] = usePlace();
   const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
+  const [isMenu, setMenu] = useState(false); // in a narrow window, whether the recordings are shown
   const [error, setError] = useState("");
   const [held, setHeld] = useState(NOTHING);
   const [isHelp, setHelp] = useState(false);
@@ -71,8 +72,8 @@ function App() {
   useEffect(() => {
     /** @param {number} step */
     const other = (step) => {
-      const index = folder.recordings.findIndex((one) => one.id === place.recording) + step;
-      if (folder.recordings[index]) go({ recording: folder.recordings[index].id, call: 0, filter: "" });
+      const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".sidebar .recording")]);
+      links[links.findIndex((one) => one.hasAttribute("aria-current")) + step]?.click();
     };
     /** @param {KeyboardEvent} event */
     const onKeyDown = (event) => {
@@ -107,6 +108,19 @@ function App() {
     return () => removeEventListener("keydown", onKeyDown);
   }, [folder.recordings, place.recording]);
 
+  useEffect(() => {
+    root.classList.toggle("menu", isMenu);
+    if (isMenu) /** @type {HTMLElement | null} */ (document.querySelector(".recording.here") ?? document.querySelector("#choose"))?.focus();
+    /** @param {KeyboardEvent} event */
+    const onKeyDown = (event) => {
+      if (event.key !== "Escape" || event.defaultPrevented) return;
+      setMenu(false);
+      /** @type {HTMLElement | null} */ (document.querySelector(".menu-button"))?.focus();
+    };
+    if (isMenu) addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
+  }, [isMenu]);
+
   const count = heldCount(held);
   useEffect(() => {
     // The tab shows the title, so the title says what is held even if another tab is in front.
@@ -117,6 +131,7 @@ function App() {
   return html`
     <a class="skip" href="#main">To the calls</a>
     <header class="top">
+      ${isExported || isRefused ? null : html`<button type="button" class="menu-button" aria-expanded=${isMenu} aria-controls="recordings" onClick=${() => setMenu(!isMenu)}>☰ Recordings</button>`}
       <h1>mcpproxy</h1>
       <nav aria-label="Views"><ul class="tabs">${VIEWS.filter(([name]) => !isExported || name !== "compare").map(
         ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name })}>${words}</button></li>`,
@@ -124,10 +139,13 @@ function App() {
       <span class="space"></span>
       ${count ? html`<button type="button" class="chip held-chip" onClick=${focusHeld}>❚❚ ${count} held <kbd>b</kbd></button>` : null}
       ${paused ? html`<button type="button" class="chip" aria-pressed="true" onClick=${() => setPaused(false)}>paused</button>` : null}
-      <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>theme: ${theme}</button>
-      <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}>help <kbd>?</kbd></button>
+      <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>◐<span class="wide-only"> theme: ${theme}</span></button>
+      <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}><span class="wide-only">help </span><kbd>?</kbd></button>
     </header>
-    ${isExported || isRefused ? null : html`<${Sidebar} isLoaded=${folder.isLoaded} recordings=${folder.recordings} runs=${folder.runs} held=${held} place=${place} go=${go} />`}
+    ${isExported || isRefused ? null : html`<${Sidebar} isLoaded=${folder.isLoaded} recordings=${folder.recordings} runs=${folder.runs} held=${held} place=${place} go=${go} onChosen=${() => {
+      root.classList.remove("menu"); // now, so that the list can take the focus
+      setMenu(false);
+    }} />`}
     <main id="main" tabindex="-1">
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
@@ -187,11 +205,11 @@ function Opened({ summary, folder, place, go, paused }) {
   const unanswered = current.sessions.reduce((sum, one) => sum + one.unanswered, 0);
   useEffect(() => {
     const mark = /^\(\d+ held\) /.exec(document.title)?.[0] ?? "";
-    document.title = `${mark}${recording.server || recording.label} – mcpproxy`;
-  }, [recording.id]);
+    document.title = `${mark}${recording.label} – mcpproxy`;
+  }, [recording.id, recording.label]);
   return html`
     <p class="about">
-      <strong>${visible(recording.server || recording.label)}</strong>
+      <strong>${visible(recording.label)}</strong>
       ${sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? html` <button type="button" class="link" title="only this session" onClick=${() => go({ view: "calls", filter: `session:${one.name}`, call: 0 })}>${one.name}</button>` : null}</span>`)}
       ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>

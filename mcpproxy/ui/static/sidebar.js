@@ -1,11 +1,22 @@
 // @ts-check
-/** The list of the recordings in the folder; the recordings of one run are together. */
+/** The list of the recordings in the folder: by day, those of one run together, and a box that filters them. */
 import { SEVERITY_MARKS, duration, visible } from "./format.js";
 import { heldIn } from "./held.js";
-import { html } from "./preact.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { useStill } from "./still.js";
 import { href } from "./address.js";
 import { focusList } from "./virtual_list.js";
+
+/** How many recordings are listed before the rest is asked for. */
+const FEW = 200;
+
+/**
+ * @typedef {object} Group The recordings of a run, or one that is alone.
+ * @property {string} title empty for one that is alone
+ * @property {string} certainty
+ * @property {string} why
+ * @property {import("./types.js").Recording[]} members
+ */
 
 /**
  * @param {object} props
@@ -15,28 +26,100 @@ import { focusList } from "./virtual_list.js";
  * @param {import("./held.js").Held} props.held
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {() => void} props.onChosen
  */
-export function Sidebar({ isLoaded, recordings, runs, held, place, go }) {
+export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen }) {
   const { press, still } = useStill();
-  const byId = new Map(recordings.map((one) => [one.id, one]));
-  const grouped = new Set(runs.flatMap((run) => run.recordings));
-  const single = recordings.filter((one) => !grouped.has(one.id)).map((one) => ({ title: "", certainty: "", why: "", recordings: [one.id] }));
-  /** @param {import("./types.js").Run} run */
-  const newest = (run) => Math.max(...run.recordings.map((id) => byId.get(id)?.started_ms ?? 0));
-  const groups = [...runs, ...single].sort((left, right) => newest(right) - newest(left));
-  return still(html`<nav class="sidebar" aria-label="Recordings" onPointerDown=${press}>
-    <h2>Recordings <span class="count">times in UTC</span></h2>
-    ${recordings.length || !isLoaded ? null : html`<p class="empty">There is no recording yet. <code>mcpproxy -- YOUR SERVER</code> makes one, and it appears here.</p>`}
-    ${groups.map(
-      (run) => html`<div class=${run.title ? "run" : ""}>
-        ${run.title ? html`<h3 title=${run.why}>${visible(run.title)} <span class="count">${run.certainty}</span></h3>` : null}
-        <ul>${run.recordings.map((id) => {
-          const one = byId.get(id);
-          return one ? html`<li key=${id}><${Entry} one=${one} held=${heldIn(held, id).length} place=${place} go=${go} /></li>` : null;
-        })}</ul>
-      </div>`,
-    )}
+  const [text, setText] = useState("");
+  const [isWhole, setWhole] = useState(false);
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  const here = () => /** @type {HTMLElement | null} */ (list.current?.querySelector("[aria-current]") ?? null);
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const fitting = recordings.filter((one) => words.every((word) => one.searched.includes(word)));
+  const days = byDay(grouped(fitting, runs), isWhole ? Infinity : FEW);
+  const left = fitting.length - days.reduce((sum, [, groups]) => sum + groups.reduce((count, group) => count + group.members.length, 0), 0);
+  const isHereLeft = left > 0 && fitting.some((one) => one.id === place.recording) && isLoaded;
+  useEffect(() => {
+    if (!here() && isHereLeft) setWhole(true);
+    here()?.scrollIntoView({ block: "nearest" });
+  }, [place.recording, isLoaded, isHereLeft]);
+  /** @param {KeyboardEvent} event */
+  const onKeyDown = (event) => {
+    const first = /** @type {HTMLElement | null} */ (list.current?.querySelector(".recording"));
+    if (event.key === "Enter") first?.click();
+    else if (event.key === "ArrowDown") first?.focus();
+    else if (event.key === "Escape" && text) setText("");
+    else if (event.key === "Escape") (here() ?? first)?.focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return still(html`<nav class="sidebar" id="recordings" aria-label="Recordings" onPointerDown=${press}>
+    <div class="choose">
+      <h2>Recordings <span class="count" role="status">${words.length ? `${fitting.length.toLocaleString("en")} of ` : ""}${recordings.length.toLocaleString("en")}</span></h2>
+      <input id="choose" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Filter the recordings" placeholder="filter: label, server, failed …"
+        onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
+    </div>
+    <div class="list" ref=${list}>
+      ${!fitting.length && isLoaded ? html`<p class="empty">${recordings.length ? "No recording has these words." : "No recording yet."}</p>` : null}
+      ${days.map(([day, groups]) => html`<h3 key=${day}>${day}</h3>${groups.map((group) => html`<div key=${group.members[0].id} class=${group.title ? "run" : ""}>
+        ${group.title ? html`<h4 title=${group.why}>${visible(group.title)} <span class="count">${group.certainty}</span></h4>` : null}
+        <ul>${group.members.map((one) => html`<li key=${one.id}><${Entry} one=${one} held=${heldIn(held, one.id).length} place=${place} go=${go} onChosen=${onChosen} /></li>`)}</ul>
+      </div>`)}`)}
+      ${left ? html`<button type="button" class="more" onClick=${() => setWhole(true)}>${left.toLocaleString("en")} more</button>` : null}
+    </div>
   </nav>`);
+}
+
+/** @param {import("./types.js").Recording[]} recordings @param {import("./types.js").Run[]} runs @returns {Group[]} the latest first */
+function grouped(recordings, runs) {
+  const rest = new Map(recordings.map((one) => [one.id, one]));
+  /** @type {Group[]} */
+  const groups = [];
+  for (const run of runs) {
+    const members = run.recordings.flatMap((id) => rest.get(id) ?? []);
+    for (const one of members) rest.delete(one.id);
+    if (members.length) groups.push({ ...run, members });
+  }
+  for (const one of rest.values()) groups.push({ title: "", certainty: "", why: "", members: [one] });
+  return groups.sort((left, right) => newest(right) - newest(left));
+}
+
+/** @param {Group} group */
+function newest(group) {
+  return Math.max(...group.members.map((one) => one.started_ms));
+}
+
+/**
+ * Put groups below the day of their latest recording, until there are `most` recordings.
+ *
+ * @param {Group[]} groups
+ * @param {number} most
+ * @returns {[string, Group[]][]}
+ */
+function byDay(groups, most) {
+  /** @type {Map<string, Group[]>} */
+  const days = new Map();
+  let count = 0;
+  for (const group of groups) {
+    if (count >= most) break;
+    count += group.members.length;
+    const day = dayOf(newest(group));
+    days.set(day, [...(days.get(day) ?? []), group]);
+  }
+  return [...days];
+}
+
+/** Return the day in words. @param {number} ms since 1970 */
+function dayOf(ms) {
+  if (!ms) return "Time unknown";
+  const day = new Date(ms);
+  const now = new Date();
+  const yesterday = new Date(now.getFullYear(), now.getMonth(), now.getDate() - 1);
+  if (day.toDateString() === now.toDateString()) return "Today";
+  if (day.toDateString() === yesterday.toDateString()) return "Yesterday";
+  const year = day.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return day.toLocaleDateString("en-GB", { weekday: "short", day: "numeric", month: "short", year });
 }
 
 /**
@@ -45,20 +128,28 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go }) {
  * @param {number} props.held how many messages its session holds
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {() => void} props.onChosen
  */
-function Entry({ one, held, place, go }) {
+function Entry({ one, held, place, go, onChosen }) {
   const isHere = one.id === place.recording;
   const target = { recording: one.id, view: place.view === "compare" ? "calls" : place.view, filter: "", call: 0, other: "" };
+  const time = one.started_ms ? new Date(one.started_ms).toTimeString().slice(0, 5) : "";
+  const peers = [one.client, one.server === one.label ? "" : one.server].filter(Boolean).join(" → ") || one.ended;
   return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
     onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       go(target);
+      onChosen();
       focusList();
     }}>
-    <strong>${visible(one.server || one.label)}</strong>
+    <span class="words"><strong>${visible(one.label)}</strong><time class="count" datetime=${one.started_at} title=${`${one.started_at.slice(0, 19).replace("T", " ")} UTC`}>${time}</time></span>
     ${held ? html`<span class="waiting">❚❚ ${held} held</span>` : null}
-    <span class="count">${visible([one.client || one.ended, one.server && one.label !== one.server ? one.label : ""].filter(Boolean).join(" · "))}</span>
-    <span class="count">${one.started_at.slice(0, 19).replace("T", " ")} · ${one.running ? html`<span class="running">running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}${one.failed ? html` · <span class="failed">${one.failed}</span>` : null}${one.findings ? html` · <span class=${`mark ${one.severity}`}>${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}</span>
+    <span class="words who">${visible(peers)}</span>
+    <span class="words">
+      <span>${one.running ? html`<span class="running">● running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}</span>
+      ${one.failed ? html`<span class=${one.running && !one.failed.includes("failed") ? "waiting" : "failed"}>${one.failed}</span>` : null}
+      ${one.findings ? html`<span class=${`mark ${one.severity}`} title="findings">${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}
+    </span>
   </a>`;
 }

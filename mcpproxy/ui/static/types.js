@@ -80,7 +80,7 @@
  * @typedef {object} Recording
  * @property {string} id
  * @property {string} path
- * @property {string} label
+ * @property {string} label its label; without one the server, the command or URL, or the name of its file
  * @property {string} client
  * @property {string} server
  * @property {string} transport
@@ -92,6 +92,7 @@
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {string} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if none is known
+ * @property {string} searched the text in which words are looked for that choose recordings, in lower case
  * @property {number | null} findings
  * @property {Severity | null} severity the worst severity of its findings
  *

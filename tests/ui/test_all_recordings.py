@@ -1,0 +1,112 @@
+"""The list of recordings, and a narrow window."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.cli import recordings
+from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.view.situations import SITUATIONS, write
+
+__all__ = ["browser", "visitor"]
+
+MANY = 30
+"""More recordings than fit into a window."""
+
+
+def labelled(records: tuple[str, ...], label: str, days: int) -> tuple[str, ...]:
+    """Return the records of a recording with this label that began so many days ago, at noon."""
+    noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0) - timedelta(days=days)
+    header = {**json.loads(records[0]), "label": label, "started_at": noon.astimezone(UTC).isoformat()}
+    return (json.dumps(header), *records[1:])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recordings")
+    failed = *recordings.HANDSHAKE, recordings.close(2, 1, errors=3, calls=(7, 2, 1))
+    write(path / "today.jsonl", labelled(failed, "cursor.shop", 0))
+    write(path / "yesterday.jsonl", labelled(SITUATIONS["failed tool"], "desk.weather", 1))
+    for number in range(MANY):
+        write(path / f"{number:02}.jsonl", labelled(SITUATIONS["slow call"], f"old.{number}", 40 + number))
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> Iterator[Served]:
+    with served(folder) as running:
+        yield running
+
+
+def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    all_of_them = visitor.page.locator(".recording")
+    expect(all_of_them).to_have_count(MANY + 2)
+    assert visitor.page.locator(".sidebar h3").all_inner_texts()[:2] == ["Today", "Yesterday"]
+    expect(all_of_them.first.locator("strong")).to_have_text("cursor.shop")
+    expect(all_of_them.first.locator(".who")).to_have_text("c → s")
+    expect(all_of_them.first.locator(".failed")).to_have_text("2 of 7 calls failed, 1 unanswered")
+    expect(all_of_them.first.locator(".mark.error")).to_contain_text("3")
+    expect(visitor.page.locator(".about strong")).to_have_text("cursor.shop")
+    expect(visitor.page).to_have_title("cursor.shop – mcpproxy")
+
+    visitor.page.locator("#choose").press_sequentially("OLD.7 weather")
+    expect(all_of_them).to_have_count(1)
+    expect(visitor.page.locator(".choose .count")).to_have_text(f"1 of {MANY + 2}")
+    visitor.presses("Enter")
+    expect(visitor.page.locator(".about strong")).to_have_text("old.7")
+    expect(visitor.page.locator(".grid")).to_be_focused()
+    visitor.page.locator("#choose").press("Escape")
+    expect(all_of_them).to_have_count(MANY + 2)
+    visitor.page.locator("#choose").fill("no such words")
+    visitor.sees("No recording has these words.")
+    visitor.page.locator("#choose").fill("")
+
+    last = all_of_them.last.get_attribute("href") or ""
+    visitor.opens(f"{page.home}{last}")
+    expect(visitor.page.locator(".recording.here")).to_be_in_viewport()
+    visitor.presses("[")
+    expect(visitor.page.locator(".about strong")).to_have_text(f"old.{MANY - 2}")
+    expect(visitor.page.locator(".recording.here")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Served, theme: str) -> None:
+    visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    visitor.page.set_viewport_size({"width": 400, "height": 800})
+    visitor.opens(page.url)
+    menu = visitor.page.get_by_role("button", name="Recordings")
+    sidebar, here = visitor.page.locator(".sidebar"), visitor.page.locator(".recording.here")
+    expect(sidebar).to_be_hidden()
+    menu.press("Enter")
+    expect(here).to_be_focused()
+    expect(here).to_be_in_viewport()
+    visitor.breaks_no_rule(f"menu, {theme}")
+    visitor.presses("Escape")
+    expect(sidebar).to_be_hidden()
+    expect(menu).to_be_focused()
+    menu.click()
+    visitor.page.locator(".recording", has_text="desk.weather").click()
+    expect(sidebar).to_be_hidden()
+    expect(visitor.page.locator(".about strong")).to_have_text("desk.weather")
+    expect(visitor.page.locator(".grid")).to_be_focused()
+
+    visitor.page.locator(".scroller .row", has_text="forecast").last.click()
+    detail, main = (visitor.page.locator(one) for one in (".detail", "main"))
+    visitor.page.wait_for_selector(".detail h2")
+    assert detail.bounding_box() == main.bounding_box()
+    visitor.breaks_no_rule(f"detail, {theme}")
+    visitor.page.mouse.move(200, 500)
+    visitor.page.mouse.wheel(0, 5000)
+    close = visitor.page.get_by_role("button", name="Close the detail")
+    expect(close).to_be_in_viewport()
+    close.click()
+    expect(detail).to_have_count(0)
+    visitor.presses("j")
+    visitor.page.wait_for_selector(".detail h2")
+    visitor.presses("Enter", "Escape")
+    expect(detail).to_have_count(0)
