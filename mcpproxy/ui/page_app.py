@@ -29,6 +29,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
 from mcpproxy.session.filter import parse_filter
 from mcpproxy.ui import copies, json_rows, plots
+from mcpproxy.ui.found_rows import found_rows
 from mcpproxy.ui.held_sessions import OFF, POLL_S, Breakpoints, NotReleasedError
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.request_body import BodyTooLargeError, read_body
@@ -81,6 +82,7 @@ class PageApp:
                 Mount("/static", StaticFiles(directory=STATIC)),
                 Route("/api/live", self.folder_live),
                 Route("/api/recordings", self.recordings),
+                Route("/api/search", self.search_all),
                 Route("/api/compare", self.compare),
                 Route(one, self.summary),
                 Route(f"{one}/calls", self.calls),
@@ -161,6 +163,16 @@ class PageApp:
                 await anyio.sleep(POLL_S)
 
         return EventSourceResponse(events(), ping=_PING_S)
+
+    async def search_all(self, request: Request) -> Response:
+        """Return rows of all recordings that pass a filter, found in a bounded time, and where to go on."""
+        query = request.query_params
+        wanted = parse_filter(query.get("filter", ""))
+        entries = await self._library.entries()
+        work = partial(
+            found_rows, entries, wanted, query.get("recording", ""), _number(query.get("after"), 0)
+        )
+        return _json(await anyio.to_thread.run_sync(work))
 
     async def compare(self, request: Request) -> Response:
         """Compare what the server did in two recordings."""

@@ -1,4 +1,4 @@
-"""The list of recordings, and a narrow window."""
+"""The list of recordings, the search in all of them, and a narrow window."""
 
 import json
 from collections.abc import Iterator
@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from mcpproxy.ui.found_rows import MOST_ROWS
 from tests.cli import recordings
 from tests.ui.browser import Served, Visitor, browser, served, visitor
-from tests.view.situations import SITUATIONS, write
+from tests.view.situations import SITUATIONS, begun, write
 
 __all__ = ["browser", "visitor"]
 
@@ -31,6 +32,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     failed = *recordings.HANDSHAKE, recordings.close(2, 1, errors=3, calls=(7, 2, 1))
     write(path / "today.jsonl", labelled(failed, "cursor.shop", 0))
     write(path / "yesterday.jsonl", labelled(SITUATIONS["failed tool"], "desk.weather", 1))
+    talk = begun()
+    for number in range(MOST_ROWS + 5):
+        talk.asks(number + 2, "tools/call", {"name": "count"}, ms=100 + number)
+    write(path / "older.jsonl", labelled(talk.closes(ms=999), "counter", 2))
     for number in range(MANY):
         write(path / f"{number:02}.jsonl", labelled(SITUATIONS["slow call"], f"old.{number}", 40 + number))
     return path
@@ -45,7 +50,7 @@ def page(folder: Path) -> Iterator[Served]:
 def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     all_of_them = visitor.page.locator(".recording")
-    expect(all_of_them).to_have_count(MANY + 2)
+    expect(all_of_them).to_have_count(MANY + 3)
     assert visitor.page.locator(".sidebar h3").all_inner_texts()[:2] == ["Today", "Yesterday"]
     expect(all_of_them.first.locator("strong")).to_have_text("cursor.shop")
     expect(all_of_them.first.locator(".who")).to_have_text("c → s")
@@ -56,12 +61,12 @@ def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, pa
 
     visitor.page.locator("#choose").press_sequentially("OLD.7 weather")
     expect(all_of_them).to_have_count(1)
-    expect(visitor.page.locator(".choose .count")).to_have_text(f"1 of {MANY + 2}")
+    expect(visitor.page.locator(".choose .count")).to_have_text(f"1 of {MANY + 3}")
     visitor.presses("Enter")
     expect(visitor.page.locator(".about strong")).to_have_text("old.7")
     expect(visitor.page.locator(".grid")).to_be_focused()
     visitor.page.locator("#choose").press("Escape")
-    expect(all_of_them).to_have_count(MANY + 2)
+    expect(all_of_them).to_have_count(MANY + 3)
     visitor.page.locator("#choose").fill("no such words")
     visitor.sees("No recording has these words.")
     visitor.page.locator("#choose").fill("")
@@ -72,6 +77,39 @@ def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, pa
     visitor.presses("[")
     expect(visitor.page.locator(".about strong")).to_have_text(f"old.{MANY - 2}")
     expect(visitor.page.locator(".recording.here")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_calls_of_all_recordings_are_found_and_opened(visitor: Visitor, page: Served, theme: str) -> None:
+    visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    visitor.opens(page.url)
+    visitor.presses("a")
+    visitor.page.keyboard.type("status:error")
+    visitor.presses("Enter")
+    said, found = visitor.page.locator(".found [role=status]"), visitor.page.locator(".found a")
+    expect(said).to_have_text(f"1 row; all {MANY + 3} recordings searched")
+    expect(visitor.page.locator(".found h3")).to_contain_text("desk.weather")
+    expect(found).to_contain_text("no such city: Atlantis")
+    visitor.breaks_no_rule(f"found, {theme}")
+    visitor.presses("ArrowDown", "Enter")
+    expect(visitor.page.locator(".detail h2")).to_have_text("#4 forecast")
+    expect(visitor.page.locator(".about strong")).to_have_text("desk.weather")
+    asked = len([url for url in visitor.requests if "/api/search?" in url])
+    visitor.page.go_back()
+    expect(found).to_contain_text("no such city: Atlantis")
+    assert len([url for url in visitor.requests if "/api/search?" in url]) == asked
+
+    visitor.page.locator("#find").fill("target:count")
+    visitor.presses("Enter")
+    expect(said).to_have_text(f"{MOST_ROWS} rows; 2 of {MANY + 3} recordings searched so far")
+    visitor.page.get_by_role("button", name="Search on").click()
+    expect(said).to_have_text(f"{MOST_ROWS + 5} rows; all {MANY + 3} recordings searched")
+    expect(found).to_have_count(MOST_ROWS + 5)
+    visitor.page.locator("#find").fill("nonsense:1")
+    visitor.presses("Enter")
+    visitor.sees("there is no nonsense:")
+    visitor.presses("Escape", "1")
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

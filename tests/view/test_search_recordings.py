@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from mcpproxy.session.filter import parse_filter
+from mcpproxy.ui.found_rows import MOST_ROWS, found_rows
+from mcpproxy.view.folder import recordings
 from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
 from mcpproxy.view.view import View, open_view
-from tests.view.situations import SITUATIONS, write
+from tests.view.situations import SITUATIONS, begun, write
 
 ERRORS = parse_filter("status:error")
 
@@ -33,3 +36,22 @@ def test_a_recording_that_is_damaged_is_told_after_its_calls(tmp_path: Path) -> 
     search = RecordingSearch([path], open_view)
     assert list(search.results(failed)) == [("a", 4)]
     assert len(search.faults) == 1
+
+
+def test_an_answer_has_so_many_rows_and_the_next_one_the_others(tmp_path: Path) -> None:
+    talk = begun()
+    for number in range(MOST_ROWS + 3):
+        talk.asks(number + 2, "tools/call", {"name": "t"}, ms=100 + number)
+    write(tmp_path / "long.jsonl", talk.closes(ms=999))
+    write(tmp_path / "other.jsonl", SITUATIONS["failed tool"])
+    entries = {Path(entry.path).stem: entry for entry in recordings(str(tmp_path))}
+    calls = parse_filter("method:tools/call")
+    first: Any = found_rows(entries, calls)
+    assert len(first["rows"]) == MOST_ROWS
+    assert (first["searched"], first["recordings"], first["unreadable"]) == (0, 2, 0)
+    following = first["next"]
+    assert following == {"recording": "long", "after": first["rows"][-1]["number"]}
+    rest: Any = found_rows(entries, calls, following["recording"], following["after"])
+    assert [row["recording"] for row in rest["rows"]] == ["long"] * 3 + ["other"]
+    assert rest["rows"][0]["number"] == following["after"] + 1
+    assert (rest["searched"], rest["next"]) == (2, None)

@@ -10,10 +10,11 @@ import { useEffect, useState } from "./preact.js";
 /**
  * @typedef {object} Place
  * @property {string} recording the id of the recording, empty if none is chosen
- * @property {string} view calls, timeline, findings, tools, stats or compare
+ * @property {string} view calls, timeline, findings, tools, stats, compare or search
  * @property {string} filter
  * @property {string} other the id of the recording to compare with
  * @property {number} call the selected row, or 0
+ * @property {string} find what is searched for in all recordings
  */
 
 /** @returns {Place} */
@@ -26,6 +27,7 @@ function read() {
     filter: query.get("filter") ?? "",
     other: query.get("other") ?? "",
     call: call ? Number(call[1]) : 0,
+    find: query.get("find") ?? "",
   };
 }
 
@@ -36,6 +38,7 @@ export function href(place) {
   if (place.view !== "calls") query.set("view", place.view);
   if (place.filter) query.set("filter", place.filter);
   if (place.other) query.set("other", place.other);
+  if (place.find) query.set("find", place.find);
   if (isExported) {
     query.delete("recording");
     if (place.call) query.set("call", String(place.call));

@@ -11,6 +11,7 @@ import { Help } from "./help.js";
 import { needs } from "./keys.js";
 import { useCurrentSummary, useLive } from "./live.js";
 import { html, render, useEffect, useErrorBoundary, useState } from "./preact.js";
+import { Search, SearchBox } from "./search.js";
 import { Sidebar } from "./sidebar.js";
 import { Stats } from "./stats.js";
 import { Timeline } from "./timeline.js";
@@ -49,6 +50,7 @@ function App() {
   const [place, go] = usePlace();
   const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
   const [isMenu, setMenu] = useState(false); // in a narrow window, whether the recordings are shown
+  const [asked, setAsked] = useState(0);
   const [error, setError] = useState("");
   const [held, setHeld] = useState(NOTHING);
   const [isHelp, setHelp] = useState(false);
@@ -63,8 +65,8 @@ function App() {
   }, []);
   useEffect(() => {
     const latest = folder.recordings.find((one) => !one.is_empty) ?? folder.recordings[0];
-    if (!place.recording && latest) go({ recording: latest.id });
-  }, [folder.recordings.length, place.recording]);
+    if (!place.recording && place.view !== "search" && latest) go({ recording: latest.id });
+  }, [folder.recordings.length, place.recording, place.view]);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
     saveTheme(theme);
@@ -83,6 +85,7 @@ function App() {
       const keys = {
         "/": () => /** @type {HTMLElement} */ (document.querySelector("#filter"))?.focus(),
         "?": () => setHelp(true),
+        a: () => /** @type {HTMLElement} */ (document.querySelector("#find"))?.focus(),
         b: focusHeld,
         p: () => setPaused((now) => !now),
         f: () => /** @type {HTMLElement} */ ([...document.querySelectorAll(".filter .chip")].find((chip) => chip.textContent === "follow"))?.click(),
@@ -91,7 +94,7 @@ function App() {
         "]": () => other(1),
       };
       const view = VIEWS[Number(event.key) - 1];
-      if (view) keys[event.key] = () => go({ view: view[0] });
+      if (view) keys[event.key] = () => go({ view: view[0], find: "" });
       const grid = /** @type {HTMLElement | null} */ (document.querySelector(".grid"));
       if (grid && /^([jkgG]|ArrowUp|ArrowDown|Enter)$/.test(event.key)) {
         keys[event.key] = () => {
@@ -134,9 +137,9 @@ function App() {
       ${isExported || isRefused ? null : html`<button type="button" class="menu-button" aria-expanded=${isMenu} aria-controls="recordings" onClick=${() => setMenu(!isMenu)}>☰ Recordings</button>`}
       <h1>mcpproxy</h1>
       <nav aria-label="Views"><ul class="tabs">${VIEWS.filter(([name]) => !isExported || name !== "compare").map(
-        ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name })}>${words}</button></li>`,
+        ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name, find: "" })}>${words}</button></li>`,
       )}</ul></nav>
-      <span class="space"></span>
+      ${isExported || isRefused ? html`<span class="space"></span>` : html`<${SearchBox} place=${place} go=${go} onAsked=${() => setAsked((before) => before + 1)} />`}
       ${count ? html`<button type="button" class="chip held-chip" onClick=${focusHeld}>❚❚ ${count} held <kbd>b</kbd></button>` : null}
       ${paused ? html`<button type="button" class="chip" aria-pressed="true" onClick=${() => setPaused(false)}>paused</button>` : null}
       <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>◐<span class="wide-only"> theme: ${theme}</span></button>
@@ -150,7 +153,9 @@ function App() {
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
       <${HeldPanel} held=${held} recordings=${folder.recordings} here=${chosen} go=${go} />
-      ${place.recording && !isRefused
+      ${place.view === "search" && !isExported
+        ? html`<${Search} key=${`${asked} ${place.find}`} recordings=${folder.recordings} place=${place} go=${go} />`
+        : place.recording && !isRefused
         ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
         : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
     </main>

@@ -8,6 +8,7 @@ const KEYS = [
   ["Enter", "to the detail of the call"],
   ["Escape", "back: close the detail, leave the filter"],
   ["/", "to the filter"],
+  ["a", "search all recordings"],
   ["1 … 6", "calls, timeline, findings, tools, stats, compare"],
   ["[ / ]", "previous, next recording"],
   ["b", "to the messages that breakpoints hold; there j and k next and previous, s show, r resume, e edit, d drop, x error"],

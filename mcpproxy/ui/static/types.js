@@ -116,6 +116,13 @@
  * @property {string} not_sent_because why calls of this recording cannot be sent again; empty without --allow-send
  * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
  *
+ * @typedef {object} FoundRows Rows of all recordings that pass a filter, those of the latest recording first.
+ * @property {(Call & {recording: string})[]} rows
+ * @property {number} searched how many recordings were searched to their end
+ * @property {number} recordings how many there are
+ * @property {number} unreadable how many of the searched ones are damaged, or could not be read
+ * @property {{recording: string, after: number} | null} next where the search goes on; null at its end
+ *
  * @typedef {object} HeldMessage A message that a breakpoint holds.
  * @property {number} number
  * @property {"client" | "server"} sender

@@ -1,0 +1,128 @@
+// @ts-check
+/** A search of the calls of all recordings: the box for it, and the rows that were found. */
+import { href } from "./address.js";
+import { get } from "./api.js";
+import { duration, outcome, plural, title, visible } from "./format.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
+
+/**
+ * @typedef {object} Answers The answers of one search so far.
+ * @property {string} find
+ * @property {import("./types.js").FoundRows["rows"]} rows
+ * @property {import("./types.js").FoundRows | null} last null until the first answer
+ * @property {number} unreadable
+ */
+
+/** @param {string} find @returns {Answers} */
+const none = (find) => ({ find, rows: [], last: null, unreadable: 0 });
+
+/** The answers that are shown, or were: who comes back from a call finds them again. */
+let kept = none("");
+
+/**
+ * @param {object} props
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {() => void} props.onAsked called after the address has changed, or would be the same
+ */
+export function SearchBox({ place, go, onAsked }) {
+  const [text, setText] = useState(place.find);
+  useEffect(() => setText(place.find), [place.find]);
+  return html`<form class="find" role="search" aria-label="All recordings" onSubmit=${(/** @type {Event} */ event) => {
+    event.preventDefault();
+    kept = none("");
+    if (text.trim() !== place.find || place.view !== "search") go({ view: "search", find: text.trim(), filter: "", call: 0, other: "" });
+    onAsked();
+  }}>
+    <input id="find" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Search all recordings" placeholder="search all recordings (a)"
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)}
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
+        if (event.key !== "ArrowDown" && event.key !== "Escape") return;
+        event.preventDefault();
+        /** @type {HTMLElement | null} */ (document.querySelector(event.key === "Escape" ? ".found, .grid, main" : ".found a"))?.focus();
+      }} />
+  </form>`;
+}
+
+/**
+ * @param {object} props
+ * @param {import("./types.js").Recording[]} props.recordings
+ * @param {import("./address.js").Place} props.place
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+export function Search({ recordings, place, go }) {
+  const [answers, setAnswers] = useState(kept.find === place.find ? kept : none(place.find));
+  const [isBusy, setBusy] = useState(false);
+  const [error, setError] = useState("");
+  const isLeft = useRef(false);
+  useEffect(() => () => void (isLeft.current = true), []);
+  /** @param {Answers} before */
+  const search = async (before) => {
+    setBusy(true);
+    try {
+      /** @type {import("./types.js").FoundRows} */
+      const last = await get("/api/search", { filter: before.find, ...before.last?.next });
+      if (isLeft.current) return;
+      kept = { find: before.find, rows: [...before.rows, ...last.rows], last, unreadable: before.unreadable + last.unreadable };
+      setAnswers(kept);
+    } catch (problem) {
+      setError(/** @type {Error} */ (problem).message);
+    }
+    setBusy(false);
+  };
+  useEffect(() => {
+    if (place.find && !answers.last) search(answers);
+  }, []);
+  if (!place.find) return html`<p class="empty">Words that calls have in their bytes, or a filter, as in the filter of the calls: <code>status:error</code>, <code>tool:search* latency:>2s</code>.</p>`;
+  if (error) return html`<p class="problem" role="alert">${error}</p>`;
+  const { last, rows } = answers;
+  const byId = new Map(recordings.map((one) => [one.id, one]));
+  /** @type {Map<string, typeof rows>} */
+  const grouped = new Map();
+  for (const row of rows) grouped.set(row.recording, [...(grouped.get(row.recording) ?? []), row]);
+  /** @param {KeyboardEvent} event */
+  const onKeyDown = (event) => {
+    const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+    const links = /** @type {HTMLElement[]} */ ([.../** @type {HTMLElement} */ (event.currentTarget).querySelectorAll("a")]);
+    event.preventDefault();
+    event.stopPropagation();
+    links[Math.max(0, links.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + step)]?.focus();
+  };
+  return html`<section class="page found" tabindex="-1" aria-label="Found calls" onKeyDown=${onKeyDown}>
+    <p role="status">${last ? said(answers) : "searching…"}</p>
+    ${[...grouped].map(([id, found]) => html`<h3 key=${id}>${visible(byId.get(id)?.label ?? "a recording that is gone")} <span class="count">${when(byId.get(id))}</span></h3>
+      <ul>${found.map((call) => html`<li key=${call.number}><${Found} call=${call} running=${byId.get(id)?.running ?? false} go=${go} /></li>`)}</ul>`)}
+    ${last?.next ? html`<p><button type="button" disabled=${isBusy} onClick=${() => search(answers)}>${isBusy ? "searching…" : "Search on"}</button></p>` : null}
+  </section>`;
+}
+
+/** Return how much was found, and how far the search came. @param {Answers} answers */
+function said({ rows, last, unreadable }) {
+  const { searched, recordings, next } = /** @type {import("./types.js").FoundRows} */ (last);
+  const where = next ? `${searched.toLocaleString("en")} of ${plural(recordings, "recording")} searched so far` : `all ${plural(recordings, "recording")} searched`;
+  const unread = unreadable ? `, ${unreadable} damaged or unreadable` : "";
+  return `${rows.length ? plural(rows.length, "row") : next ? "nothing found yet" : "no call fits"}; ${where}${unread}`;
+}
+
+/** @param {import("./types.js").Recording | undefined} one */
+function when(one) {
+  return one?.started_ms ? new Date(one.started_ms).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "";
+}
+
+/** @param {{call: import("./types.js").FoundRows["rows"][0], running: boolean, go: (change: Partial<import("./address.js").Place>) => void}} props */
+function Found({ call, running, go }) {
+  const [symbol, words, kind] = outcome(call, running);
+  const target = { recording: call.recording, view: "calls", filter: "", call: call.number, other: "", find: "" };
+  return html`<a href=${href(target)} onClick=${(/** @type {MouseEvent} */ event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    go(target);
+  }}>
+    <span class="count">#${call.number}</span>
+    <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span>
+    <span>${visible(title(call))}</span>
+    <span class="preview"><span class="count">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${kind === "bad" ? "bad" : ""}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
+    <span class="count">${duration(call.latency_ms ?? call.waited_ms)}</span>
+  </a>`;
+}
