@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import anyio
 import anyio.to_thread
 
-from mcpproxy.base import own_sockets
+from mcpproxy.base import own_sockets, paths
 from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.control import CONTROL_SUFFIX, control_path
 from mcpproxy.relay import journal
@@ -116,6 +116,12 @@ class Library:
         if self._entries_of:
             return self._entries_of.entries()
         return [folder.recording(path) for path in (self._path, *self._added)]
+
+    @property
+    def folder(self) -> str:
+        """The folder; empty if it is the folder of all recordings."""
+        is_all = os.path.abspath(self._path) == os.path.abspath(paths.state_dir())
+        return "" if is_all else os.path.abspath(self._path)
 
     def close(self) -> None:
         """Close the recordings that are open."""

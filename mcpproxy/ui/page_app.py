@@ -127,7 +127,10 @@ class PageApp:
         return FileResponse(STATIC / "index.html")
 
     async def recordings(self, request: Request) -> Response:
-        """Return the recordings, newest first, and the runs that they form."""
+        """Return the recordings, newest first, the runs that they form, and the folder.
+
+        ``folder`` is empty if it is the folder of all recordings, where mcpproxy records by itself.
+        """
         del request
         entries = await self._library.entries()
         runs = [(run, map(id_of, (entry.path for entry in run.entries))) for run in self._library.runs()]
@@ -135,6 +138,7 @@ class PageApp:
             {
                 "recordings": [json_rows.recording(id, entry) for id, entry in entries.items()],
                 "runs": [json_rows.run(run, ids) for run, ids in runs],
+                "folder": self._library.folder,
             }
         )
 

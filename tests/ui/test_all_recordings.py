@@ -1,4 +1,4 @@
-"""The list of recordings, the search in all of them, and a narrow window."""
+"""The list of recordings, the search in all of them, a narrow window, and a folder without recordings."""
 
 import json
 from collections.abc import Iterator
@@ -148,3 +148,27 @@ def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Se
     visitor.page.wait_for_selector(".detail h2")
     visitor.presses("Enter", "Escape")
     expect(detail).to_have_count(0)
+
+
+def test_without_a_recording_there_are_commands_to_copy(
+    visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    of_all, other = tmp_path / "mcpproxy", tmp_path / "other's"
+    of_all.mkdir()
+    other.mkdir()
+    commands = visitor.page.locator(".welcome dt code")
+    with served(other) as running:
+        visitor.enters(running.url)
+        expect(commands).to_have_text([f"mcpproxy --trace-dir '{tmp_path}/other'\\''s' -- python server.py"])
+    with served(of_all) as running:
+        visitor.enters(running.url)
+        expect(commands).to_have_text(
+            ["mcpproxy demo", "mcpproxy wrap --all", "mcpproxy -- python server.py"]
+        )
+        visitor.breaks_no_rule("without a recording")
+        visitor.page.get_by_role("button", name="Copy").nth(1).click()
+        visitor.page.get_by_text("copied").first.wait_for()
+        assert visitor.page.evaluate("navigator.clipboard.readText()") == "mcpproxy wrap --all"
+        write(of_all / "first.jsonl", SITUATIONS["failed tool"])
+        visitor.page.wait_for_selector(".scroller .row .c-outcome")

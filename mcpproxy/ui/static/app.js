@@ -10,12 +10,13 @@ import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./hel
 import { Help } from "./help.js";
 import { needs } from "./keys.js";
 import { useCurrentSummary, useLive } from "./live.js";
-import { html, render, useEffect, useErrorBoundary, useState } from "./preact.js";
+import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./preact.js";
 import { Search, SearchBox } from "./search.js";
 import { Sidebar } from "./sidebar.js";
 import { Stats } from "./stats.js";
 import { Timeline } from "./timeline.js";
 import { Tools } from "./tools.js";
+import { Welcome } from "./welcome.js";
 
 /** @type {[string, string, any][]} */
 const VIEWS = [
@@ -48,7 +49,9 @@ function saveTheme(theme) {
 
 function App() {
   const [place, go] = usePlace();
-  const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), isLoaded: false });
+  const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), folder: "", isLoaded: false });
+  const [begun, setBegun] = useState(""); // the id of the session that began last, since the page was opened
+  const known = useRef(/** @type {Set<string> | null} */ (null));
   const [isMenu, setMenu] = useState(false); // in a narrow window, whether the recordings are shown
   const [asked, setAsked] = useState(0);
   const [error, setError] = useState("");
@@ -59,7 +62,16 @@ function App() {
   const [fault] = useErrorBoundary();
 
   useEffect(() => {
-    const load = () => get("/api/recordings").then((answer) => setFolder({ ...answer, isLoaded: true }), (problem) => setError(problem.message));
+    /** @param {any} answer */
+    const show = (answer) => {
+      /** @type {import("./types.js").Recording[]} */
+      const recordings = answer.recordings;
+      const newest = recordings.find((one) => one.running && known.current && !known.current.has(one.id));
+      known.current = new Set(recordings.map((one) => one.id));
+      if (newest) setBegun(newest.id);
+      setFolder({ ...answer, isLoaded: true });
+    };
+    const load = () => get("/api/recordings").then(show, (problem) => setError(problem.message));
     load();
     return isExported ? undefined : subscribeFolder(load, setHeld);
   }, []);
@@ -131,6 +143,7 @@ function App() {
   }, [count]);
   const isRefused = error !== "" && !folder.isLoaded;
   const chosen = folder.recordings.find((one) => one.id === place.recording);
+  const fresh = begun === place.recording ? undefined : folder.recordings.find((one) => one.id === begun);
   return html`
     <a class="skip" href="#main">To the calls</a>
     <header class="top">
@@ -157,7 +170,10 @@ function App() {
         ? html`<${Search} key=${`${asked} ${place.find}`} recordings=${folder.recordings} place=${place} go=${go} />`
         : place.recording && !isRefused
         ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
-        : folder.isLoaded ? html`<p class="empty">Choose a recording.</p>` : null}
+        : folder.isLoaded && !folder.recordings.length ? html`<${Welcome} folder=${folder.folder} />` : null}
+      <div role="status">${fresh ? html`<p class="notice">new session: <strong>${visible(fresh.label)}</strong>
+        <button type="button" onClick=${() => go({ recording: fresh.id, view: "calls", filter: "", call: 0, other: "", find: "" })}>open</button>
+        <button type="button" aria-label="Close this notice" onClick=${() => setBegun("")}>✕</button></p>` : null}</div>
     </main>
     ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;
 }

@@ -1,0 +1,24 @@
+// @ts-check
+/** What the page shows in place of calls while there is no recording: how to make one. */
+import { CopyButton } from "./copy.js";
+import { visible } from "./format.js";
+import { html } from "./preact.js";
+
+/** @param {string} folder where recordings have to be made to appear here; empty if it is the folder of all */
+function commands(folder) {
+  const own = folder ? `mcpproxy --trace-dir '${folder.replace(/'/g, "'\\''")}' -- python server.py` : "mcpproxy -- python server.py";
+  const anywhere = [
+    ["mcpproxy demo", "plays a short session with three faults, and explains them"],
+    ["mcpproxy wrap --all", "records what your editor or desktop client does: it finds their servers, and asks before it changes a file"],
+  ];
+  return [...(folder ? [] : anywhere), [own, "records a server of your own: write it before the command that starts the server"]];
+}
+
+/** @param {{folder: string}} props */
+export function Welcome({ folder }) {
+  return html`<section class="page welcome" aria-label="How to record">
+    <h2>Nothing is recorded yet</h2>
+    <p>${folder ? html`This page shows <code>${visible(folder)}</code>. ` : null}What ${folder ? "this command" : "one of these commands"} records appears here by itself.</p>
+    <dl>${commands(folder).map(([command, words]) => html`<dt><code>${command}</code> <${CopyButton} words="Copy" text=${() => command} /></dt><dd>${words}</dd>`)}</dl>
+  </section>`;
+}
