@@ -15,6 +15,7 @@ CSS: Final = (
     #top { height: 1fr; }
     #left { width: 24; background: $surface; }
     #left.wide { width: 36; }
+    #left.widest { width: 48; }
     #left.alone { display: none; }
     #bottom { height: 1fr; }
     #bottom.wide { height: 45%; }

@@ -25,7 +25,7 @@ _STATES: Final[dict[str, tuple[str, Tone]]] = {
     "unreadable": ("✗", "bad"),
 }
 
-_WIDE: Final = 34
+_WIDE: Final = 44
 """Lines of at least this width have both the date and the time."""
 
 _MAX_FINDINGS: Final = 200

@@ -38,6 +38,7 @@ _MOST_COPIED: Final = 1 << 20
 """The most characters that are copied. Terminals ignore larger texts, and many ignore even smaller ones."""
 
 _NARROW: Final = 100
+_WIDE: Final = 140
 
 
 class Viewer(App[None]):
@@ -136,6 +137,7 @@ class Viewer(App[None]):
         """Choose the sizes of the panes for the size of the window."""
         is_wide = event.size.width >= _NARROW
         self._left.set_class(is_wide, "wide")
+        self._left.set_class(event.size.width >= _WIDE, "widest")
         self._bottom.set_class(event.size.height >= 40, "wide")
         self.call_after_refresh(self._draw_bars)
 
