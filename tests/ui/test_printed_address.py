@@ -3,6 +3,7 @@
 import re
 import signal
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
@@ -149,6 +150,36 @@ def test_the_browser_is_opened_without_a_secret_among_its_arguments(
         assert visitor.page.url.startswith(running.home)
         assert not file.exists()
         assert "token" not in visitor.page.url
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a page that runs is found by its socket")
+def test_a_page_that_runs_is_opened_again(
+    visitor: Visitor, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, script, state = tmp_path / "seen", tmp_path / "browser.py", tmp_path / "mcpproxy"
+    script.write_text(OPENED, encoding="utf-8")
+    state.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {script} {seen} %s")
+    command = [sys.executable, "-m", "mcpproxy", "ui", str(folder), "--open"]
+    with served(folder) as running:
+        (name,) = state.glob("page-*.sock")
+        assert stat.S_IMODE(name.stat().st_mode) == 0o600
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as again:
+            assert again.stdout is not None
+            assert again.stdout.readline().startswith(f"{running.home}/?token=")
+            visitor.opens(seen.read_text(encoding="utf-8"))
+            assert visitor.page.url.startswith(running.home)
+            assert "token" not in visitor.page.url
+            assert again.wait(60) == 0
+            assert again.stderr is not None
+            assert again.stderr.read().startswith("mcpproxy: this page runs already")
+        with served(folder, "--open", "--allow-send") as another:
+            assert another.home != running.home
+    assert not [*tmp_path.glob("mcpproxy-*.html"), *state.glob("page-*.sock")]
+    with served(folder, "--open") as later:
+        assert later.home.startswith("http://127.0.0.1:")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")

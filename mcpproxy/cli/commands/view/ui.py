@@ -5,8 +5,8 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from mcpproxy.checks.opt_in.pins import Pins
     from mcpproxy.ui.bearer import PageKeys
     from mcpproxy.ui.page_server import PageServer
+    from mcpproxy.ui.redirect_file import RedirectFile
 
+_LISTEN: Final = "127.0.0.1:0"
 PINS: Final = "pins.json"
 """The file of pins in a folder of recordings."""
 
@@ -31,7 +33,7 @@ every visitor needs, and works once; then the next one is printed. The page read
 part of a session, and it changes nothing unless --allow-send is given.
 
   mcpproxy ui                       the folder of all recordings
-  mcpproxy ui --open                and open the browser
+  mcpproxy ui --open                and open the browser; if such a page runs already, on that one
   mcpproxy ui session.jsonl         one recording
   mcpproxy ui --pins pins.json      and what has changed in the tools since they were pinned
   mcpproxy ui --allow-send          calls may be sent again, edited, to the server of the recording, and what
@@ -49,7 +51,7 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="default: a free port of 127.0.0.1"
+        "--listen", metavar="HOST:PORT", default=_LISTEN, help="default: a free port of 127.0.0.1"
     )
     parser.add_argument(
         "--allow-send",
@@ -71,12 +73,17 @@ def run(argv: list[str]) -> int:
         path = find_traces.place(options.path) if options.path else path
     host, port = address("--listen", options.listen)
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    name = _socket(path, options)
+    if options.open and name and _opened_again(name):
+        return 0
     pins = _pins(options.pins or "", folder)
 
     from mcpproxy.ui.bearer import PageKeys
     from mcpproxy.ui.library import Library
     from mcpproxy.ui.page_app import PageApp
     from mcpproxy.ui.page_server import PageServer
+    from mcpproxy.ui.redirect_file import LIFETIME_S
+    from mcpproxy.ui.running_page import announced
     from mcpproxy.ui.send import CallSender
 
     try:
@@ -89,17 +96,54 @@ def run(argv: list[str]) -> int:
         tell("other machines can reach this page; who has its address can read every recording in the folder")
     keys = PageKeys()
     home = server.address_of("/")
-    if options.beside:
-        ticket = keys.new_ticket(_print_no_address)
-        later = f"mcpproxy ui {shlex.quote(path)}"
-        text = f"page: {home}?token={ticket} (it ends with the session; later: {later})"
-        tell(StderrEvent(text, "page", url=quoted(f"{home}?token={ticket}")))
-        _end_with_stdin(server)
-    else:
-        _print_address(keys, home)
-    with _browser_opened(keys, home) if options.open else nullcontext():
+
+    def new_address(when_used: Callable[[], None]) -> str:
+        return f"{home}?token={keys.new_ticket(when_used, LIFETIME_S)}"
+
+    with ExitStack() as around:
+        if name:
+            around.enter_context(announced(name, new_address))
+        if options.beside:
+            ticket = keys.new_ticket(_print_no_address)
+            later = f"mcpproxy ui {shlex.quote(path)}"
+            text = f"page: {home}?token={ticket} (it ends with the session; later: {later})"
+            tell(StderrEvent(text, "page", url=quoted(f"{home}?token={ticket}")))
+            _end_with_stdin(server)
+        else:
+            _print_address(keys, home)
+        if options.open:
+            files: list[RedirectFile] = []
+            address_to_open = new_address(lambda: files[0].remove())
+            around.enter_context(_browser_opened(address_to_open, files))
         server.run(keys.lock(page.app()))
     return 0
+
+
+def _socket(path: str, options: argparse.Namespace) -> str:
+    """Return the name of the socket at which the page is asked for; empty if it is not to be found again."""
+    if options.beside or options.listen != _LISTEN:
+        return ""
+    from mcpproxy.ui.running_page import socket_path
+
+    return socket_path(path, f"{options.allow_send} {options.pins or ''}")
+
+
+def _opened_again(name: str) -> bool:
+    """Open the browser on a page that runs already, if there is one, and wait until it has opened."""
+    from mcpproxy.ui.running_page import RunningPage
+
+    try:
+        page = RunningPage(name)
+    except OSError:
+        return False
+    with closing(page):
+        files: list[RedirectFile] = []
+        with _browser_opened(page.url, files):
+            tell("this page runs already; its address works once, within a minute")
+            sys.stdout.write(f"{page.url}\n")
+            sys.stdout.flush()
+            page.wait_until_used()
+    return True
 
 
 def _print_no_address() -> None:
@@ -117,14 +161,12 @@ def _print_address(keys: "PageKeys", home: str) -> None:
 
 
 @contextmanager
-def _browser_opened(keys: "PageKeys", home: str) -> Generator[None]:
-    """Open the browser on the page within this context."""
+def _browser_opened(url: str, files: "list[RedirectFile]") -> Generator[None]:
+    """Open the browser on the page within this context, by a file that is added to ``files``."""
     import signal
     import webbrowser
 
-    from mcpproxy.ui.redirect_file import LIFETIME_S, RedirectFile
-
-    files: list[RedirectFile] = []
+    from mcpproxy.ui.redirect_file import RedirectFile
 
     def end(number: int, frame: object) -> None:
         del frame
@@ -137,9 +179,8 @@ def _browser_opened(keys: "PageKeys", home: str) -> Generator[None]:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
-    ticket = keys.new_ticket(lambda: files[0].remove(), LIFETIME_S)
     try:
-        files.append(RedirectFile(f"{home}?token={ticket}"))
+        files.append(RedirectFile(url))
     except OSError as error:
         tell(f"the browser is not opened: {error.filename}: {error.strerror}; open the printed address")
         yield
