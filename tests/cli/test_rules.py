@@ -95,6 +95,19 @@ def test_explain_says_what_nobody_can_check(mcpproxy: Mcpproxy) -> None:
     ]
 
 
+def test_a_long_message_of_an_example_is_laid_out(
+    mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = mcpproxy("explain", "ERR-002").out.splitlines()
+    example = lines[lines.index("Breaks it") + 1 : lines.index("Do instead") - 1]
+    assert max(map(len, example)) <= 96
+    first = example.index("  client:")
+    end = example.index("    }", first)
+    request = json.loads("".join(example[first + 1 : end + 1]))
+    assert request["method"] == "tools/shout"
+
+
 def test_every_rule_that_ships_can_be_explained(mcpproxy: Mcpproxy) -> None:
     codes = sorted(catalogue.load().rules)
     assert codes

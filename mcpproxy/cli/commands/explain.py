@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator
 
 from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
+from mcpproxy.cli.calls.json_layout import laid_out
 from mcpproxy.cli.commands.rules import add_folders, level_words
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.errors import UsageError
@@ -65,12 +66,23 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     yield from _heading("Why it matters", style)
     yield from _prose(rule.why, columns)
     yield from _heading("Breaks it", style)
-    yield from (f"  {line}" for line in rule.example.splitlines())
+    for line in rule.example.splitlines():
+        yield from _example(line, columns)
     yield from _heading("Do instead", style)
     yield from _prose(rule.instead, columns)
     yield from _heading("Rests on", style)
     for requirement in rule.requirements:
         yield from _requirement(requirement, columns, style)
+
+
+def _example(line: str, columns: int) -> Iterator[str]:
+    """Yield a message of an example; if it is too long for one line, laid out below its sender."""
+    sender, _, text = line.partition(": ")
+    if len(line) + 2 <= columns or not text.startswith(("{", "[")):
+        yield f"  {line}"
+        return
+    yield f"  {sender}:"
+    yield from (f"    {part}" for part in laid_out(text, columns - 4))
 
 
 def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
