@@ -1,6 +1,7 @@
 """``mcpproxy versions`` and ``check --versions``: who spoke what, and whether that is allowed."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,23 @@ def test_the_matrix_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
         "role": "server",
         "revisions": {"2025-11-25": 1},
     }
+
+
+def test_a_server_without_a_version_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    records = tuple(
+        re.sub(r'("name\\*":\\*"s\\*"),\\*"version\\*":\\*"1\\*"', r"\1", record) for record in CLEAN
+    )
+    assert records != CLEAN
+    trace = recordings.write(tmp_path / "a.jsonl", records)
+    assert [line.split()[:3] for line in mcpproxy("versions", trace).out.splitlines()[1:]] == [
+        ["c", "1", "client"],
+        ["s", "-", "server"],
+    ]
+    listed = json.loads(mcpproxy("versions", trace, "--format", "json").out)
+    assert listed["implementations"][1]["version"] is None
+    (tmp_path / "ranges.toml").write_text('[any]\ns = ">=2"\n')
+    checked = mcpproxy("check", trace, "--versions", str(tmp_path / "ranges.toml"))
+    assert "VER-001" not in checked.out  # what it is cannot be known
 
 
 def test_stateless_peers_are_known_by_their_meta(mcpproxy: Mcpproxy) -> None:

@@ -30,7 +30,7 @@ MAX_REMEMBERED: Final = 1_000
 
 @slotted(frozen=True)
 class SpokenRevision:
-    """An implementation and the revision that it uses.
+    """An implementation and the revision that it uses. ``version`` is ``None`` if it names none.
 
     ``pointer`` is the JSON Pointer of a server's name in the answer. For a client it is empty, because the
     client's name is in the request.
@@ -38,7 +38,7 @@ class SpokenRevision:
 
     role: Sender
     name: str
-    version: str
+    version: str | None
     revision: str
     pointer: str
 
@@ -100,12 +100,13 @@ def range_checks(ranges: Ranges) -> RuleFamily:
             return
         checked = history.of(CheckedImplementations).checked
         for implementation in implementations(context):
-            if implementation in checked or len(checked) >= MAX_REMEMBERED:
+            version = implementation.version
+            if version is None or implementation in checked or len(checked) >= MAX_REMEMBERED:
                 continue
             for revision in (implementation.revision, ANY):
                 version_range = ranges.get(revision, {}).get(implementation.name)
-                if version_range is not None and (fault := version_range(implementation.version)):
-                    software = f"{shortened(implementation.name)} {shortened(implementation.version)}"
+                if version_range is not None and (fault := version_range(version)):
+                    software = f"{shortened(implementation.name)} {shortened(version)}"
                     problem = f"{implementation.role} is {software}, {fault}"
                     frame = context.answers.seq if implementation.role == CLIENT and context.answers else None
                     yield Violation(
@@ -131,11 +132,11 @@ def range_checks(ranges: Ranges) -> RuleFamily:
 
 
 def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[SpokenRevision]:
-    """Yield the implementation that ``info`` names, if it has both a name and a version."""
+    """Yield the implementation that ``info`` names."""
     info_object = as_object(info)
     name, version = member(info_object, "name"), member(info_object, "version")
-    if isinstance(name, str) and isinstance(version, str):
-        yield SpokenRevision(role, name, version, revision, pointer)
+    if isinstance(name, str):
+        yield SpokenRevision(role, name, version if isinstance(version, str) else None, revision, pointer)
 
 
 FAMILY: Final = range_checks({})

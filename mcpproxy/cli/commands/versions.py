@@ -30,9 +30,9 @@ ranges of versions into a file, one table per revision, or [any] for all revisio
 
   mcpproxy check recordings/ --versions ranges.toml"""
 
-Key = tuple[str, str, str]
+Key = tuple[str, str | None, str]
 Matrix = Mapping[Key, Mapping[str, int]]
-"""(name, version, role) -> revision -> number of recordings."""
+"""(name, version or ``None``, role) -> revision -> number of recordings."""
 
 
 def run(argv: list[str]) -> int:
@@ -90,9 +90,9 @@ def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
         yield "no implementation gave its name in these recordings"
         return
     rows: list[tuple[str, ...]] = [("NAME", "VERSION", "ROLE", *REVISIONS)]
-    for (name, version, role), spoken in sorted(matrix.items()):
+    for (name, version, role), spoken in _sorted(matrix):
         counts = (str(spoken[revision]) if revision in spoken else "-" for revision in REVISIONS)
-        rows.append((visible(name), visible(version), role, *counts))
+        rows.append((visible(name), "-" if version is None else visible(version), role, *counts))
     if style.width is not None and table_width(rows) > style.width:
         rows[0] = tuple(without_day(heading) for heading in rows[0])
     yield from table(fitted(rows, style, cut=("NAME",), left_out=("ROLE", "VERSION")), style)
@@ -102,6 +102,10 @@ def as_json(matrix: Matrix) -> list[str]:
     """Return ``matrix`` as JSON. Revisions that an implementation did not use are left out."""
     listed = [
         {"name": name, "version": version, "role": role, "revisions": dict(sorted(spoken.items()))}
-        for (name, version, role), spoken in sorted(matrix.items())
+        for (name, version, role), spoken in _sorted(matrix)
     ]
     return [json.dumps({"implementations": listed}, indent=2)]
+
+
+def _sorted(matrix: Matrix) -> list[tuple[Key, Mapping[str, int]]]:
+    return sorted(matrix.items(), key=lambda item: (item[0][0], item[0][1] or "", item[0][2]))
