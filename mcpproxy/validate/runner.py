@@ -184,7 +184,12 @@ class Run:
         if not any(recording.tally.frames[SERVER] for recording in context.session_recordings):
             return  # the server sent nothing that could be judged
         counts = passive.counts(context.session_recordings)
-        rules = {code: rule.name for code, rule in self._rules.items() if rule.keywords(context.revision)}
+        found = {finding.rule for _, finding in remaining}
+        rules = {
+            code: rule.name
+            for code, rule in self._recordings.rules.catalogue.rules.items()
+            if (code in self._rules or code in found) and rule.keywords(context.revision)
+        }
         remaining = _unreported(remaining, self._checks.current_revision_checks())
         for check in passive.checks(remaining, counts, context.revision, rules):
             self._checks.add(check)

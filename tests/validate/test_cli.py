@@ -199,6 +199,25 @@ def test_a_named_tool_is_called_whatever_it_declares(
     assert f"{listed('ok', 'tools', 'call-tools')}called add; greet failed (isError)\n" in outcome.out
 
 
+def test_a_tool_that_fails_with_made_up_arguments_was_not_tried(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    only = ("-v", "--only=call-tools")
+    outcome = against(capsys, "tool-that-always-fails", tmp_path, *only)
+    why = "with made-up arguments greet failed (isError); name arguments with --call greet=JSON"
+    assert f"{listed('skip', 'tools', 'call-tools')}{why}\n" in outcome.out
+    outcome = against(capsys, "tool-that-always-fails", tmp_path, *only, '--call=greet={"name": "Ada"}')
+    assert f"{listed('ok', 'tools', 'call-tools')}greet failed (isError)\n" in outcome.out
+
+
+def test_a_rule_that_pins_turn_on_has_its_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pins = str(tmp_path / "pins.json")
+    assert main(["pin", "-o", pins, "--", *command()]) == 0
+    outcome = against(capsys, "another-description", tmp_path, "--only=list-tools", f"--pins={pins}")
+    name = rules().catalogue.rules["PIN-001"].name
+    assert f'\nFAIL  PIN-001 {name}: server has changed the description of tool "greet"' in outcome.out
+
+
 def test_without_a_session_the_reason_is_told_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

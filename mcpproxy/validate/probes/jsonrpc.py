@@ -27,6 +27,7 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
+from mcpproxy.validate.raw_requests import missing_method
 from mcpproxy.validate.reaction import JSON_RPC, check_alive, reaction
 
 FEATURES: Final = ("tools", "resources", "prompts")
@@ -57,9 +58,10 @@ async def _unknown_method(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(UNKNOWN_METHOD)
     if answer.is_error and answer.code == METHOD_NOT_FOUND:
         return passed("refused with -32601", answer.frames)
-    requirement = "ERR-002/R-218" if context.is_stateless else "RPC-020/R-023"
-    text = answer.outcome
-    return context.violation(requirement, f"an unknown method was {text}, not with -32601", answer.frames)
+    text = f"an unknown method was {answer.outcome}, not with -32601"
+    if context.is_stateless:
+        return missing_method(context, text, answer.frames)
+    return context.violation("RPC-020/R-023", text, answer.frames)
 
 
 async def _unknown_notification(context: ProbeContext) -> Conclusion:

@@ -25,6 +25,7 @@ from mcpproxy.validate.raw_requests import (
     RawAnswer,
     ask,
     cited,
+    missing_method,
     post,
     raw_answer,
     speaks_both_eras,
@@ -128,7 +129,7 @@ async def _removed_methods(context: ProbeContext) -> Conclusion:
         outcomes.append(f"{method} {reply.outcome}")
         if not reply.is_served and reply.code != METHOD_NOT_FOUND:
             text = f"{method}, which {context.revision} does not have, was {reply.outcome}, not with -32601"
-            return context.violation("ERR-002/R-218", text, reply.frames)
+            return missing_method(context, text, reply.frames)
     return passed("; ".join(outcomes), tuple(frames))
 
 

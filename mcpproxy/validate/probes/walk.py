@@ -212,15 +212,22 @@ async def _call_tools(context: ProbeContext) -> Conclusion:
     frames: list[int] = []
     called: list[str] = []
     refused: list[str] = []
+    untried: list[str] = []
     for name, arguments in calls:
         answer = await context.call(name, arguments)
         frames += answer.frames
-        if answer.is_error:
-            refused.append(f"{name} was refused ({shown(answer.code)})")
-        elif answer.members.get("isError") is True:
-            refused.append(f"{name} failed (isError)")
-        else:
+        is_failed = answer.members.get("isError") is True
+        if not (answer.is_error or is_failed):
             called.append(name)
+            continue
+        refused.append(
+            f"{name} failed (isError)" if is_failed else f"{name} was refused ({shown(answer.code)})"
+        )
+        if (name, arguments) not in context.options.calls:
+            untried.append(name)
+    if not called and len(untried) == len(refused):
+        what = f"with made-up arguments {'; '.join(refused)}"
+        raise Skipped(f"{what}; name arguments with --call {untried[0]}=JSON")
     parts = [f"called {', '.join(called)}"] if called else []
     return passed("; ".join([*parts, *refused]), tuple(frames))
 
