@@ -346,7 +346,9 @@ def test_the_workflow_reports_as_it_says(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     given = [*validate[1 : validate.index("--")], "--only=list-tools", f"--env=PYTHONPATH={ROOT}"]
     assert main([*given, "--", *server]) == 1
-    assert ",title=SCHEMA-004 " in capsys.readouterr().out
+    assert "::error title=SCHEMA-004 " in capsys.readouterr().out
+    (kept,) = [step["with"]["path"].split() for step in steps if "upload-artifact" in step.get("uses", "")]
+    assert [list((tmp_path / folder).glob("*.jsonl")) != [] for folder in kept] == [True, True]
 
     assert main(accept.split()) == 0
     assert [main(command[1:]) for command in commands] == [0, 0]
@@ -357,6 +359,59 @@ def test_the_workflow_reports_as_it_says(
     assert "SCHEMA" in (tmp_path / "summary.md").read_text(encoding="utf-8")
     (uploaded,) = [step["with"]["sarif_file"] for step in steps if "upload-sarif" in step.get("uses", "")]
     assert json.loads((tmp_path / uploaded).read_text(encoding="utf-8"))["version"] == "2.1.0"
+
+
+INPUT: Final = re.compile(r"\$\{\{ inputs\.(\w+) \}\}")
+
+
+@pytest.mark.parametrize("server", ["demo", "url"])
+def test_the_action_does_its_steps(server: str, tmp_path: Path) -> None:
+    """Its steps are run as a runner does; what is installed already is not installed again."""
+    (use,) = recipe("action")[0]["steps"]
+    folder = ROOT / use["uses"].removeprefix("./mcpproxy/")
+    action = yaml.safe_load((folder / "action.yml").read_text(encoding="utf-8"))
+    commands = {
+        "demo": f"{shlex.quote(sys.executable)} -m mcpproxy.demo.server",
+        "url": "http://127.0.0.1:9/mcp",
+    }
+    given = {name: each.get("default", "") for name, each in action["inputs"].items()}
+    assert use["with"].keys() < given.keys()
+    given |= {"server": commands[server], "options": f"--only tools {use['with']['options']}"}
+    env = dict(os.environ) | {"GITHUB_ACTION_PATH": str(folder), "RUNNER_TEMP": str(tmp_path / "a b")}
+    env |= {"GITHUB_WORKSPACE": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    install, validate, upload = action["runs"]["steps"]
+    ran: list[subprocess.CompletedProcess[str]] = []
+    for step in (install, validate):
+        filled = {name: INPUT.sub(lambda match: given[match[1]], text) for name, text in step["env"].items()}
+        script = step["run"].replace("python -m pip install", "printf '%s\\n'")
+        ran.append(
+            subprocess.run(
+                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
+                cwd=ROOT,
+                env=env | filled,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=DEADLINE_S,
+            )
+        )
+    assert (Path(ran[0].stdout.strip()) / "pyproject.toml").exists()
+    kept = INPUT.sub(lambda match: given[match[1]], upload["with"]["path"])
+    recorded = Path(kept.replace("${{ runner.temp }}", env["RUNNER_TEMP"])) / "session.jsonl"
+    if server == "demo":
+        assert (ran[1].returncode, recorded.exists()) == (1, True), ran[1]
+        assert "::error title=" in ran[1].stdout
+        assert "file=" not in ran[1].stdout
+    else:
+        assert (ran[1].returncode, ran[1].stdout) == (2, "")
+        assert "http://127.0.0.1:9/mcp: cannot be reached" in ran[1].stderr
+
+
+def test_the_workflow_uses_the_action_with_its_inputs() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
+    (use,) = [step for step in workflow["jobs"]["validate"]["steps"] if step["uses"].startswith("./")]
+    action = yaml.safe_load((ROOT / use["uses"] / "action.yml").read_text(encoding="utf-8"))
+    assert use["with"].keys() <= action["inputs"].keys()
 
 
 # The image

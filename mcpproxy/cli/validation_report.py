@@ -165,9 +165,8 @@ def _lines(
 
             located_findings = validated.located(result.checks)
             summary = map(github.escape_commands, validation.summary(result))
-            commands = github.lines(
-                located_findings, validated.remarks(result), catalogue, base=output.workspace()
-            )
+            # No file: the recordings of this run are in no commit, and gone with the machine.
+            commands = github.lines(located_findings, validated.remarks(result), catalogue, base=None)
             return chain(commands, summary)
         case _:
             return validation.lines(result, catalogue, style, detail)

@@ -6,12 +6,13 @@ with equal fingerprints share one annotation.
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports.located import Located, Remark, relative
+from mcpproxy.reports.located import Located, Remark, recording_name, relative
 
 COMMAND: Final = {"error": "error", "warning": "warning", "info": "notice"}
 """Severity -> the workflow command for it."""
@@ -20,11 +21,12 @@ _WORST_FIRST: Final = tuple(COMMAND)
 
 
 def lines(
-    findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str
+    findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str | None
 ) -> Iterator[str]:
     """Yield a command for each group of equal findings that are not known, then one for each remark.
 
-    File paths are relative to ``base``, the root of the repository.
+    File paths are relative to ``base``, the root of the repository. A recording outside ``base``, or any if
+    ``base`` is ``None``, is nothing that GitHub can show, so the message has its name instead.
     """
     groups: dict[tuple[str, str], list[Located]] = {}
     for located in findings:
@@ -34,20 +36,30 @@ def lines(
         finding = group[0].finding
         rule = catalogue.rules.get(finding.rule)
         title = f"{finding.rule} {rule.name}" if rule else finding.rule
-        place = f"frame {finding.frame}: " if finding.frame else ""
+        place = _place(group[0].path, max(group[0].line, 1), base)
+        frame = f"frame {finding.frame}" if finding.frame else ""
+        if not place:
+            frame = f"{frame} of {recording_name(group[0].path)}" if frame else recording_name(group[0].path)
         repeats = f" ({len(group)} times)" if len(group) > 1 else ""
-        message = f"{place}{visible(finding.message)}{repeats}"
+        message = f"{visible(frame)}{': ' if frame else ''}{visible(finding.message)}{repeats}"
         if finding.source:
             message += f"\n{visible(finding.source)}"
-        file = relative(group[0].path, base)
-        yield command(COMMAND[finding.severity], message, file=file, line=max(group[0].line, 1), title=title)
+        yield command(COMMAND[finding.severity], message, **place, title=title)
     for remark in remarks:
-        file = relative(remark.path, base)
+        place = _place(remark.path, 0, base)
         if remark.is_fatal:
-            yield command("error", visible(remark.text), file=file, title="not judged")
+            yield command("error", visible(remark.text), **place, title="not judged")
         else:
             title = "more findings" if remark.is_count else "incomplete recording"
-            yield command("warning", visible(remark.text), file=file, title=title)
+            yield command("warning", visible(remark.text), **place, title=title)
+
+
+def _place(path: str, line: int, base: str | None) -> dict[str, object]:
+    """Return the properties for a line of a file in the repository; none if it is not there."""
+    file = relative(path, base) if base is not None else ""
+    if not file or os.path.isabs(file):
+        return {}
+    return {"file": file, "line": line} if line else {"file": file}
 
 
 def command(name: str, message: str, **properties: object) -> str:

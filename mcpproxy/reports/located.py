@@ -18,7 +18,7 @@ from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.trace.members import NotARecordError, read_object
 from mcpproxy.trace.reader import Trace
 
-__all__ = ["Located", "Place", "Remark", "locate", "relative"]
+__all__ = ["Located", "Place", "Remark", "locate", "recording_name", "relative"]
 
 
 @slotted(frozen=True)
@@ -84,6 +84,11 @@ def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:
         related = tuple(_place(places, number, trace) for number in finding.related)
         located.append(Located(finding, place.path, place.line, related, digest, counts[digest]))
     return tuple(located)
+
+
+def recording_name(path: str) -> str:
+    """Return what a recording is called where its folder is known: its file without the suffix."""
+    return os.path.basename(path).removesuffix(".jsonl")
 
 
 def relative(path: str, base: str) -> str:

@@ -59,6 +59,23 @@ def test_nothing_that_a_peer_says_ends_a_command() -> None:
     assert "\n" not in line
 
 
+def test_no_file_is_named_that_is_not_in_the_repository(tmp_path: Path) -> None:
+    outside = Located(Finding("X-1", "error", "server", "m", 4), str(tmp_path / "a" / "s-3.jsonl"), 5)
+    session = Located(Finding("X-2", "error", "server", "m", 0), str(tmp_path / "b" / "s-4.jsonl"), 1)
+    remark = Remark(outside.path, "cut off")
+    told = [
+        "::error title=X-1::frame 4 of s-3: m",
+        "::error title=X-2::s-4: m",
+        "::warning title=incomplete recording::cut off",
+    ]
+    assert list(github.lines((outside, session), (remark,), KNOWN, base=str(tmp_path / "b"))) == [
+        told[0],
+        "::error file=s-4.jsonl,line=1,title=X-2::m",
+        told[2],
+    ]
+    assert list(github.lines((outside, session), (remark,), KNOWN, base=None)) == told
+
+
 def test_what_recordings_lack_is_told() -> None:
     remarks = (Remark("t.jsonl", "cut off"), Remark("u.jsonl", "no such file", is_fatal=True))
     assert list(github.lines((), remarks, KNOWN, base=str(Path.cwd()))) == [

@@ -72,8 +72,8 @@ def test_annotations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert validated(tmp_path, "traceback-on-stdout", "--format=github") == 1
     (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
     head, _, message = said.partition("::error ")[2].partition("::")
-    assert head.startswith("file=")
-    assert head.endswith("title=STDIO-002 stray-stdout")
+    assert head == "title=STDIO-002 stray-stdout"
+    assert re.match(r"frame \d+ of \d+\.stdout: ", message)
     assert "%0Ahttps://modelcontextprotocol.io/specification/2025-11-25/" in message
 
 

@@ -3,7 +3,6 @@
 Separate functions return the parts, so that a running validation can print the marks as its checks end.
 """
 
-import os
 import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
@@ -12,6 +11,7 @@ from mcpproxy.base.style import PLAIN, Colour, Style, count, duration
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports.located import recording_name
 from mcpproxy.validate.outcome import CheckResult, Conclusion, Status, Validation, Verdict
 
 Detail = Literal["failures", "marks", "checks"]
@@ -156,11 +156,6 @@ def check_lines(check: CheckResult) -> Iterator[str]:
         parts.append(visible(check.conclusion.rule))
     parts += [visible(check.conclusion.source)] if check.conclusion.source else []
     yield from ["  ".join(parts)] if parts else []
-
-
-def recording_name(path: str) -> str:
-    """Return the name of a recording of the run, whose folder is told once."""
-    return os.path.basename(path).removesuffix(".jsonl")
 
 
 def _bad(validation: Validation) -> list[CheckResult]:
