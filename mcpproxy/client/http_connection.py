@@ -134,7 +134,8 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._end(journals.CLIENT_EOF)
-        self._end(journals.SERVER_EOF)
+        # The server may have had more to send: a body that ends with the connection is not whole.
+        self._end(journals.SERVER_EOF, journals.DROPPED)
 
     async def _next(self) -> "h11.Event | type[h11.PAUSED]":
         """Return the next event of the response."""

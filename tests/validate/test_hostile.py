@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -10,6 +11,8 @@ from mcpproxy.base.ready import is_readable
 from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.validate.outcome import Validation
+from mcpproxy.validate.recordings import Target
+from tests.attacks.floods import Flood
 from tests.validate.trial import check, target, tried
 
 PATIENCE_S = 1.5
@@ -108,3 +111,16 @@ def test_what_died_is_on_its_recording(tmp_path: Path) -> None:
     events = read_trace(str(tmp_path / "trace.jsonl")).events()
     said = [event for event in events if isinstance(event, Frame)]
     assert [frame.raw[-6:] for frame in said if frame.sender == SERVER] == [b"2025-1"]
+
+
+STREAM: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+BODY: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+
+
+@pytest.mark.parametrize("head", [STREAM + b":", BODY, BODY + b'{"jsonrpc":', BODY[:20]], ids=str)
+def test_what_our_client_cuts_is_no_fault_of_the_server(head: bytes, tmp_path: Path) -> None:
+    with Flood(head, b" ", 0.2) as server:
+        url = f"http://127.0.0.1:{server.port}/mcp"
+        result = tried(Target(url=url), tmp_path, ("ping",), timeout_s=1)
+    assert check(result, "handshake").conclusion.message == "no answer to initialize within 1 s"
+    assert [finding.message for trace in result.traces for finding in trace.findings] == []

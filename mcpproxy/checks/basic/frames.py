@@ -67,7 +67,7 @@ def not_a_message(context: MessageContext[Malformed], history: History) -> Itera
     if message.flaw is Flaw.SCALAR:
         problem = f"{context.sender} sent {kind(member(message.value))}, which is not a JSON-RPC message"
         yield Violation("RPC-001", "R-001", problem, pointer=context.at)
-    elif message.flaw is Flaw.EMPTY and context.frame.exchange:
+    elif message.flaw is Flaw.EMPTY and context.frame.exchange and context.frame.terminated:
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
     elif message.flaw is Flaw.NOT_JSON and context.frame.terminated:
         if not context.frame.exchange and not looks_meant(raw):
