@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mcpproxy.base.style import count
-from mcpproxy.fuzz.confirmation import Confirmer, SuspectedFault, Trials, changes_text
+from mcpproxy.fuzz.confirmation import LATE_S, Confirmer, SuspectedFault, Trials, changes_text
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.errors import NotBackError, NotFuzzedError
 from mcpproxy.fuzz.material import Material
@@ -32,7 +32,8 @@ class Campaign:
     """Fuzzes ``target`` with what a recording gives. The recordings of faults are kept in ``folder``.
 
     ``on_fault`` is called with each fault as soon as it is confirmed, ``on_progress`` with a clause about the
-    current work. ``result`` is the result so far.
+    current work, and ``on_late`` with one if faults are left to confirm when the time is over. ``result`` is
+    the result so far.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Campaign:
         *,
         on_fault: Callable[[ServerFault], None] | None = None,
         on_progress: Callable[[str], None] | None = None,
+        on_late: Callable[[str], None] | None = None,
     ) -> None:
         self._target: Final = target
         self._material: Final = material
@@ -53,13 +55,14 @@ class Campaign:
         self._folder: Final = folder
         self._on_fault: Final = on_fault
         self._on_progress: Final = on_progress
+        self._on_late: Final = on_late
         self._plan: Final = Plan(material, options.seed, target.transport)
         self._limits = options.limits
         self._excused: Final[set[str]] = set()
         self._confirmed: Final[set[str]] = set()
         self._failed: Final[dict[str, int]] = {}
         self._started = time.monotonic()
-        self.result: Final = FuzzResult(options.seed, self._plan.changes)
+        self.result: Final = FuzzResult(options.seed, self._plan.changes, strict=options.strict)
 
     async def run(self) -> FuzzResult:
         """Fuzz until the time is over or enough was sent. Faults that were seen by then are still confirmed.
@@ -113,7 +116,8 @@ class Campaign:
 
     async def _search_faults(self, trials: Trials) -> None:
         deadline = self._started + self._options.time_s
-        confirmer = Confirmer(trials, self._folder, self._limits, self._options.limits, self._excused)
+        limits, generous = self._limits, self._options.limits
+        confirmer = Confirmer(trials, self._folder, limits, generous, self._excused, deadline)
         for steps in self._plan.sessions():
             if time.monotonic() >= deadline or 0 < self._options.count <= self.result.sent:
                 return
@@ -125,12 +129,13 @@ class Campaign:
             result = await trials.run(steps, self._limits, is_kept=True, deadline=deadline)
             self._count_steps(result, steps)
             trials.slow.update(result.slow)
+            self.tell_late(result, deadline)
             for symptom in result.symptoms:
                 if self._is_new(symptom):
                     await self._confirm_symptom(symptom, steps, result, confirmer)
                 if symptom.kind in ("crash", "hang"):
                     self._plan.excluded.add(steps[symptom.step].key)
-                if self.result.stopped or 0 < self._options.faults <= len(self.result.faults):
+                if self.result.stopped or 0 < self._options.faults <= self.result.counted:
                     return
             os.unlink(result.path)
 
@@ -147,6 +152,15 @@ class Campaign:
         is_excused = symptom.kind != "leak" and symptom.cause in self._excused
         is_known = symptom.key in self._confirmed or self._failed.get(symptom.key, 0) >= _TRIES
         return not (is_excused or is_known)
+
+    def tell_late(self, result: TrialResult, deadline: float) -> None:
+        """Say how long a run may go on whose time is over, if there is something to confirm."""
+        new = len({symptom.key for symptom in result.symptoms if self._is_new(symptom)})
+        if new and self._on_late is not None and time.monotonic() >= deadline:
+            self._on_late(
+                f"the time is over; confirming {count(new, 'fault')}, "
+                f"of which the steps are reduced for {LATE_S:.0f} s at most"
+            )
 
     def _tell_progress(self, text: str) -> None:
         if self._on_progress is not None:

@@ -37,6 +37,8 @@ _TRIALS: Final = 40
 """How many trials may be spent on reducing the steps of a fault."""
 _SMALLER_S: Final = 20.0
 """After this time no message is made smaller."""
+LATE_S: Final = 20.0
+"""So long after the end of the search steps are still reduced. What was seen is confirmed in any case."""
 _TRIALS_OF_HANG: Final = 16
 _BACK_S: Final = 10.0
 """How long to wait for a server behind a URL to come back."""
@@ -117,13 +119,22 @@ class Trials:
 class Confirmer:
     """Confirms faults. ``search`` are the limits while steps are reduced, ``generous`` those afterwards.
 
+    The search ends at ``deadline``, a time of ``time.monotonic``.
+
     ``excused`` are the causes that a control shows as well; causes that are found so are added.
     """
 
     def __init__(
-        self, trials: Trials, folder: str, search: TrialLimits, generous: TrialLimits, excused: set[str]
+        self,
+        trials: Trials,
+        folder: str,
+        search: TrialLimits,
+        generous: TrialLimits,
+        excused: set[str],
+        deadline: float,
     ) -> None:
         self._trials: Final = trials
+        self._reduces_until: Final = deadline + LATE_S
         self._folder: Final = folder
         self._search: Final = search
         self._generous: Final = generous
@@ -145,7 +156,7 @@ class Confirmer:
             return result.symptom(symptom.key) is not None
 
         limit = _TRIALS_OF_HANG if symptom.kind == "hang" else _TRIALS
-        minimiser = Minimiser(shows_fault, limit, _SMALLER_S)
+        minimiser = Minimiser(shows_fault, limit, time.monotonic() + _SMALLER_S, self._reduces_until)
         small = await minimiser.minimise(suspect.steps)
         repeated = await self._repeat_fault(symptom, small, pings) if small else None
         if small is None or repeated is None:
@@ -170,6 +181,7 @@ class Confirmer:
             is_lawful,
             suspect.after_s,
             time.monotonic() - suspect.started,
+            severity=seen.severity,
         )
 
     def unconfirmed_fault(self, suspect: SuspectedFault) -> ServerFault:
@@ -190,6 +202,7 @@ class Confirmer:
             after_s=suspect.after_s,
             took_s=time.monotonic() - suspect.started,
             is_confirmed=False,
+            severity=suspect.symptom.severity,
         )
 
     async def _await_server(self, symptom: Symptom) -> None:

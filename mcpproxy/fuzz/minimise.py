@@ -27,13 +27,15 @@ _LIST: Final = re.compile(rb"\[0(?:,0){15,}\]")
 class Minimiser:
     """Reduces steps. ``test`` is called ``limit`` times at most.
 
-    After ``limit_s`` seconds no message is made smaller any more.
+    After ``shrinks_until`` no message is made smaller any more, and after ``reduces_until`` no step is left
+    out, either; both are times of ``time.monotonic``.
     """
 
-    def __init__(self, test: Test, limit: int, limit_s: float) -> None:
+    def __init__(self, test: Test, limit: int, shrinks_until: float, reduces_until: float) -> None:
         self._test: Final = test
         self._left = limit
-        self._until: Final = time.monotonic() + limit_s
+        self._shrinks_until: Final = min(shrinks_until, reduces_until)
+        self._reduces_until: Final = reduces_until
 
     async def minimise(self, steps: Sequence[FuzzStep]) -> list[FuzzStep] | None:
         """Return the smallest steps that were found; ``None`` if all together do not show the fault again."""
@@ -66,9 +68,11 @@ class Minimiser:
         self, steps: list[FuzzStep], with_handshakes: Callable[[Sequence[FuzzStep]], list[FuzzStep]]
     ) -> list[FuzzStep]:
         parts = 2
-        while len(steps) > 1:
+        while len(steps) > 1 and time.monotonic() < self._reduces_until:
             size = max(1, len(steps) // parts)
             for start in range(0, len(steps), size):
+                if time.monotonic() >= self._reduces_until:
+                    return steps
                 rest = steps[:start] + steps[start + size :]
                 if rest and await self._shows_fault(with_handshakes(rest)):
                     steps, parts = rest, max(2, parts - 1)
@@ -82,7 +86,7 @@ class Minimiser:
     async def _shrink_steps(self, steps: list[FuzzStep]) -> list[FuzzStep]:
         """Return ``steps`` with smaller messages, each in one piece where the pieces do not matter."""
         for index, step in enumerate(steps):
-            if step.is_handshake or not step.is_mutated:
+            if step.is_handshake or not step.is_mutated or time.monotonic() >= self._reduces_until:
                 continue
             restored = step.restored()
             is_last = index + 1 == len(steps)
@@ -98,10 +102,10 @@ class Minimiser:
                 else:
                     continue
             is_smaller = True
-            while is_smaller and time.monotonic() < self._until:
+            while is_smaller and time.monotonic() < self._shrinks_until:
                 is_smaller = False
                 for raw in _shorter_messages(step):
-                    if time.monotonic() >= self._until:
+                    if time.monotonic() >= self._shrinks_until:
                         break
                     smaller = replace(step, raw=raw)
                     if await self._shows_fault([*steps[:index], smaller, *steps[index + 1 :]]):

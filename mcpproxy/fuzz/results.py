@@ -1,6 +1,7 @@
 """The options and the result of a run of the fuzzer."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from mcpproxy.fuzz.symptoms import Kind
 from mcpproxy.fuzz.trial import TrialLimits
@@ -8,13 +9,17 @@ from mcpproxy.fuzz.trial import TrialLimits
 
 @dataclass(frozen=True, slots=True)
 class FuzzOptions:
-    """When a run ends: after ``time_s``, ``count`` changed messages or ``faults`` faults (0: any number)."""
+    """When a run ends: after ``time_s``, ``count`` changed messages or ``faults`` faults (0: any number).
+
+    A violation of a SHOULD is a warning, and counts as a fault only if ``strict`` is set.
+    """
 
     seed: int = 0
     time_s: float = 60.0
     count: int = 0
     faults: int = 0
     limits: TrialLimits = field(default_factory=TrialLimits)
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class ServerFault:
     ``changes`` says what was changed, ``is_lawful`` whether a client may send it. ``is_replayed`` says
     whether ``replay client`` repeats it. ``is_confirmed`` is false if a server behind a URL has to be
     started again before anything can be repeated. ``after_s`` is the time from the start until the fault was
-    first seen, ``took_s`` until it was confirmed.
+    first seen, ``took_s`` until it was confirmed. ``severity`` is ``warning`` for a violation of a SHOULD.
     """
 
     kind: Kind
@@ -37,6 +42,7 @@ class ServerFault:
     after_s: float
     took_s: float
     is_confirmed: bool = True
+    severity: Literal["error", "warning"] = "error"
 
 
 @dataclass(slots=True)
@@ -53,3 +59,9 @@ class FuzzResult:
     once: list[str] = field(default_factory=list[str])
     stopped: str = ""
     is_interrupted: bool = False
+    strict: bool = False
+
+    @property
+    def counted(self) -> int:
+        """How many faults count: those that are more than a warning, with ``strict`` all."""
+        return sum(self.strict or fault.severity == "error" for fault in self.faults)

@@ -65,7 +65,7 @@ class Symptom:
 
     ``text`` is a clause for the user, ``step`` the index of the step after which it was seen. ``marker`` is
     the value that leaked. ``is_provoked`` says that the client broke the protocol before, so that the
-    fault may be a consequence.
+    fault may be a consequence. ``severity`` is that of the finding of a violation.
     """
 
     kind: Kind
@@ -74,6 +74,7 @@ class Symptom:
     step: int
     marker: bytes = b""
     is_provoked: bool = False
+    severity: Literal["error", "warning"] = "error"
 
     @property
     def cause(self) -> str:
@@ -121,7 +122,8 @@ def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provok
         return None
     key = f"protocol {finding.requirement or finding.rule} {step.method.partition(' ')[0]}"
     text = f"{finding.rule}: {finding.message}"
-    return Symptom("protocol", key, text, index, is_provoked=is_provoked and not is_unconditional)
+    provoked = is_provoked and not is_unconditional
+    return Symptom("protocol", key, text, index, is_provoked=provoked, severity=finding.severity)
 
 
 def excuses_server(finding: Finding) -> bool:

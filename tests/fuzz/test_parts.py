@@ -3,19 +3,26 @@
 import asyncio
 import json
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.errors import NotFuzzedError
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.minimise import Minimiser
 from mcpproxy.fuzz.mutations import all_mutants
 from mcpproxy.fuzz.mutations.mutant import Supply
+from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
 from mcpproxy.fuzz.steps import FuzzStep, restored_steps
-from mcpproxy.fuzz.symptoms import end_symptom
+from mcpproxy.fuzz.symptoms import Symptom, end_symptom, violation_symptom
+from mcpproxy.fuzz.trial import TrialResult
 from mcpproxy.replay.recording import load
+from mcpproxy.ruleset import ruleset
+from mcpproxy.session.frame import SERVER, Finding, Severity
+from mcpproxy.validate.recordings import Target
 from tests.cli import recordings
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -35,7 +42,7 @@ def smallest(steps: list[FuzzStep], fails: Callable[[list[bytes]], bool], limit:
     async def test(candidate: list[FuzzStep]) -> bool:
         return fails([step.raw for step in candidate])
 
-    found = asyncio.run(Minimiser(test, limit, 60).minimise(steps))
+    found = asyncio.run(Minimiser(test, limit, inf, inf).minimise(steps))
     assert found is not None
     return [step.raw for step in found]
 
@@ -67,11 +74,50 @@ def test_a_value_is_made_shorter() -> None:
     assert b'"b"' not in small
 
 
+def test_when_the_time_is_over_no_step_is_left_out_any_more() -> None:
+    steps = [step(b"%d" % number) for number in range(6)]
+
+    async def test(candidate: list[FuzzStep]) -> bool:
+        return {b"1", b"4"} <= {step.raw for step in candidate}
+
+    found = asyncio.run(Minimiser(test, 200, 0, 0).minimise(steps))
+    assert found == steps
+
+
+def test_it_is_said_that_faults_are_confirmed_when_the_time_is_over(tmp_path: Path) -> None:
+    said: list[str] = []
+    source = material(load(SHIPPED[0]))
+    target = Target(("true",))
+    campaign = Campaign(target, source, ruleset.load(), FuzzOptions(), str(tmp_path), on_late=said.append)
+    fault = Symptom("crash", "k", "t", 0)
+    campaign.tell_late(TrialResult("t", [fault, fault]), deadline=inf)
+    campaign.tell_late(TrialResult("t"), deadline=0)
+    assert said == []
+    campaign.tell_late(TrialResult("t", [fault, fault]), deadline=0)
+    assert said == ["the time is over; confirming 1 fault, of which the steps are reduced for 20 s at most"]
+
+
+@pytest.mark.parametrize(("severity", "counted"), [("error", 1), ("warning", 0), ("info", None)])
+def test_a_warning_counts_only_if_one_is_strict(severity: Severity, counted: int | None) -> None:
+    finding = Finding("TOOL-006", severity, SERVER, "m", 3)
+    symptom = violation_symptom(finding, step(b"1"), 0, is_provoked=False)
+    if counted is None:
+        assert symptom is None
+        return
+    assert symptom is not None
+    fault = ServerFault(
+        symptom.kind, "t", "c", "t.jsonl", 2, is_replayed=True, is_lawful=True, after_s=1, took_s=2,
+        severity=symptom.severity,
+    )  # fmt: skip
+    assert FuzzResult(1, faults=[fault]).counted == counted
+    assert FuzzResult(1, faults=[fault], strict=True).counted == 1
+
+
 def test_what_does_not_happen_again_is_not_made_small() -> None:
     async def test(_: list[FuzzStep]) -> bool:
         return False
 
-    assert asyncio.run(Minimiser(test, 50, 60).minimise([step(b"1"), step(b"2")])) is None
+    assert asyncio.run(Minimiser(test, 50, inf, inf).minimise([step(b"1"), step(b"2")])) is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
 from mcpproxy.base.authority import is_loopback
+from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import async_main, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, url
@@ -32,7 +33,8 @@ leak a value of another request, each as a small recording. Tools are called wit
 a server that may lose its data."""
 
 EPILOG: Final = """\
-exit codes: 0 nothing was found, 1 something was found, 2 the server could not be fuzzed, 130 interrupted
+exit codes: 0 no faults (with --strict also no warnings), 1 faults, 2 the server could not be fuzzed,
+            130 interrupted
 
   mcpproxy fuzz session.jsonl -- python server.py
   mcpproxy fuzz session.jsonl http://127.0.0.1:3000/mcp --time 300 --seed 7
@@ -56,10 +58,11 @@ def run(argv: list[str]) -> int:
         target,
         found,
         ruleset.load(),
-        FuzzOptions(options.seed, options.time, options.count, options.faults, limits),
+        FuzzOptions(options.seed, options.time, options.count, options.faults, limits, options.strict),
         folder,
         on_fault=None if options.json else partial(_tell_at_once, status),
         on_progress=status.show,
+        on_late=None if options.json else partial(_tell, status),
     )
     try:
         result = async_main.run_until_terminated(campaign.run())
@@ -74,12 +77,20 @@ def run(argv: list[str]) -> int:
         emit(_lines(result))
     if result.is_interrupted:
         return 130
-    return 1 if result.faults else 0
+    return 1 if result.counted else 0
 
 
 def _tell_at_once(status: StatusLine, fault: ServerFault) -> None:
+    _tell(status, f"{_kind(fault)} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
+
+
+def _tell(status: StatusLine, text: str) -> None:
     status.clear()
-    tell(f"{fault.kind} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
+    tell(text)
+
+
+def _kind(fault: ServerFault) -> str:
+    return "warning" if fault.severity == "warning" else fault.kind
 
 
 def _lines(result: FuzzResult) -> list[str]:
@@ -89,16 +100,19 @@ def _lines(result: FuzzResult) -> list[str]:
         rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
         for fault in result.faults:
             replays = "yes" if fault.is_replayed else "no" if fault.is_confirmed else "not tried"
-            rows.append((fault.kind, str(fault.frames), replays, visible(fault.trace)))
+            rows.append((_kind(fault), str(fault.frames), replays, visible(fault.trace)))
         head, *body = table(rows, terminal_style(), right={1})
         lines.append(head)
         for line, fault in zip(body, result.faults, strict=True):
             lines += [line, f"  {visible(fault.changes)}", f"  → {visible(fault.text)}"]
     lines += [f"seen once and not again, so not reported: {visible(text)}" for text in result.once]
-    faults = "1 fault" if len(result.faults) == 1 else f"{len(result.faults) or 'no'} faults"
+    warnings = sum(fault.severity == "warning" for fault in result.faults)
+    faults = len(result.faults) - warnings
+    found = count(faults, "fault") if faults else "no faults"
+    found += f", {count(warnings, 'warning')}" if warnings else ""
     lines.append(
-        f"{faults}: {result.sent:,} changed messages ({result.changes:,} different changes) in "
-        f"{result.sessions:,} sessions, {result.seconds:.0f} s, seed {result.seed}"
+        f"{found}: {count(result.sent, 'changed message')} ({count(result.changes, 'different change')}) in "
+        f"{count(result.sessions, 'session')}, {result.seconds:.0f} s, seed {result.seed}"
     )
     if result.is_interrupted:
         lines.append("interrupted: what was not confirmed by then is not listed")
@@ -151,9 +165,16 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("trace", metavar="TRACE", nargs="?", help=find_traces.HELP)
     add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a server over HTTP")
     add("--seed", metavar="N", type=_seed, help="the same seed makes the same choices")
-    add("--time", metavar="S", type=seconds, default=60.0, help="how long to search (60)")
+    add(
+        "--time",
+        metavar="S",
+        type=seconds,
+        default=60.0,
+        help="how long to search (60); what was seen by then is still confirmed",
+    )
     add("--count", metavar="N", type=positive, default=0, help="end after so many changed messages")
     add("--faults", metavar="N", type=positive, default=0, help="end after so many faults")
+    add("--strict", action="store_true", help="let warnings count as faults do")
     add("-o", "--output", metavar="DIR", default="", help="where the recordings of faults are kept")
     add("--json", action="store_true", help="print the result as JSON")
     add("--timeout", metavar="S", type=seconds, default=10.0, help="so long without an answer is a hang (10)")
