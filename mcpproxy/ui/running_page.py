@@ -75,10 +75,13 @@ class RunningPage:
             raise OSError("this system has no such sockets")
         self._socket: Final = own_sockets.connect(path, _ANSWER_S)
         self._lines: Final = self._socket.makefile("rb")
-        self.url: Final = self._lines.readline().decode().strip()
-        if not self.url:
+        try:
+            self.url: Final = self._lines.readline().decode().strip()
+            if not self.url:
+                raise ConnectionError("the page has ended")
+        except BaseException:
             self.close()
-            raise OSError("the page has ended")
+            raise
 
     def wait_until_used(self) -> None:
         """Wait until the address was used, for at most ``LIFETIME_S``."""

@@ -149,7 +149,7 @@ function Entry({ one, held, place, go, onChosen }) {
     <span class="words who">${visible(peers)}</span>
     <span class="words">
       <span>${one.running ? html`<span class="running">● running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}</span>
-      ${one.failed ? html`<span class=${one.running && !one.failed.includes("failed") ? "waiting" : "failed"}>${one.failed}</span>` : null}
+      ${one.failed ? html`<span class=${one.running && !one.failed.includes("failed") ? "open" : "failed"}>${one.failed}</span>` : null}
       ${one.findings ? html`<span class=${`mark ${one.severity}`} title="findings">${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}
     </span>
   </a>`;
