@@ -107,7 +107,7 @@ function App() {
       };
       const view = VIEWS[Number(event.key) - 1];
       if (view) keys[event.key] = () => go({ view: view[0], find: "" });
-      const grid = /** @type {HTMLElement | null} */ (document.querySelector(".grid"));
+      const grid = /** @type {HTMLElement | null} */ (document.querySelector(".grid, .found"));
       if (grid && /^([jkgG]|ArrowUp|ArrowDown|Enter)$/.test(event.key)) {
         keys[event.key] = () => {
           grid.focus();
