@@ -145,7 +145,7 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
   const hasMessages = bars.some((bar) => bar.lane < 0);
   const most = Math.max(1, ...bars.map((bar) => bar.count));
   /** @param {import("./types.js").Bar} bar */
-  const ended = (bar) => (now !== null && bar.call?.outcome === "no-answer" ? Math.max(now, bar.to_ms) : bar.to_ms);
+  const ended = (bar) => (now !== null && bar.call?.outcome === "unanswered" ? Math.max(now, bar.to_ms) : bar.to_ms);
   /** @param {import("./types.js").Bar} bar @returns {[number, number]} where it begins and how wide it is, in pixels */
   const drawn = (bar) => {
     const left = Math.max(0, Math.min(((bar.from_ms - from) / width) * pixels, pixels - NARROW));
