@@ -172,8 +172,8 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
     onPan(-by / pixels);
   };
   const [place, space] = named ? drawn(named) : [0, 0];
-  return html`<section class="lane" aria-label=${recording.server || recording.label}>
-    <h3>${visible(recording.server || recording.label)} <span class="count">${plural(total, "row")}${lanes > 1 ? `, up to ${lanes} calls at a time` : ""}${left_out ? `, and ${left_out.toLocaleString("en")} more beside them that are not drawn` : ""}</span></h3>
+  return html`<section class="lane" aria-label=${recording.label}>
+    <h3>${visible(recording.label)} <span class="count">${plural(total, "row")}${lanes > 1 ? `, up to ${lanes} calls at a time` : ""}${left_out ? `, and ${left_out.toLocaleString("en")} more beside them that are not drawn` : ""}</span></h3>
     <p class="hidden">The view Calls lists the same calls with their times.</p>
     <div class="spans" aria-hidden="true" ref=${box} style=${{ height: `${Math.max(1, lanes) * LANE + (hasMessages ? LANE : 0)}px` }} onWheel=${onWheel} onPointerLeave=${() => setNamed(null)}
       onPointerDown=${(/** @type {PointerEvent} */ event) => (dragged.current = { x: event.clientX, isDrag: false })} onPointerMove=${onPointerMove}
