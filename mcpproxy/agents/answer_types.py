@@ -130,6 +130,7 @@ class CallRow:
     arguments: str = ""
     result: str = ""
     progress: str = ""
+    intervention: str = ""
     findings: int = 0
     severity: str | None = None
     parent: int = 0

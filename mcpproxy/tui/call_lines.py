@@ -66,6 +66,7 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     words, tone = outcome_words(call, waits=waits)
     result = error_words(call) or ": ".join(filter(None, (words, call.progress or call.result)))
     result = f" ⇒ {result}" if result else ""
+    result += f" ({call.intervention})" if call.intervention else ""
     arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""
     room -= len(direction)
     # The name gets the room that it needs, except the room reserved for arguments and result.

@@ -18,7 +18,7 @@ SHOWN_BYTES: Final = 100_000
 """How many bytes of one message are shown at most."""
 
 _WHOLE: Final = frozenset(
-    {Role.REQUEST, Role.ANSWER, Role.INNER_REQUEST, Role.INNER_ANSWER, Role.OTHER, Role.CANCEL}
+    {Role.REQUEST, Role.ANSWER, Role.GIVEN, Role.INNER_REQUEST, Role.INNER_ANSWER, Role.OTHER, Role.CANCEL}
 )
 """The roles whose messages are shown whole. A message with another role is one line."""
 
@@ -59,6 +59,8 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
     facts.append(f"at {offset(call.started_ns)} s")
     sent = size(call.request_bytes)
     facts.append(f"{sent} → {size(call.answer_bytes)}" if call.answer else sent)
+    if call.intervention:
+        facts.append(call.intervention)
     if call.parent:
         facts.append(f"within call {call.parent}")
     spans = [Span(f"{mark} ", mark_tone), Span(title(call), "strong"), Span("  ")]

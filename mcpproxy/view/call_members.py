@@ -30,6 +30,7 @@ class CallMembers(TypedDict):
     arguments: str
     result: str
     progress: str
+    intervention: str
     findings: int
     severity: Severity | None
     parent: int
@@ -55,6 +56,7 @@ def call_members(call: Call) -> CallMembers:
         "arguments": call.arguments,
         "result": call.result,
         "progress": call.progress,
+        "intervention": call.intervention,
         "findings": call.findings,
         "severity": call.severity,
         "parent": call.parent,

@@ -59,6 +59,8 @@ class Call:
     """Over HTTP the number of the exchange of its first record, else 0."""
     progress: str = ""
     """How far a call without an answer came by its last progress notification, such as ``1/2 model 1``."""
+    intervention: str = ""
+    """What mcpproxy did to its messages because the user asked for it: ``request edited by mcpproxy``."""
 
     @property
     def is_error(self) -> bool:
@@ -78,6 +80,8 @@ class Role(StrEnum):
     INNER_REQUEST = "inner request"
     """A request that the receiver sent while it worked on the call."""
     INNER_ANSWER = "inner answer"
+    GIVEN = "given instead"
+    """What mcpproxy gave a peer in the place of a message: edited, changed, or later."""
     MESSAGE = "message"
     """Another message: for example an update of ACP, or a notification in the stream of the call."""
     HTTP_REQUEST = "http request"
@@ -143,9 +147,11 @@ class Detail:
 
     @property
     def told(self) -> tuple[Part, ...]:
-        """The parts, first the request and the answer, then what came before and between them."""
-        main = tuple(part for part in self.parts if part.role in (Role.REQUEST, Role.ANSWER))
-        return main + tuple(part for part in self.parts if part.role not in (Role.REQUEST, Role.ANSWER))
+        """The parts, first the request and the answer, and what was given instead of them; then what came
+        before and between them."""
+        first = (Role.REQUEST, Role.ANSWER, Role.GIVEN)
+        main = tuple(part for part in self.parts if part.role in first)
+        return main + tuple(part for part in self.parts if part.role not in first)
 
 
 @slotted(frozen=True)

@@ -26,6 +26,7 @@ from mcpproxy.view.call_reader import CallReader, arguments_preview, result_prev
 from mcpproxy.view.calls import Part, Role
 from mcpproxy.view.causes import telling_line
 from mcpproxy.view.index.columns import Columns
+from mcpproxy.view.interventions import MOST_FRAMES, interventions
 
 _NOTIFICATION_ROLES: Final = {
     "notifications/progress": Role.PROGRESS,
@@ -149,6 +150,13 @@ def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
     return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
 
 
+def intervention_in(columns: Columns, reader: CallReader, row: int, *, is_running: bool) -> str:
+    """Return what mcpproxy did to the messages of a row, in words; empty if it did nothing."""
+    records = [reader.record(line) for line in columns.faults.get(row, ())[:MOST_FRAMES]]
+    frames = (record for record in records if isinstance(record, Frame))
+    return interventions(frames, columns.sender_of(row), is_running=is_running)
+
+
 def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int:
     """Shorten a list to ``limit`` items by removing those in the middle; return how many were removed."""
     if limit is None or len(items) <= limit:
@@ -185,6 +193,8 @@ def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Par
 def _frame_role(columns: Columns, frame: Frame, line: int, owner: int, *, is_inner: bool) -> Role:
     if line == columns.answer_line[owner]:
         return Role.INNER_ANSWER if is_inner else Role.ANSWER
+    if frame.by_proxy and frame.fault is not None:
+        return Role.GIVEN
     if line == columns.first_line[owner]:
         if columns.kind_of(owner) is not Kind.REQUEST:
             return Role.MESSAGE

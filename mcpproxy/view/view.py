@@ -22,7 +22,7 @@ from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import Call, Detail, Progress, Refreshed, SessionSummary
 from mcpproxy.view.causes import cause_of
-from mcpproxy.view.details import CallParts, SortedCallParts, progress_of
+from mcpproxy.view.details import CallParts, SortedCallParts, intervention_in, progress_of
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
@@ -189,6 +189,9 @@ class View:
 
     def _call(self, row: int, now_ns: int) -> Call:
         call = self.index.reader.call(row, now_ns)
+        if row in self.columns.faults:
+            words = intervention_in(self.columns, self.index.reader, row, is_running=self.running)
+            call = replace(call, intervention=words)
         if call.outcome is not Outcome.NO_ANSWER:
             return call
         if self.unread:

@@ -66,8 +66,9 @@ class CallLines:
         arguments = call.arguments
         below = ""
         room = None if style.width is None else max(style.width - len(gutter) - len(inset), _NARROWEST)
+        note = f" ({call.intervention})" if call.intervention else ""
         if room is not None:
-            room -= _TOOK + 1 if took else 0
+            room = max(room - (_TOOK + 1 if took else 0) - columns(note), _LEAST_ROOM)
             beside = min(columns(arguments) + columns(answer), _LEAST_ROOM)
             name = style.shorten(name, room - (beside + len(mark) + 3 if beside else 0))
             room -= columns(name) + 1
@@ -83,10 +84,11 @@ class CallLines:
             painted += f" {arguments}"
         said = style.paint(f"{mark} {answer}".strip(), *answer_colour)
         line = f"{style.paint(gutter, 'dim')}{inset}{painted}" + (f" {said}" if said else "")
+        line += style.paint(note, "yellow")
         if took:
             plain = len(gutter) + len(inset) + columns(name)
             plain += columns(arguments) + bool(arguments)
-            plain += columns(f"{mark} {answer}".strip()) + bool(said)
+            plain += columns(f"{mark} {answer}".strip()) + bool(said) + columns(note)
             is_slow = call.latency_ns is not None and call.latency_ns >= SLOW_NS
             shown = style.paint(took, "yellow" if is_slow else "dim")
             gap = 2 if style.width is None else max(style.width - plain - len(took), 1)

@@ -23,6 +23,7 @@ def detail(view: View, number: int, style: Style) -> Iterator[str]:
     facts = [f"{call.sender} to {'client' if call.sender == 'server' else 'server'}"]
     facts += [f"id {call.id}"] if call.id else []
     facts += [f"session {name}"] if (name := view.index.session_name(call.session)) else []
+    facts += [call.intervention] if call.intervention else []
     facts += [f"in call {call.parent}"] if call.parent else []
     facts += [f"{size(call.request_bytes)} out, {size(call.answer_bytes)} back"] if call.answer else []
     yield style.paint(_INDENT + ", ".join(map(visible, facts)), "dim")

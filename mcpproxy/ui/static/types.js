@@ -24,6 +24,7 @@
  * @property {string} arguments
  * @property {string} result
  * @property {string} progress the last progress notification of a call without an answer, as text
+ * @property {string} intervention what mcpproxy did to its messages because the user asked for it, in words
  * @property {number} findings
  * @property {Severity | null} severity
  * @property {number} parent the row to which a request or an update of the server belongs, or 0

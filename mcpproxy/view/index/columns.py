@@ -96,6 +96,8 @@ class Columns:
         """Row -> position of its answer in the batch that contained the answer."""
         self.progress: dict[int, int] = {}
         """Row of a call without an answer -> line of its last progress notification."""
+        self.faults: dict[int, list[int]] = {}
+        """Row -> lines of its frames that met a fault, or that mcpproxy gave in the place of such a frame."""
         self.far_seqs: dict[int, int] = {}
         """Sequence number -> line, for numbers too far beyond the last one in ``line_of_seq``."""
         self._number_of: dict[tuple[str, str | None], int] = {}

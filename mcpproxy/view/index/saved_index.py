@@ -147,6 +147,7 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
         "elements": list(columns.elements.items()),
         "answer_elements": list(columns.answer_elements.items()),
         "progress": list(columns.progress.items()),
+        "faults": list(columns.faults.items()),
         "far_seqs": list(columns.far_seqs.items()),
         "sessions": [
             [getattr(facts, name) for name in SessionFacts.__match_args__] for facts in scan.sessions
@@ -173,6 +174,7 @@ def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
     columns.elements = dict(head["elements"])
     columns.answer_elements = dict(head["answer_elements"])
     columns.progress = dict(head["progress"])
+    columns.faults = dict(head["faults"])
     columns.far_seqs = dict(head["far_seqs"])
     scan = Scan(columns)
     scan.sessions.extend(SessionFacts(*facts) for facts in head["sessions"])

@@ -167,6 +167,9 @@ class Scan(MessageScan):
             row = self._value(getattr(message, "value", None), seen, frame.raw)
         if frame.fault is not None and not by_us:
             self._rows_of_faults[frame.fault.number] = row
+        if frame.fault is not None and row:
+            self.columns.faults.setdefault(row, []).append(at)
+            self.touch(row)
         return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
 
     def _is_our_answer(self, fault: FaultMark) -> bool:

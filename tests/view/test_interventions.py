@@ -1,0 +1,99 @@
+"""What mcpproxy did to a call because the user asked for it is said wherever the call is shown."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mcpproxy.cli.main import main
+from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame
+from mcpproxy.tui.call_lines import call_line
+from mcpproxy.tui.detail_lines import detail_lines
+from mcpproxy.view.calls import Role
+from mcpproxy.view.index import saved_index
+from mcpproxy.view.interventions import interventions
+from mcpproxy.view.view import open_view
+from tests.agents.agent import Agent
+from tests.view.situations import Conversation, begun, forecast, text, write
+
+EDITED: Final = "request edited by mcpproxy"
+
+
+def asks(city: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": forecast(city)}
+
+
+def answers(said: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 2, "result": text(said)}
+
+
+FAILS: Final = {"jsonrpc": "2.0", "id": 2, "error": {"code": -32000, "message": "no"}}
+
+
+def talk_of(*frames: tuple[str, dict[str, Any], str, bool]) -> Conversation:
+    """A session with frames: who sends, what, what a fault does to it, and whether mcpproxy gave it."""
+    talk = begun()
+    for number, (sender, message, action, is_given) in enumerate(frames):
+        fault = {"fault": {"rule": "break 1", "action": action, "number": 1}} if action else {}
+        talk.says(sender, message, 100 + 10 * number, **({"by": "proxy"} if is_given else {}), **fault)
+    return talk
+
+
+def an_edited_call() -> Conversation:
+    """The client asks for Oslo, a person at a breakpoint gives the server Lima, and the server answers."""
+    asked, given = (CLIENT, asks("Oslo"), "pause", False), (CLIENT, asks("Lima"), "pause", True)
+    return talk_of(asked, given, (SERVER, answers("Lima: sunny"), "", False))
+
+
+def test_an_edited_call_says_so_on_every_face(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "s.jsonl", an_edited_call().closes(ms=400))
+    with open_view(path) as view:
+        detail = view.parts(4)
+        assert detail.call.intervention == EDITED
+        assert [part.role for part in detail.told] == [Role.REQUEST, Role.GIVEN, Role.ANSWER]
+        assert f"({EDITED})" in "".join(span.text for span in call_line(detail.call, 160))
+        assert EDITED in "".join(span.text for line in detail_lines(detail, 100) for span in line)
+    assert main(["show", path]) == 0
+    assert f'{{"city":"Oslo"}} → Lima: sunny ({EDITED})' in capsys.readouterr().out
+    assert main(["show", path, "--call", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert EDITED in shown
+    assert "given instead" in shown
+    with Agent(tmp_path) as agent:
+        assert agent("find_calls", filter="tool:*")["calls"][0]["intervention"] == EDITED
+
+
+def answered(action: str, given: str) -> Conversation:
+    """A call whose answer, ``a``, meets a fault; ``given`` takes its place, nothing if it is empty."""
+    frames = [(CLIENT, asks("Oslo"), "", False), (SERVER, answers("a"), action, False)]
+    return talk_of(*frames, *([(SERVER, answers(given), action, True)] if given else []))
+
+
+CASES: Final = {
+    "request edited by mcpproxy": an_edited_call(),
+    "answer edited by mcpproxy": answered("set", "b"),
+    "answer changed by mcpproxy": answered("truncate", "b"),
+    "answer held by mcpproxy": answered("pause", "a"),
+    "answer delayed by mcpproxy": answered("delay", "a"),
+    "answer not passed on by mcpproxy": answered("drop", ""),
+    "answered by mcpproxy": talk_of((CLIENT, asks("Oslo"), "error", False), (SERVER, FAILS, "error", True)),
+    "": answered("wait", "a"),
+}
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_what_mcpproxy_did_has_words(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_index, "cache_dir", lambda: str(tmp_path / "cache" / "index"))
+    monkeypatch.setattr("mcpproxy.view.index.indexed_trace.SMALLEST_SAVED_BYTES", 0)
+    path = write(tmp_path / "s.jsonl", CASES[words].closes(ms=400))
+    for _ in range(2):  # the second time from the index that was kept
+        with open_view(path) as view:
+            assert [call.intervention for call in view.calls()] == ["", "", "", words]
+    assert list((tmp_path / "cache" / "index").iterdir())
+
+
+def test_what_is_still_held_is_not_called_lost() -> None:
+    held = Frame(1, CLIENT, b"{}", fault=FaultMark("break 1", "pause", 1))
+    assert interventions([held], CLIENT, is_running=True) == "request held by mcpproxy"
