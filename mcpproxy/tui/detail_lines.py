@@ -103,7 +103,7 @@ def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iter
         yield (*head, Span("  "), Span(part.summary))
         return
     match record:
-        case Frame():
+        case Frame() if record.raw:
             inner = f"  call {part.row}" if part.row != call.number else ""
             yield (*head, Span(inner, "dim"))
             yield from message_lines(record, width, raw=raw)

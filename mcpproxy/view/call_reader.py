@@ -9,7 +9,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles, target_of
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
-from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, Stderr
+from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, SseEvent, Stderr
 from mcpproxy.session.outcomes import Kind
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
@@ -189,7 +189,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                     # The row shows the target beside the method.
                     params = _without(object_params, TARGETS.get(method, ""))
                 return _shown(cast("JSON", _without(params, "_meta")), record.raw) if params else ""
-            return _text(record.raw)
+            return _text(record.raw) if record.raw or record.event is None else _empty_event(record.event)
         case RequestHead():
             return shortened(record.target.partition("?")[2])
         case Stderr(raw=raw):
@@ -200,6 +200,14 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
             return shortened(reason)
         case _:
             return ""
+
+
+def _empty_event(event: SseEvent) -> str:
+    """Return what an SSE event without data is for: a client that has its id can resume the stream."""
+    facts = ["empty event"]
+    facts += [f"id {shortened(event.id)}"] if event.id is not None else []
+    facts += [f"retry after {event.retry} ms"] if event.retry is not None else []
+    return _cut(", ".join(facts) + (": lets the client resume" if event.id else ""))
 
 
 def result_preview(record: object, element: int | None = None, method: str = "") -> str:

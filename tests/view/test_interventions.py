@@ -97,3 +97,21 @@ def test_what_mcpproxy_did_has_words(words: str, tmp_path: Path, monkeypatch: py
 def test_what_is_still_held_is_not_called_lost() -> None:
     held = Frame(1, CLIENT, b"{}", fault=FaultMark("break 1", "pause", 1))
     assert interventions([held], CLIENT, is_running=True) == "request held by mcpproxy"
+
+
+def test_an_empty_event_is_called_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = Conversation(http=True)
+    talk.posts(1, ms=10)
+    talk.asks(1, "tools/call", forecast("Oslo"), ms=11, exchange=1, connection=1)
+    talk.responds(1, 200, ms=20, sse=True)
+    event = {"before": "id: 7\nretry: 500\ndata: ", "after": "\n\n", "id": "7", "retry": 500}
+    talk.says(SERVER, "", 21, exchange=1, connection=1, event={"name": None, **event})
+    path = write(tmp_path / "s.jsonl", talk.closes(ms=400))
+    words = "empty event, id 7, retry after 500 ms: lets the client resume"
+    with open_view(path) as view:
+        detail = view.parts(1)
+        assert [part.summary for part in detail.parts if part.role is Role.OTHER] == [words]
+        assert words in "".join(span.text for line in detail_lines(detail, 120) for span in line)
+    for more in ("--call=1", "--full"):
+        assert main(["show", path, more]) == 0
+        assert words in capsys.readouterr().out

@@ -173,7 +173,10 @@ def _part_lines(part: Part, lines: CallLines, style: Style, *, heads: bool, full
         if heads:
             yield from head_lines(part, lines.indent, style, fields=full)
     elif full and isinstance(part.record, Frame) and part.role not in (Role.PROGRESS, Role.LOG):
-        yield from content_lines(part.record, lines.indent, style)
+        if part.record.raw:
+            yield from content_lines(part.record, lines.indent, style)
+        else:
+            yield lines.indent + style.paint(part.summary, "dim")
 
 
 def head_lines(part: Part, indent: str, style: Style, *, fields: bool) -> Iterator[str]:

@@ -47,7 +47,7 @@ def _part_lines(part: Part, number: int, started_ns: int, style: Style) -> Itera
     words = "  ".join(filter(None, (where, seconds(part.at_ns).strip() + " s", after, inner, lines)))
     role = "stderr" if isinstance(record, Stderr) else str(part.role)
     yield f"{style.paint(role, 'bold')}  {style.paint(words, 'dim')}"
-    if isinstance(record, Frame):
+    if isinstance(record, Frame) and record.raw:
         yield from content_lines(record, _INDENT, style)
     elif isinstance(record, RequestHead | ResponseHead | ExchangeEnd):
         yield from head_lines(part, _INDENT, style, fields=True)
