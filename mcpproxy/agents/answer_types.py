@@ -7,6 +7,8 @@ cursor of the next page, if there is one.
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from pydantic import JsonValue
+
 ALWAYS: Final = "always"
 """Metadata of a member that is in the answer even if it has its default value."""
 
@@ -108,9 +110,11 @@ class RecordingDetail(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A call, or a record that belongs to none. ``latency_ms`` is missing if there is no answer."""
+    """A call, or a record that belongs to none. ``latency_ms`` is missing if there is no answer.
 
-    recording: str
+    ``arguments`` are JSON as they were sent, or their beginning as a text if they are long.
+    """
+
     call: int
     frame: int
     sender: str
@@ -119,7 +123,7 @@ class CallRow:
     at_ms: float
     method: str = ""
     target: str | None = None
-    id: str = ""
+    id: JsonValue = None
     session: int = 0
     answer: int | None = None
     error_code: int | None = None
@@ -127,7 +131,7 @@ class CallRow:
     waited_ms: float | None = None
     request_bytes: int = 0
     answer_bytes: int = 0
-    arguments: str = ""
+    arguments: JsonValue = ""
     result: str = ""
     progress: str = ""
     intervention: str = ""
@@ -137,14 +141,22 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundCalls:
+    """Calls of one recording."""
+
+    recording: str
+    calls: list[CallRow]
+
+
+@dataclass(frozen=True, slots=True)
 class CallPage(RecordedTexts):
     """Calls that pass the filter.
 
-    If all recordings are searched, ``searched`` of ``recordings`` were read so far, the latest first, and
-    ``note`` explains an answer without calls.
+    If all recordings are searched, ``searched`` of ``recordings`` were read so far, the latest first.
+    ``note`` says what was not searched, and that nothing was found.
     """
 
-    calls: list[CallRow]
+    found: list[FoundCalls]
     total: int | None = None
     searched: int = 0
     recordings: int = 0
@@ -200,6 +212,7 @@ class CallDetail(RecordedTexts):
     ``more`` says how to get what was left out.
     """
 
+    recording: str
     call: CallRow
     parts: list[PartRow]
     cause: str = ""

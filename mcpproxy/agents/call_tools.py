@@ -6,11 +6,11 @@ from typing import Final
 
 from mcpproxy.agents import cursors
 from mcpproxy.agents.answer_types import CallDetail, FindingRow, FrameText, PartRow
+from mcpproxy.agents.call_rows import call_row
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.finding_rows import finding_row, rule_rows
 from mcpproxy.agents.pages import ANSWER_BYTES, FRAME_BYTES, AnswerPage, beginning, cost
 from mcpproxy.agents.recording_library import OpenedRecording, RecordingLibrary
-from mcpproxy.agents.recording_tools import call_row
 from mcpproxy.agents.tool_arguments import Cursor, Full, Handle, Number
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
@@ -49,7 +49,8 @@ class CallTools:
         parts = list(_parts(shown, _BRIEF_BYTES))
         is_brief = len(shown) < len(detail.told) or more_findings or any(part.cut for part in parts)
         return CallDetail(
-            call_row(opened.handle, detail.call),
+            opened.handle,
+            call_row(detail.call),
             parts,
             detail.cause,
             findings,
@@ -64,7 +65,8 @@ class CallTools:
         start, _ = cursors.read(question, cursor)
         findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])
         head = CallDetail(
-            call_row(opened.handle, detail.call),
+            opened.handle,
+            call_row(detail.call),
             [],
             "" if start else detail.cause,
             findings,
@@ -72,7 +74,7 @@ class CallTools:
             0 if start else len(detail.findings) - len(findings),
         )
         parts, has_more = AnswerPage(100, head).fill(_parts(detail.told[start:], FRAME_BYTES))
-        next = cursors.write(question, (start + len(parts), "")) if has_more else ""
+        next = cursors.write(question, start + len(parts)) if has_more else ""
         return replace(head, parts=parts, next=next)
 
     def _detail(self, opened: OpenedRecording, call: int) -> Detail:
@@ -97,11 +99,11 @@ class CallTools:
             text="",
             characters=len(shown.text),
             call=opened.view.columns.row_of(frame),
-            next=cursors.write(question, (len(shown.text), "")),
+            next=cursors.write(question, len(shown.text)),
         )
         part = beginning(shown.text[start : start + ANSWER_BYTES], ANSWER_BYTES - cost(head))
         end = start + len(part)
-        next = cursors.write(question, (end, "")) if end < len(shown.text) else ""
+        next = cursors.write(question, end) if end < len(shown.text) else ""
         return replace(head, text=part, next=next)
 
 

@@ -32,7 +32,7 @@ class FigureTools:
         builder.add(opened.view, wanted)
         found = builder.result()
         rows, has_more = AnswerPage(_MAX_ROWS).fill(map(self._statistics_row, found.calls[start:]))
-        next = cursors.write(question, (start + len(rows), "")) if has_more else ""
+        next = cursors.write(question, start + len(rows)) if has_more else ""
         return StatisticsPage(found.frames, milliseconds(found.duration_ns), rows, next)
 
     def _statistics_row(self, calls: CallStatistics) -> StatisticsRow:
@@ -67,7 +67,7 @@ class FigureTools:
             result_tokens=sum(results.values()),
             estimate=ESTIMATE,
             tools=rows,
-            next=cursors.write(question, (start + len(rows), "")) if has_more else "",
+            next=cursors.write(question, start + len(rows)) if has_more else "",
         )
 
     def _cost_row(self, tool: ToolCost, results: dict[str, int]) -> CostRow:

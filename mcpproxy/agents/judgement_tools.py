@@ -61,7 +61,7 @@ class JudgementTools:
         for number, (row, found) in enumerate(self._findings(opened, groups, start)):
             texts = {} if row.rule in rules else rule_rows([found])
             if not page.count_item([row, texts]):
-                next = cursors.write(question, (start + number, ""))
+                next = cursors.write(question, start + number)
                 break
             rows.append(row)
             rules |= {code: replace(text, count=counts[code]) for code, text in texts.items()}
@@ -115,7 +115,7 @@ class JudgementTools:
         )
         different = [item for item in comparison.items if item.verdict != "same"]
         rows, has_more = AnswerPage(50, head).fill(map(self._difference_row, different[start:]))
-        next = cursors.write(question, (start + len(rows), "")) if has_more else ""
+        next = cursors.write(question, start + len(rows)) if has_more else ""
         return replace(head, differences=rows, next=next)
 
     def _difference_row(self, item: ComparedItem) -> DifferenceRow:

@@ -75,6 +75,8 @@ class RecordingLibrary:
         self._folder: Final = folder
         self._folders: dict[str, RecordingFolder] = {}
         self._listing: Final = Lock()
+        self.left_out = ""
+        """Which recordings the last listing left out, in words; empty if none."""
         self._open: Final[OrderedDict[str, OpenedRecording]] = OrderedDict()
         self._runs: tuple[list[RecordingEntry], list[ClientRun]] = [], []
         # One key for all: an agent sees that two recordings have the same secret, and not which.
@@ -106,7 +108,9 @@ class RecordingLibrary:
         found: dict[str, ListedRecording] = {}
         folders: dict[str, RecordingFolder] = {}
         probes: set[str] = set()
-        for where, below, _ in islice(os.walk(self._folder), _MAX_FOLDERS):
+        too_long = 0
+        walk = os.walk(self._folder)
+        for where, below, _ in islice(walk, _MAX_FOLDERS):
             below[:] = sorted(name for name in below if not name.endswith(JOURNAL_SUFFIX))
             others = below if where in probes else set(below) - set(paths.without_probes(where, below))
             probes |= {os.path.join(where, name) for name in others}
@@ -119,7 +123,12 @@ class RecordingLibrary:
                 handle = self.handle_of(entry.path)
                 if len(handle) <= _MAX_HANDLE_CHARACTERS:
                     found.setdefault(handle, ListedRecording(handle, entry, where in probes))
+                else:
+                    too_long += 1
         self._folders = folders
+        parts = [f"{too_long} with long names"] if too_long else []
+        parts += [f"those behind the first {_MAX_FOLDERS} folders"] if next(walk, None) else []
+        self.left_out = f"not searched: {' and '.join(parts)}" if parts else ""
         return sorted(found.values(), key=lambda listed: listed.order, reverse=True)
 
     def handle_of(self, path: str) -> str:

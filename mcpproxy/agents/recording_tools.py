@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.agents import cursors
 from mcpproxy.agents.answer_types import (
     CallPage,
-    CallRow,
+    FoundCalls,
     RecordingDetail,
     RecordingPage,
     RecordingRow,
@@ -16,12 +16,14 @@ from mcpproxy.agents.answer_types import (
     RunRow,
     SessionRow,
 )
+from mcpproxy.agents.call_rows import call_row
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.pages import AnswerPage
 from mcpproxy.agents.recording_library import ListedRecording, RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, HandleOrAll, Limit, MatchText
+from mcpproxy.errors import TraceError
 from mcpproxy.session.filter import Filter, parse_filter
-from mcpproxy.view.call_members import call_members, milliseconds
+from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Call, SessionSummary
 from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
 from mcpproxy.view.runs import ClientRun
@@ -49,11 +51,11 @@ class RecordingTools:
         listed = self._library.recordings(probes="/" in wanted)
         if match:
             listed = [each for each in listed if wanted in self._searched_text(each).casefold()]
-        last = cursors.read(question, cursor)
-        start = _after([each.order for each in listed], last) if cursor else 0
+        position = cursors.read(question, cursor)
+        start = _after([each.order for each in listed], position) if cursor else 0
         rows, has_more = AnswerPage(limit).fill(map(self._recording_row, listed[start:]))
-        last = listed[start + len(rows) - 1].order if has_more else (0, "")
-        return RecordingPage(rows, len(listed), cursors.write(question, last) if has_more else "")
+        next = cursors.write(question, *listed[start + len(rows) - 1].order) if has_more else ""
+        return RecordingPage(rows, len(listed), next)
 
     def _searched_text(self, listed: ListedRecording) -> str:
         entry = listed.entry
@@ -85,12 +87,12 @@ class RecordingTools:
         """List runs, the latest first: recordings of several servers that one client process used."""
         question = ("list_runs",)
         found = [run for run in reversed(self._library.runs()) if len(run.entries) > 1]
-        last = cursors.read(question, cursor)
+        position = cursors.read(question, cursor)
         orders = [self._order(run) for run in found]
-        start = _after(orders, last) if cursor else 0
+        start = _after(orders, position) if cursor else 0
         rows, has_more = AnswerPage(limit).fill(map(self._run_row, found[start:]))
-        last = orders[start + len(rows) - 1] if has_more else (0, "")
-        return RunPage(rows, len(found), cursors.write(question, last) if has_more else "")
+        next = cursors.write(question, *orders[start + len(rows) - 1]) if has_more else ""
+        return RunPage(rows, len(found), next)
 
     def _order(self, run: ClientRun) -> tuple[int, str]:
         return run.started_ns, self._library.handle_of(run.entries[0].path)
@@ -121,7 +123,7 @@ class RecordingTools:
             missing=[self._library.shown(note) for note in notes[:_MAX_NOTES]],
         )
         rows, has_more = AnswerPage(100, about).fill(map(self._session_row, view.sessions[start:]))
-        next = cursors.write(question, (start + len(rows), "")) if has_more else ""
+        next = cursors.write(question, start + len(rows)) if has_more else ""
         return RecordingDetail(about.about, about.rows, rows, about.target, about.missing, next)
 
     def _session_row(self, session: SessionSummary) -> SessionRow:
@@ -157,56 +159,92 @@ class RecordingTools:
         question = ("find_calls", wanted.text, listed.handle)
         last, _ = cursors.read(question, cursor)
         opened = self._library.opened(listed)
-        found = (call_row(opened.handle, call) for call in calls_after(opened.view, wanted, last))
-        rows, has_more = AnswerPage(limit).fill(found)
-        next = cursors.write(question, (rows[-1].call, "")) if has_more else ""
-        return CallPage(rows, opened.view.count(wanted), next=next)
+        rows, has_more = AnswerPage(limit, opened.handle).fill(
+            map(call_row, calls_after(opened.view, wanted, last))
+        )
+        next = cursors.write(question, rows[-1].call) if has_more else ""
+        found = [FoundCalls(opened.handle, rows)] if rows else []
+        notes = ["the recording was not judged, so it has no findings"] * _lacks_findings(opened.view, wanted)
+        try:
+            opened.view.index.refuse_damage()
+        except TraceError:
+            notes.append("a part of the recording cannot be read, so there may be other calls")
+        return CallPage(found, opened.view.count(wanted), note=", ".join(notes), next=next)
 
     def _find_in_all(self, wanted: Filter, cursor: str, limit: int) -> CallPage:
         question = ("find_calls", wanted.text, "")
-        last, handle = cursors.read(question, cursor)
+        last, mark = cursors.read(question, cursor)
         listed = self._library.recordings()
-        places = [each.handle for each in listed]
-        if cursor and handle not in places:
+        found_at = [place for place, each in enumerate(listed) if cursors.mark_of(each.handle) == mark]
+        if cursor and not found_at:
             raise AgentError("cursor: its recording is gone; repeat the call without it")
+        place = found_at[0] if cursor else 0
+        unjudged = 0
 
-        def found(each: ListedRecording, view: View) -> Iterator[CallRow]:
-            first = last if each.handle == handle else 0
-            return (call_row(each.handle, call) for call in calls_after(view, wanted, first))
+        def passing(each: ListedRecording, view: View) -> Iterator[tuple[str, Call]]:
+            nonlocal unjudged
+            unjudged += _lacks_findings(view, wanted)
+            first = last if cursor and each is listed[place] else 0
+            yield from ((each.handle, call) for call in calls_after(view, wanted, first))
 
         search = RecordingSearch(
             listed, lambda each: nullcontext(self._library.opened(each).view), self._clock
         )
-        place = places.index(handle) if cursor else 0
-        rows, has_more = AnswerPage(limit).fill(search.results(found, place, _SEARCH_S))
-        next = ""
-        if has_more:
-            next = cursors.write(question, (rows[-1].call, rows[-1].recording))
-        elif search.place < len(listed):
-            next = cursors.write(question, (0, places[search.place]))
+        page, found, next = AnswerPage(limit), list[FoundCalls](), ""
+        for handle, call in search.results(passing, place, _SEARCH_S):
+            row = call_row(call)
+            is_first = not found or found[-1].recording != handle
+            if not page.count_item(FoundCalls(handle, [row]) if is_first else row):
+                next = cursors.write(question, found[-1].calls[-1].call, found[-1].recording)
+                break
+            if is_first:
+                found.append(FoundCalls(handle, []))
+            found[-1].calls.append(row)
+        else:
+            if search.place < len(listed):
+                next = cursors.write(question, 0, listed[search.place].handle)
         unreadable = len(search.faults)
-        note = "" if rows else _nothing_found(search.place, len(listed), unreadable, cursor, next)
-        return CallPage(rows, None, search.place, len(listed), unreadable, note, next)
+        notes = [f"{unreadable} of them could not be read whole"] if unreadable else []
+        notes += [f"{unjudged} of them not judged, so without findings"] if unjudged else []
+        notes += [self._library.left_out] if self._library.left_out else []
+        said = _said(found, notes, cursor, next)
+        searched = f"searched {search.place} of {len(listed)} recordings"
+        note = ", ".join([searched, *notes, said]) if said else ""
+        return CallPage(found, None, search.place, len(listed), unreadable, note, next)
 
 
-def _nothing_found(searched: int, total: int, unreadable: int, cursor: str, next: str) -> str:
-    """Explain a page without calls, so that no agent concludes that there are none."""
-    parts = [f"searched {searched} of {total} recordings"]
-    parts += [f"{unreadable} of them could not be read"] if unreadable else []
+def _said(found: list[FoundCalls], notes: list[str], cursor: str, next: str) -> str:
+    """Return in words what a page means, so that no agent concludes that there are no calls; empty if clear.
+
+    ``notes`` say which recordings were not searched.
+    """
     if next:
-        parts.append("no call found so far; call again with next as cursor")
-    else:
-        parts.append("no more calls" if cursor else "no call fits")
-    return ", ".join(parts)
+        so_far = "not all" if found else "no call found"
+        return f"{so_far} so far; call again with next as cursor"
+    if found:
+        return "all others were searched" if notes else ""
+    end = "no more calls" if cursor else "no call fits"
+    return f"{end} in the others" if notes else end
 
 
-def call_row(handle: str, call: Call) -> CallRow:
-    """Return a call of a recording. Its texts are masked and shortened by the view."""
-    return CallRow(
-        recording=handle, call=call.number, at_ms=milliseconds(call.started_ns), **call_members(call)
-    )
+def _lacks_findings(view: View, wanted: Filter) -> bool:
+    """Whether a filter asks for findings, and the recording has none because it was not judged."""
+    return any(term.key in ("rule", "severity") for term in wanted.terms) and bool(view.not_judged)
 
 
-def _after(orders: list[cursors.Position], last: cursors.Position) -> int:
-    """Return the first place whose order is below ``last``; ``orders`` descend."""
-    return next((place for place, order in enumerate(orders) if order < last), len(orders))
+def _after(orders: list[tuple[int, str]], position: cursors.Position) -> int:
+    """Return the place behind the recording of a cursor; ``orders``, by start and handle, descend.
+
+    If that recording is gone, it is the first place whose start is not later.
+    """
+    number, mark = position
+    first = len(orders)
+    for place, (started_ns, handle) in enumerate(orders):
+        if max(started_ns, 0) > number:
+            continue
+        first = min(first, place)
+        if max(started_ns, 0) < number:
+            break
+        if cursors.mark_of(handle) == mark:
+            return place + 1
+    return first

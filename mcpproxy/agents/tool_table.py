@@ -10,9 +10,9 @@ from typing import Any, Final, cast, get_type_hints
 
 from mcp_types import Tool, ToolAnnotations
 from pydantic import TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import ArgsKwargs
-from pydantic_core.core_schema import NullableSchema, WithDefaultSchema
+from pydantic_core.core_schema import CoreSchema, NullableSchema, StringSchema, WithDefaultSchema
 
 from mcpproxy.agents.answer_types import RecordedTexts
 from mcpproxy.agents.call_tools import CallTools
@@ -23,7 +23,7 @@ from mcpproxy.agents.recording_library import RecordingLibrary
 from mcpproxy.agents.recording_tools import RecordingTools
 from mcpproxy.errors import TraceError
 
-READS: Final = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 STARTS: Final = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 """The annotations of tools that read recordings, and of the tool that starts a server."""
 
@@ -98,15 +98,30 @@ def _entry(
 
 
 class _ArgumentSchema(GenerateJsonSchema):
-    """Leaves out titles, which repeat the names of members and cost tokens."""
+    """Leaves out what costs tokens and does not help a model: titles, and the greatest lengths of texts."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
         del schema
         return False
 
+    def str_schema(self, schema: StringSchema) -> JsonSchemaValue:
+        return {"type": super().str_schema(schema)["type"]}
+
 
 class _AnswerSchema(_ArgumentSchema):
-    """Leaves out defaults and null, too: a member is not in an answer that has its default."""
+    """Leaves out defaults and null, too: a member is not in an answer that has its default.
+
+    What the rows have is not said: an answer shows it, and in the definitions it was half of all tokens.
+    """
+
+    def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
+        whole = cast("JsonSchemaValue", _without_rows(super().generate(schema, mode)))
+        whole.pop("$defs", None)
+        return whole
+
+    def literal_schema(self, schema: object) -> JsonSchemaValue:
+        del schema  # the warning, which the description has, too
+        return {"type": "string"}
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
@@ -117,10 +132,21 @@ class _AnswerSchema(_ArgumentSchema):
 
 def _schema(adapter: TypeAdapter[Any], generator: type[GenerateJsonSchema]) -> dict[str, Any]:
     schema = adapter.json_schema(schema_generator=generator)
-    for each in (schema, *schema.get("$defs", {}).values()):
-        each.pop("title", None)
-        each.pop("description", None)
+    schema.pop("title", None)
+    schema.pop("description", None)
     return schema
+
+
+def _without_rows(schema: object) -> object:
+    """Return a schema that says only ``object`` where it refers to another."""
+    if isinstance(schema, list):
+        return [_without_rows(item) for item in cast("list[object]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    members = cast("dict[str, object]", schema)
+    if "$ref" in members:
+        return {"type": "object"}
+    return {name: _without_rows(member) for name, member in members.items()}
 
 
 def _reason(fault: ValidationError) -> str:

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 import jsonschema
 import pytest
+from mcp_types import Tool
+from pydantic import TypeAdapter
 
 from mcpproxy.agents.pages import as_json, text_of
 from mcpproxy.agents.recording_library import RecordingLibrary
@@ -20,6 +23,12 @@ RECORDINGS: Final = ROOT / "recordings"
 ANSWER_BYTES: Final = 25_000
 
 Answer = dict[str, Any]
+
+
+@cache
+def _adapter(answer: type) -> TypeAdapter[object]:
+    """Return what holds an answer to its class: the schema of a tool does not say what the rows have."""
+    return TypeAdapter(answer)
 
 
 class Agent:
@@ -44,13 +53,14 @@ class Agent:
         text = text_of(answer)
         assert json.loads(text) == value
         jsonschema.validate(value, cast("dict[str, Any]", entry.definition.output_schema))
+        _adapter(type(answer)).validate_json(text, strict=True)
         result = {"content": [{"type": "text", "text": text}], "structuredContent": value}
         assert len(json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass")) < ANSWER_BYTES
         return value
 
-    def describes(self, name: str) -> str:
-        """Return the description of a tool."""
-        return self._tools[name].definition.description or ""
+    def definition(self, name: str) -> Tool:
+        """Return the definition of a tool, as tools/list gives it."""
+        return self._tools[name].definition
 
     def pages(self, name: str, **arguments: Any) -> list[Answer]:
         """Return all pages of the answer of a tool."""
@@ -65,6 +75,11 @@ class Agent:
             self._tools[name].call(arguments)
         assert "\n" not in str(fault.value)
         return str(fault.value)
+
+
+def calls_in(page: Answer) -> list[Answer]:
+    """Return the calls on a page of find_calls, each with its recording."""
+    return [{"recording": found["recording"], **call} for found in page["found"] for call in found["calls"]]
 
 
 def with_recordings(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.recording_library import RecordingLibrary
 from mcpproxy.agents.recording_tools import RecordingTools
 from mcpproxy.agents.request_text import whole_characters
-from tests.agents.agent import Agent, Answer, with_situations
+from tests.agents.agent import Agent, Answer, calls_in, with_situations
 from tests.cli import recordings
 from tests.recorder.journals import SESSION, JournalFolder
 from tests.view.situations import Conversation, write
@@ -122,7 +122,7 @@ def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, content: bytes
     write(tmp_path / "good.jsonl", recordings.CLEAN)
     agent = Agent(tmp_path)
     assert {row["recording"] for row in agent("list_recordings")["recordings"]} == {"bad", "good"}
-    assert any(row["recording"] == "good" for row in agent("find_calls")["calls"])
+    assert any(row["recording"] == "good" for row in calls_in(agent("find_calls")))
     assert "missing" in told(agent, "bad") or told(agent, "bad")["error"].startswith("bad: ")
 
 
@@ -132,7 +132,7 @@ def test_a_recording_that_is_damaged_inside_does_not_hide_the_others(tmp_path: P
     write(tmp_path / "bad.jsonl", (*recordings.CLEAN[:-1], gap))
     agent = Agent(tmp_path)
     found = agent("find_calls")
-    assert {row["recording"] for row in found["calls"]} == {"good"}
+    assert {row["recording"] for row in calls_in(found)} == {"good"}
     assert found["unreadable"] == 1
     fault = agent.error("find_calls", recording="bad")
     assert fault.startswith(f"bad: line {len(recordings.CLEAN)}: a record without ")
@@ -202,7 +202,7 @@ def test_no_answer_has_control_characters(tmp_path: Path) -> None:
     write(tmp_path / "odd.jsonl", (recordings.HEADER, *records, recordings.finding("PROTO-007", 2, odd)))
     agent = Agent(tmp_path)
     answers = [agent("get_frame", frame=frame) for frame in (1, 2, 3)]
-    answers += [agent("get_call", call=row["call"]) for row in agent("find_calls", recording="odd")["calls"]]
+    answers += [agent("get_call", call=row["call"]) for row in calls_in(agent("find_calls", recording="odd"))]
     said = asked(agent) + json.dumps(answers, ensure_ascii=False)
     assert said.isprintable()
 
@@ -276,7 +276,7 @@ def test_many_recordings_are_searched_in_parts(tmp_path: Path) -> None:
     while pages[-1].next:
         pages.append(tools.find_calls("method:no-such-method", cursor=pages[-1].next))
     assert [page.searched for page in pages] == [20, 40, 60, 70]
-    assert [page.calls for page in pages] == [[], [], [], []]
+    assert [page.found for page in pages] == [[], [], [], []]
     more = "no call found so far; call again with next as cursor"
     assert [page.note for page in pages] == [
         *(f"searched {number} of 70 recordings, {more}" for number in (20, 40, 60)),
@@ -294,7 +294,8 @@ def test_no_text_is_a_cursor_by_chance(text: str) -> None:
 @given(st.integers(0, 1 << 60), st.text())
 def test_a_cursor_gives_its_position_back(number: int, recording: str) -> None:
     question = ("find_calls", "tool:*", recording)
-    assert cursors.read(question, cursors.write(question, (number, recording))) == (number, recording)
+    position = number, cursors.mark_of(recording)
+    assert cursors.read(question, cursors.write(question, number, recording)) == position
 
 
 @pytest.mark.parametrize(

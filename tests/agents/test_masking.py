@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.agents.agent import Agent
+from tests.agents.agent import Agent, calls_in
 from tests.cli import recordings
 from tests.view.situations import Conversation, write
 
@@ -50,7 +50,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
 
 
 def every_answer(agent: Agent) -> list[dict[str, Any]]:
-    rows = agent("find_calls", recording="a")["calls"]
+    rows = calls_in(agent("find_calls", recording="a"))
     return [
         *agent.pages("list_recordings"),
         *agent.pages("describe_recording"),
@@ -142,7 +142,7 @@ def test_no_answer_has_a_secret_of_a_head_a_url_or_stderr(tmp_path: Path) -> Non
     over_http(tmp_path / "b.jsonl")
     agent = Agent(tmp_path)
     answers = [agent("list_recordings"), agent("describe_recording"), *agent.pages("find_calls")]
-    answers += [agent("get_call", call=row["call"]) for row in agent("find_calls", recording="a")["calls"]]
+    answers += [agent("get_call", call=row["call"]) for row in calls_in(agent("find_calls", recording="a"))]
     answers += [agent("get_frame", frame=frame) for frame in range(1, 7)]
     answers += [agent("get_statistics"), agent("compare_recordings", before="a", after="b")]
     said = json.dumps(answers)

@@ -101,6 +101,6 @@ def probes_before_recordings(stage: Stage) -> str:
     with _agent(stage, probes=30) as agent:
         latest = agent.call("describe_recording")["result"]["structuredContent"]["about"]["recording"]
         found = agent.call("find_calls", '{"filter":"rule:PROTO-007"}')["result"]["structuredContent"]
-        hold(found["calls"], f"no call found, {found.get('searched')} of {found.get('recordings')} searched")
+        hold(found["found"], f"no call found, {found.get('searched')} of {found.get('recordings')} searched")
         hold(latest == "own", f"the latest is {latest}")
     return "found"
