@@ -267,11 +267,13 @@ class StatisticsRow:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPage(RecordedTexts):
-    """Statistics, the most frequent calls first."""
+    """Statistics of ``recordings``. ``note`` says which others were not counted."""
 
     frames: int
     duration_ms: float
     calls: list[StatisticsRow]
+    recordings: int = 1
+    note: str = ""
     next: str = ""
 
 
@@ -288,13 +290,18 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class CostPage(RecordedTexts):
-    """Tools, the largest definitions first. ``unused_tokens`` is the cost of tools that were never called."""
+    """Tools, the largest definitions first. ``unused_tokens`` is the cost of tools that were never called.
+
+    Of several recordings, a definition counts once. ``note`` says which were not counted.
+    """
 
     definition_tokens: int
     unused_tokens: int
     result_tokens: int
     estimate: str
     tools: list[CostRow]
+    recordings: int = 1
+    note: str = ""
     next: str = ""
 
 

@@ -1,39 +1,86 @@
 """Tools that count: calls, latencies, and the tokens of tools in a context."""
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Final
 
 from mcpproxy.agents import cursors
 from mcpproxy.agents.answer_types import CostPage, CostRow, StatisticsPage, StatisticsRow
+from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.pages import AnswerPage
-from mcpproxy.agents.recording_library import RecordingLibrary
-from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle
-from mcpproxy.session.filter import parse_filter
+from mcpproxy.agents.recording_library import ListedRecording, RecordingLibrary
+from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, MatchTogether, SortedBy
+from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.view.call_members import milliseconds
-from mcpproxy.view.stats import ESTIMATE, CallStatistics, StatisticsBuilder, ToolCost, statistics
+from mcpproxy.view.rows.search_recordings import RecordingSearch
+from mcpproxy.view.stats import ESTIMATE, CallStatistics, Order, Statistics, StatisticsBuilder, ToolCost
+from mcpproxy.view.view import View
 
 _MAX_ROWS: Final = 100
 
 
-class FigureTools:
-    """Tools that count in the recordings of ``library``."""
+_COUNT_S: Final = 10.0
+"""After this time no further recording is counted for one answer."""
 
-    def __init__(self, library: RecordingLibrary) -> None:
+
+class FigureTools:
+    """Tools that count in the recordings of ``library``. ``clock`` returns seconds."""
+
+    def __init__(self, library: RecordingLibrary, clock: Callable[[], float] = time.monotonic) -> None:
         self._library: Final = library
+        self._clock: Final = clock
 
     def get_statistics(
-        self, recording: Handle = "", filter: FilterText = "", cursor: Cursor = ""
+        self,
+        recording: Handle = "",
+        match: MatchTogether = "",
+        filter: FilterText = "",
+        sort: SortedBy = "calls",
+        cursor: Cursor = "",
     ) -> StatisticsPage:
         """Count the calls of each method and tool that pass a filter: how many failed, latencies, bytes."""
-        opened = self._library.opened(self._library.find(recording))
         wanted = parse_filter(filter)
-        question = ("get_statistics", opened.handle, wanted.text)
+        found, counted, note = self._count(recording, match, wanted, sort)
+        question = ("get_statistics", counted, wanted.text, sort)
         start, _ = cursors.read(question, cursor)
-        builder = StatisticsBuilder()
-        builder.add(opened.view, wanted)
-        found = builder.result()
         rows, has_more = AnswerPage(_MAX_ROWS).fill(map(self._statistics_row, found.calls[start:]))
         next = cursors.write(question, start + len(rows)) if has_more else ""
-        return StatisticsPage(found.frames, milliseconds(found.duration_ns), rows, next)
+        duration_ms = milliseconds(found.duration_ns)
+        return StatisticsPage(found.frames, duration_ms, rows, found.recordings, note, next)
+
+    def _count(
+        self, recording: str, match: str, wanted: Filter | None = None, order: Order = "calls"
+    ) -> tuple[Statistics, str, str]:
+        """Return the statistics of a recording, or of all that match; what was counted, and what was not.
+
+        Raises:
+            AgentError: there is no such recording, or both are named.
+        """
+        builder = StatisticsBuilder()
+        if not match:
+            opened = self._library.opened(self._library.find(recording))
+            builder.add(opened.view, wanted)
+            return builder.result(order), opened.handle, ""
+        if recording:
+            raise AgentError("recording and match are two ways to say what is counted; leave one out")
+        listed = self._library.matching(match)
+        if not listed:
+            raise AgentError(f"no recording has {self._library.shown(match)!r}; list_recordings has all")
+
+        def add(each: ListedRecording, view: View) -> Iterator[ListedRecording]:
+            builder.add(view, wanted)
+            yield each
+
+        search = RecordingSearch(
+            listed, lambda each: nullcontext(self._library.opened(each).view), self._clock
+        )
+        for _ in search.results(add, for_s=_COUNT_S):
+            pass
+        notes = [f"{len(search.faults)} could not be read whole"] if search.faults else []
+        if search.place < len(listed):
+            notes.append(f"only the latest {search.place} of {len(listed)} were counted")
+        return builder.result(order), f"all {match}", ", ".join(notes)
 
     def _statistics_row(self, calls: CallStatistics) -> StatisticsRow:
         return StatisticsRow(
@@ -50,31 +97,31 @@ class FigureTools:
             bytes_out=calls.bytes_out,
         )
 
-    def get_context_cost(self, recording: Handle = "", cursor: Cursor = "") -> CostPage:
+    def get_context_cost(
+        self, recording: Handle = "", match: MatchTogether = "", cursor: Cursor = ""
+    ) -> CostPage:
         """Estimate how many tokens the definitions and the results of tools take in a model's context."""
-        opened = self._library.opened(self._library.find(recording))
-        question = ("get_context_cost", opened.handle)
+        found, counted, note = self._count(recording, match)
+        question = ("get_context_cost", counted)
         start, _ = cursors.read(question, cursor)
-        found = statistics([opened.view])
-        results = {
-            calls.name or "": calls.result_tokens for calls in found.calls if calls.method == "tools/call"
-        }
         tools = sorted(found.tools, key=lambda tool: -tool.definition_bytes)
-        rows, has_more = AnswerPage(_MAX_ROWS).fill(self._cost_row(tool, results) for tool in tools[start:])
+        rows, has_more = AnswerPage(_MAX_ROWS).fill(map(self._cost_row, tools[start:]))
         return CostPage(
             definition_tokens=sum(tool.definition_tokens for tool in tools),
             unused_tokens=sum(tool.definition_tokens for tool in found.never_used),
-            result_tokens=sum(results.values()),
+            result_tokens=sum(tool.result_tokens for tool in tools),
             estimate=ESTIMATE,
             tools=rows,
+            recordings=found.recordings,
+            note=note,
             next=cursors.write(question, start + len(rows)) if has_more else "",
         )
 
-    def _cost_row(self, tool: ToolCost, results: dict[str, int]) -> CostRow:
+    def _cost_row(self, tool: ToolCost) -> CostRow:
         return CostRow(
             tool=self._library.shown(tool.name),
             calls=tool.calls,
             definition_tokens=tool.definition_tokens,
             server=self._library.shown(tool.server),
-            result_tokens=results.get(tool.name, 0),
+            result_tokens=tool.result_tokens,
         )

@@ -104,6 +104,18 @@ class RecordingLibrary:
         with self._listing:
             return [listed for listed in self._listed() if probes or not listed.is_probe]
 
+    def matching(self, match: str) -> list[ListedRecording]:
+        """Return the recordings with a text in handle, label, server or client as shown; for ``*`` all."""
+        wanted = "" if match == "*" else match.casefold()
+        listed = self.recordings(probes="/" in wanted)
+        return (
+            [each for each in listed if wanted in self._searched_text(each).casefold()] if wanted else listed
+        )
+
+    def _searched_text(self, listed: ListedRecording) -> str:
+        entry = listed.entry
+        return "\n".join((listed.handle, *map(self.shown, (entry.label, entry.server, entry.client))))
+
     def _listed(self) -> list[ListedRecording]:
         found: dict[str, ListedRecording] = {}
         folders: dict[str, RecordingFolder] = {}

@@ -47,21 +47,12 @@ class RecordingTools:
     def list_recordings(self, match: MatchText = "", cursor: Cursor = "", limit: Limit = 20) -> RecordingPage:
         """List recordings of MCP sessions, the latest first."""
         question = ("list_recordings", match)
-        wanted = match.casefold()
-        listed = self._library.recordings(probes="/" in wanted)
-        if match:
-            listed = [each for each in listed if wanted in self._searched_text(each).casefold()]
+        listed = self._library.matching(match)
         position = cursors.read(question, cursor)
         start = _after([each.order for each in listed], position) if cursor else 0
         rows, has_more = AnswerPage(limit).fill(map(self._recording_row, listed[start:]))
         next = cursors.write(question, *listed[start + len(rows) - 1].order) if has_more else ""
         return RecordingPage(rows, len(listed), next)
-
-    def _searched_text(self, listed: ListedRecording) -> str:
-        entry = listed.entry
-        return "\n".join(
-            (listed.handle, *map(self._library.shown, (entry.label, entry.server, entry.client)))
-        )
 
     def _recording_row(self, listed: ListedRecording) -> RecordingRow:
         entry, shown = listed.entry, self._library.shown

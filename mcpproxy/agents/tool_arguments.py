@@ -4,6 +4,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from mcpproxy.view.stats import Order
+
 Handle: TypeAlias = Annotated[
     str,
     Field(
@@ -33,6 +35,12 @@ HandleAfter: TypeAlias = Annotated[
 ]
 MatchText: TypeAlias = Annotated[
     str, Field(max_length=1000, description="Text in handle, label, server or client")
+]
+MatchTogether: TypeAlias = Annotated[
+    str, Field(max_length=1000, description="Instead: all that list_recordings finds with this match; *: all")
+]
+SortedBy: TypeAlias = Annotated[
+    Order, Field(description="what is first: most calls, failed, slowest, tokens")
 ]
 FilterText: TypeAlias = Annotated[
     str,

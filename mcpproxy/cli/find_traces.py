@@ -156,6 +156,17 @@ def every(named: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(one_path_per_recording(found)))
 
 
+def with_label(label: str) -> list[str]:
+    """Return all recordings of the state directory with a label, the latest first.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if found := _with_label(recent(paths.state_dir()), label):
+        return found
+    raise UsageError(label, f"no recording in {paths.state_dir()} has this label", "see mcpproxy list")
+
+
 def latest_first(named: str | None) -> list[str]:
     """Return the recordings that ``named`` means, the latest first; without it, all of the state directory.
 

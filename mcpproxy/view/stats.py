@@ -4,9 +4,10 @@ A token is estimated as four bytes of JSON, which is roughly right for English t
 """
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.base.visible import visible
 from mcpproxy.session.filter import Filter
@@ -16,6 +17,12 @@ from mcpproxy.view.view import View
 
 BYTES_PER_TOKEN: Final = 4
 ESTIMATE: Final = f"tokens are estimated: one for {BYTES_PER_TOKEN} bytes of JSON"
+
+
+Order: TypeAlias = Literal["calls", "failed", "latency", "tokens"]
+"""What stands first: the most calls, the most that failed or have no answer, the slowest, the largest."""
+
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +61,18 @@ class ToolCost:
     server: str
     definition_bytes: int
     calls: int
+    result_bytes: int
+    """The sum of the sizes of the answers to its calls."""
 
     @property
     def definition_tokens(self) -> int:
         """The estimated tokens of its definition."""
         return tokens(self.definition_bytes)
+
+    @property
+    def result_tokens(self) -> int:
+        """The estimated tokens of all its answers."""
+        return tokens(self.result_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +131,43 @@ class StatisticsBuilder:
             group.bytes_out += size_out
             if answered:
                 group.latencies.append(latency_ns)
+        result_bytes = _result_bytes(view)
         servers = {session.number: session.server for session in view.sessions}
         for tool in view.tools.all():
             if tool.listed:
                 key = servers.get(tool.session, ""), tool.name
                 earlier = self._tools.get(key)
                 calls = tool.calls + (earlier.calls if earlier else 0)
-                self._tools[key] = ToolCost(tool.name, key[0], tool.size, calls)
+                size = result_bytes[tool.session, tool.name] + (earlier.result_bytes if earlier else 0)
+                self._tools[key] = ToolCost(tool.name, key[0], tool.size, calls, size)
 
-    def result(self) -> Statistics:
-        """Return the statistics, with the most frequent calls first."""
+    def result(self, order: Order = "calls") -> Statistics:
+        """Return the statistics. Of those that are equal in ``order``, the most frequent calls are first."""
         calls = [group.statistics(*key) for key, group in self._groups.items()]
         calls.sort(key=lambda row: (-row.count, row.method, row.name or ""))
+        calls.sort(key=_KEYS[order], reverse=True)  # which keeps the order of those that are equal
         return Statistics(
             self._recordings, self._frames, self._duration_ns, tuple(calls), tuple(self._tools.values())
         )
+
+
+_KEYS: Final[Mapping[Order, Callable[[CallStatistics], tuple[int, ...]]]] = {
+    "calls": lambda row: (row.count,),
+    "failed": lambda row: (row.failed + row.unanswered,),
+    "latency": lambda row: (row.p95_ns or 0, row.max_ns or 0),
+    "tokens": lambda row: (row.bytes_out,),
+}
+
+
+def _result_bytes(view: View) -> Counter[tuple[int, str]]:
+    """Return the sizes of the answers to each tool in each session, added up."""
+    names = enumerate(view.index.reader.names())
+    tools = {number: visible(name) for number, (method, name) in names if method == "tools/call" and name}
+    columns, found = view.columns, Counter[tuple[int, str]]()
+    for number, session, size in zip(columns.name, columns.session, columns.answer_bytes, strict=True):
+        if number in tools:
+            found[session, tools[number]] += size
+    return found
 
 
 class _Group:
@@ -214,6 +250,7 @@ def as_object(statistics: Statistics) -> Mapping[str, object]:
                 "definition_bytes": tool.definition_bytes,
                 "definition_tokens": tool.definition_tokens,
                 "calls": tool.calls,
+                "result_tokens": tool.result_tokens,
             }
             for tool in statistics.tools
         ],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.agents.figure_tools import FigureTools
 from mcpproxy.agents.recording_library import RecordingLibrary
 from mcpproxy.agents.recording_server import INSTRUCTIONS
 from mcpproxy.agents.recording_tools import RecordingTools
@@ -310,6 +311,22 @@ def test_the_cost_of_tools(situations: Agent) -> None:
     assert {row["tool"] for row in cost["tools"]} == {"forecast", "archive"}
     assert cost["definition_tokens"] == sum(row["definition_tokens"] for row in cost["tools"])
     assert cost["unused_tokens"] < cost["definition_tokens"]
+
+
+def test_all_recordings_with_a_label_are_counted_together(tmp_path: Path) -> None:
+    for minute, label in enumerate(("orders", "warehouse", "orders")):
+        write(tmp_path / f"{label}-{minute}.jsonl", ping(label, minute))
+    agent = Agent(tmp_path)
+    both = agent("get_statistics", match="orders")
+    assert (both["recordings"], both["calls"][0]["count"]) == (2, 2)
+    assert agent("get_statistics", match="*", sort="latency")["recordings"] == 3
+    assert agent("get_context_cost", match="orders")["recordings"] == 2
+    assert "leave one out" in agent.error("get_statistics", match="orders", recording="orders")
+    assert "no recording has 'mail'; list_recordings has all" in agent.error("get_context_cost", match="mail")
+    ticks = count(step=6)
+    with RecordingLibrary(str(tmp_path)) as library:
+        part = FigureTools(library, clock=lambda: next(ticks)).get_statistics(match="*")
+    assert (part.recordings, part.note) == (2, "only the latest 2 of 3 were counted")
 
 
 def test_two_recordings_are_compared(situations: Agent) -> None:

@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
+from mcpproxy.view.stats import ORDERS
 from tests.cli.conftest import Mcpproxy
-from tests.view.situations import write
+from tests.view.situations import begun, text, write
 from tests.view.test_stats import session
 
 
@@ -39,6 +40,44 @@ def test_the_command_prints_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     found = json.loads(ran.out)
     assert (found["recordings"], found["never_used"]) == (2, ["archive"])
     assert found["calls"][0]["name"] == "forecast"
+
+
+def test_the_order_is_chosen(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    about = begun()
+    for id, (tool, ms, answer) in enumerate(
+        [("often", 1, "x"), ("often", 1, "x"), ("slow", 900, "x"), ("long", 1, "x" * 4000)], 7
+    ):
+        about.asks(id, "tools/call", {"name": tool, "arguments": {}}, ms=1000 * id)
+        about.answers(id, text(answer), ms=1000 * id + ms)
+    about.asks(99, "tools/call", {"name": "hung", "arguments": {}}, ms=20_000)
+    path = write(tmp_path / "s.jsonl", about.closes(ms=30_000))
+
+    def first(order: str) -> str:
+        return str(json.loads(mcpproxy("stats", path, "--json", "--sort", order).out)["calls"][0]["name"])
+
+    assert [first(order) for order in ORDERS] == ["often", "hung", "slow", "long"]
+    refused = mcpproxy("stats", path, "--sort", "age")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert all(order in refused.err for order in ORDERS)
+
+
+def test_all_recordings_with_a_label_are_counted_together(
+    mcpproxy: Mcpproxy, state_dir: Path, tmp_path: Path
+) -> None:
+    state_dir.mkdir(parents=True)
+    for hour, label in ((10, "files"), (11, "weather"), (12, "files")):
+        write(state_dir / f"20261121T{hour}2030.000Z-{label}-{hour}.jsonl", session())
+    other = write(tmp_path / "other.jsonl", session())
+
+    def counted(*argv: str) -> int:
+        return int(json.loads(mcpproxy("stats", "--json", *argv).out)["recordings"])
+
+    assert counted("--label", "files") == 2
+    assert counted("--label", "files", "--label", "weather") == 3
+    assert counted("--label", "files", other) == 3
+    assert counted(other, "weather") == 2
+    assert counted() == 1
+    assert "has this label; see mcpproxy list" in mcpproxy("stats", "--label", "mail").err
 
 
 def test_a_file_that_is_no_recording_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

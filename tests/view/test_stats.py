@@ -43,6 +43,8 @@ def test_recordings_add_up(tmp_path: Path) -> None:
     assert (found.recordings, found.frames) == (2, 48)
     assert next(each.count for each in found.calls if each.name == "forecast") == 20
     assert [(cost.name, cost.calls) for cost in found.tools] == [("forecast", 20), ("archive", 0)]
+    answered = next(each.bytes_out for each in found.calls if each.name == "forecast")
+    assert [cost.result_bytes for cost in found.tools] == [answered, 0]
 
 
 def test_a_percentile_is_a_value_that_occurred() -> None:

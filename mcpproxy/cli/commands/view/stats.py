@@ -23,6 +23,8 @@ of all answers.
 each time that a model is given it.
 
   mcpproxy stats                    the latest recording
+  mcpproxy stats --sort latency     the slowest first
+  mcpproxy stats --label files      all recordings with this label, together
   mcpproxy stats recordings/        all recordings in a folder, together
   mcpproxy stats --json | jq .      the same as one JSON object"""
 
@@ -31,10 +33,19 @@ _LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT")
 
 
 def run(argv: list[str]) -> int:
-    """Print the statistics of one recording, or of all in a folder; return 2 if one could not be read."""
+    """Print the statistics of one recording, or of several together; return 2 if one could not be read."""
     parser = Parser("stats", "Count calls per tool and method, with latencies and sizes.", EPILOG)
     parser.add_argument(
-        "trace", nargs="?", metavar="TRACE|DIR", help="a recording or a folder; without it the latest one"
+        "trace", nargs="*", metavar="TRACE|DIR", help="recordings or folders; without them the latest one"
+    )
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="LABEL", help="all recordings with this label"
+    )
+    parser.add_argument(
+        "--sort",
+        choices=stats.ORDERS,
+        default="calls",
+        help="what is first: the most calls, failed or unanswered calls, latency (P95) or tokens (calls)",
     )
     parser.add_argument(
         "--filter", default="", metavar="EXPR", help="count only calls that pass, such as tool:search*"
@@ -42,7 +53,9 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     options = parser.parse_args(argv)
     wanted = parse_filter(options.filter)
-    files = find_traces.every([options.trace] if options.trace else [])
+    labelled = [path for label in options.label for path in find_traces.with_label(label)]
+    named = find_traces.every(options.trace) if options.trace or not labelled else []
+    files = list(dict.fromkeys([*named, *labelled]))
     builder, code = StatisticsBuilder(), 0
     for path in files:
         try:
@@ -55,7 +68,7 @@ def run(argv: list[str]) -> int:
                 raise
             tell(str(fault))
             code = 2
-    statistics = builder.result()
+    statistics = builder.result(options.sort)
     if options.json:
         emit([json.dumps(stats.as_object(statistics), indent=2)])
     else:
