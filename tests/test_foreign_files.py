@@ -60,6 +60,10 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
         "a configuration that was read by base.files and is replaced; drafts and locks are made exclusively",
     ),
     "hosts/host_table.py": ("glob.escape glob.glob open", INSTALLED + ", and names"),
+    "hosts/skill.py": (
+        "os.listdir os.makedirs os.rmdir os.unlink",
+        "a skill that base.files has read and that is as it was written, and empty folders made for it",
+    ),
     "intercept/addons/addon_findings.py": ("open", "the recording that this session writes"),
     "intercept/fault_sets.py": ("os.listdir", INSTALLED),
     "recorder/draft.py": ("open shutil.copyfileobj shutil.rmtree", OWN),

@@ -60,6 +60,8 @@ class Host:
     files: tuple[ServerFile, ...]
     entry: tuple[tuple[str, object], ...] = ()
     """Members that an entry needs besides its command."""
+    skills: str = ""
+    """The folder of the user's skills, as in ``path`` of a file; empty if it is not known."""
 
 
 @cache
@@ -101,6 +103,11 @@ def path_to_show(server_file: ServerFile) -> str:
     The path is empty if it is only a variable of the environment, and the variable is not set.
     """
     return _filled(server_file.path, str)
+
+
+def skills_folder(host: Host) -> str:
+    """Return the folder in which a host looks for the user's skills; empty if it is not known."""
+    return _filled(host.skills, str)
 
 
 def is_under_version_control(path: str) -> bool:
@@ -188,6 +195,7 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         variables=tuple(row.get("variables", ())),
         files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),
         entry=tuple(row.get("entry", {}).items()),
+        skills=row.get("skills", ""),
     )
 
 

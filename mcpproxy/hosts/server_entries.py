@@ -194,13 +194,14 @@ def read_file(path: str, root: str) -> ConfigFile:
         reason = (fault.strerror or str(fault)).lower()
         raise HostFileError(path, f"cannot be read ({reason})", "check its permissions") from None
     folders = (root, os.path.expanduser("~"))
-    starts_inside = any(_is_inside(os.path.abspath(path), folder) for folder in folders)
-    ends_inside = any(_is_inside(real, os.path.realpath(folder)) for folder in folders)
+    starts_inside = any(is_below(os.path.abspath(path), folder) for folder in folders)
+    ends_inside = any(is_below(real, os.path.realpath(folder)) for folder in folders)
     is_outside = starts_inside and not ends_inside
     return ConfigFile(path, real, data, Document(path, data, language_of(path)), is_outside)
 
 
-def _is_inside(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
+    """Whether ``path`` is inside ``folder``, as both are written."""
     return path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 

@@ -60,7 +60,11 @@ def is_confirmed(verb: str, plans: Sequence[FilePlan]) -> bool:
             "add --yes, or --dry-run to look",
         )
     number = sum(len(plan.steps) for plan in plans)
-    question = f"{verb} {count(number, 'server')} in {count(len(plans), 'file')}?"
+    return ask(f"{verb} {count(number, 'server')} in {count(len(plans), 'file')}?")
+
+
+def ask(question: str) -> bool:
+    """Ask on the terminal, and return whether the answer is yes."""
     sys.stdout.flush()
     sys.stderr.write(f"{visible(question)} [y/N] ")
     sys.stderr.flush()

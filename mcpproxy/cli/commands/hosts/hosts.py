@@ -101,17 +101,22 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--add-mcp",
         metavar="HOST",
-        help="add mcpproxy mcp, recordings for agents, to the user's file of HOST",
+        help="add mcpproxy mcp, recordings for agents, to the user's file of HOST, and a skill; asks for it",
     )
     parser.add_argument("--remove-mcp", metavar="HOST", help="remove it from the files of HOST")
     parser.add_argument(
         "--dry-run", action="store_true", help="with these two: print what would change, and write nothing"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="with --add-mcp: add the skill for agents without asking"
     )
     options = parser.parse_args(argv)
     if options.dry_run and not (options.add_mcp or options.remove_mcp):
         raise UsageError(
             "hosts", "--dry-run needs --add-mcp or --remove-mcp", "without them nothing is written"
         )
+    if options.yes and not options.add_mcp:
+        raise UsageError("hosts", "--yes needs --add-mcp", "nothing else asks")
     return options
 
 
@@ -121,9 +126,10 @@ def _change_own(options: argparse.Namespace) -> int:
 
     if (options.add_mcp and options.remove_mcp) or options.host or options.file:
         raise UsageError("hosts", "--add-mcp and --remove-mcp name one host", "leave the other options out")
-    change = own_server_options.add if options.add_mcp else own_server_options.remove
     named = Places("hosts", [options.add_mcp or options.remove_mcp], None, None, options.project)
-    return change(named, is_dry=options.dry_run)
+    if options.remove_mcp:
+        return own_server_options.remove(named, is_dry=options.dry_run)
+    return own_server_options.add(named, is_dry=options.dry_run, asks=not options.yes)
 
 
 def add_place_options(parser: Parser) -> None:

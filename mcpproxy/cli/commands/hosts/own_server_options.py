@@ -1,18 +1,25 @@
-"""``mcpproxy hosts --add-mcp`` and ``--remove-mcp``: recordings for the agent of a host."""
+"""``mcpproxy hosts --add-mcp`` and ``--remove-mcp``: recordings and a skill for the agent of a host."""
+
+import difflib
+import sys
 
 from mcpproxy.base.visible import visible
+from mcpproxy.cli.commands.hosts.changes import ask
 from mcpproxy.cli.commands.view import mcp
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.errors import UsageError
-from mcpproxy.hosts import ledger
+from mcpproxy.hosts import ledger, skill
 from mcpproxy.hosts.choosing import Places, differences, search_chosen, short
 from mcpproxy.hosts.config_writer import remove_draft, replace_content
+from mcpproxy.hosts.host_table import Host
 from mcpproxy.hosts.own_server import NAME, is_own, own_entry, plan_addition, plan_removal
 from mcpproxy.hosts.plans import FilePlan
 
 
-def add(places: Places, *, is_dry: bool) -> int:
-    """Add ``mcpproxy mcp`` to the user's file of the host that ``places`` names.
+def add(places: Places, *, is_dry: bool, asks: bool) -> int:
+    """Add ``mcpproxy mcp`` to the user's file of the host that ``places`` names, and the skill, if wanted.
+
+    With ``asks``, the user is asked whether the skill is wanted.
 
     Raises:
         McpProxyError: there is no such host or file, or it cannot be written; then it is unchanged.
@@ -22,6 +29,7 @@ def add(places: Places, *, is_dry: bool) -> int:
     plan = plan_addition(entry)
     if is_dry:
         emit(differences([plan]), keeps_tabs=True)
+        _show_skill(host)
         return 0
     _write_plan(plan, entry.row.lock)
     emit([f"added {NAME} to {visible(short(plan.file.path))}; {host.restart}"])
@@ -29,11 +37,14 @@ def add(places: Places, *, is_dry: bool) -> int:
         mcp.check_installed()
     except UsageError as missing:  # the entry is right, but would not start
         tell(str(missing))
+    _add_skill(host, asks=asks)
     return 0
 
 
 def remove(places: Places, *, is_dry: bool) -> int:
     """Remove every entry that starts ``mcpproxy mcp`` from the files of the host that ``places`` names.
+
+    The skill that was added to the host is removed, too.
 
     Raises:
         McpProxyError: there is no such host, or a file cannot be written, which is then unchanged.
@@ -45,7 +56,6 @@ def remove(places: Places, *, is_dry: bool) -> int:
         tell(str(problem))
     if not chosen:
         tell(f"no server of {host.name} starts mcpproxy mcp")
-        return 2 if search.problems else 0
     for entry in chosen:
         plan = plan_removal(entry)
         if is_dry:
@@ -53,7 +63,42 @@ def remove(places: Places, *, is_dry: bool) -> int:
             continue
         _write_plan(plan, entry.row.lock)
         emit([f"removed {visible(entry.name)} from {visible(short(plan.file.path))}; {host.restart}"])
+    if not is_dry:
+        _remove_skill(host)
     return 2 if search.problems else 0
+
+
+def _add_skill(host: Host, *, asks: bool) -> None:
+    """Write the skill for agents into the host if the user wants it, or say where it is."""
+    path = skill.place_of(host)
+    if not path:
+        tell(f"a skill for its agent is in {skill.SOURCE}; put it where {host.name} looks for skills")
+        return
+    skill.check_free(path)
+    if asks and not sys.stdin.isatty():
+        why = "there is no terminal to ask on; add --yes"
+        tell(f"the skill for its agent was not added to {short(path)}: {why}")
+        return
+    if asks and not ask(
+        f"add a skill for its agent, {short(path)} ({len(skill.skill_text()):,} characters)?"
+    ):
+        return
+    with ledger.locked_ledger():
+        skill.add_skill(path)
+    emit([f"added the skill {visible(short(path))}"])
+
+
+def _show_skill(host: Host) -> None:
+    """Print the skill as a new file, as a unified diff."""
+    if path := skill.place_of(host):
+        emit(difflib.unified_diff([], skill.skill_text().splitlines(), "/dev/null", path, lineterm=""))
+
+
+def _remove_skill(host: Host) -> None:
+    if path := skill.place_of(host):
+        with ledger.locked_ledger():
+            if skill.remove_skill(path):
+                emit([f"removed the skill {visible(short(path))}"])
 
 
 def _write_plan(plan: FilePlan, lock: str) -> None:

@@ -1,0 +1,143 @@
+"""Put the skill for agents, ``SKILL.md``, into the skills folder of a host, and take it away again.
+
+A skill is a folder of its name. A record in our state folder says which file was written, its hash, and which
+folders were made for it. So what somebody else has written or changed is never replaced or removed.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Final, cast
+
+from mcpproxy.base import files
+from mcpproxy.hosts.config_writer import sha256
+from mcpproxy.hosts.errors import HostFileError
+from mcpproxy.hosts.host_table import Host, skills_folder
+from mcpproxy.hosts.ledger import folder
+from mcpproxy.hosts.server_entries import is_below
+
+NAME: Final = "mcpproxy"
+
+_FILE: Final = "SKILL.md"
+_LARGEST_BYTES: Final = 1 << 20
+_VERSION: Final = 1
+
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+SOURCE: Final = os.path.join(_PACKAGE, "agents", "skills", NAME, _FILE)
+"""The path of the skill in this installation."""
+
+
+def skill_text() -> str:
+    """Return the skill as it is installed."""
+    return files.read(SOURCE, _LARGEST_BYTES, follows=True).decode()
+
+
+def place_of(host: Host) -> str:
+    """Return the path that the skill has in a host; empty if no skills folder of the host is known."""
+    skills = skills_folder(host)
+    is_there = bool(skills) and os.path.isdir(os.path.dirname(skills))
+    return os.path.join(skills, NAME, _FILE) if is_there else ""
+
+
+def check_free(path: str) -> None:
+    """Check that nobody else has a skill at ``path``.
+
+    Raises:
+        HostFileError: there is something that mcpproxy did not write, or that was changed since, or a link
+            leads there.
+    """
+    records, home = _records(), os.path.expanduser("~")
+    if os.path.lexists(path):
+        is_free = _is_ours(path, records)
+    else:
+        is_free = path in records or not os.path.lexists(os.path.dirname(path))
+    if not is_free:
+        fact = "a skill that is not from mcpproxy, or was changed since"
+        raise HostFileError(os.path.dirname(path), fact, "it stays as it is")
+    if is_below(path, home) and not is_below(os.path.realpath(path), os.path.realpath(home)):
+        raise HostFileError(path, "behind a link that leads out of your home folder", "nothing was written")
+
+
+def add_skill(path: str) -> None:
+    """Write the skill to ``path``. The caller has locked the ledger.
+
+    Raises:
+        HostFileError: there is a skill of somebody else, or it cannot be written.
+    """
+    check_free(path)
+    records = _records()
+    above, made = os.path.dirname(path), cast("list[str]", records.get(path, {}).get("made", []))
+    while not os.path.lexists(above):
+        made = [above, *made]
+        above = os.path.dirname(above)
+    text = skill_text().encode()
+    _save({**records, path: {"sha256": sha256(text), "made": made}})
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        files.replace(path, [text], 0o644)
+    except OSError as fault:
+        raise _failure(path, "written", fault) from None
+
+
+def remove_skill(path: str) -> bool:
+    """Remove the skill at ``path`` and the folders that were made for it; return whether there was one.
+
+    The caller has locked the ledger.
+
+    Raises:
+        HostFileError: it was changed since it was written, or cannot be removed.
+    """
+    records = _records()
+    if path not in records:
+        return False
+    was_there = os.path.lexists(path)
+    if was_there and not _is_ours(path, records):
+        raise HostFileError(path, "was changed since mcpproxy wrote it", "remove it by hand")
+    try:
+        if was_there:
+            os.unlink(path)
+        for made in reversed(cast("list[str]", records[path]["made"])):
+            if os.path.isdir(made) and not os.listdir(made):
+                os.rmdir(made)
+    except OSError as fault:
+        raise _failure(path, "removed", fault) from None
+    _save({other: record for other, record in records.items() if other != path})
+    return was_there
+
+
+_Records = Mapping[str, Mapping[str, object]]
+"""Path of a skill -> ``sha256`` of its content, and ``made``, the folders made for it, outer ones first."""
+
+
+def _is_ours(path: str, records: _Records) -> bool:
+    try:
+        return path in records and sha256(files.read(path, _LARGEST_BYTES)) == records[path]["sha256"]
+    except OSError:
+        return False
+
+
+def _records() -> _Records:
+    try:
+        stored = json.loads(files.read(_records_path(), _LARGEST_BYTES))
+        skills = cast("_Records", stored["skills"] if stored["version"] == _VERSION else {})
+        return {path: {"sha256": record["sha256"], "made": record["made"]} for path, record in skills.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _save(records: _Records) -> None:
+    text = json.dumps({"version": _VERSION, "skills": records}, indent=1) + "\n"
+    try:
+        files.replace(_records_path(), [text.encode()], 0o600)
+    except OSError as fault:
+        raise _failure(_records_path(), "written", fault) from None
+
+
+def _records_path() -> str:
+    return os.path.join(folder(), "skills.json")
+
+
+def _failure(path: str, what: str, fault: OSError) -> HostFileError:
+    reason = (fault.strerror or str(fault)).lower()
+    return HostFileError(path, f"cannot be {what} ({reason})", "see its permissions")
