@@ -11,7 +11,7 @@ from mcpproxy.errors import UsageError, nearest, nearest_option
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar, Final, NoReturn
+    from typing import Any, ClassVar, Final, NoReturn
 
 __all__ = [
     "HELP_COLUMNS",
@@ -71,6 +71,7 @@ class Parser(argparse.ArgumentParser):
 
         An unknown option is reported before parsing, because argparse would report its value instead.
         """
+        self._let_json_be_asked_for()
         if self.only_describes:
             raise ParserDescription(self)
         for argument in args:
@@ -84,6 +85,18 @@ class Parser(argparse.ArgumentParser):
         else:  # Nothing is intermixed. The usage, which takes long, is not formatted.
             super().parse_args(args, namespace)
 
+    def _let_json_be_asked_for(self) -> None:
+        """Add ``--json`` to a command with ``--format json``, and ``--format`` to one with ``--json``."""
+        formats, json = map(self._option_string_actions.get, ("--format", "--json"))
+        if json is None and formats is not None and "json" in (formats.choices or ()):
+            help = "the same as --format json"
+            self.add_argument("--json", action="store_const", dest=formats.dest, const="json", help=help)
+        elif formats is None and json is not None and json.dest == "json":
+            help = "json is the same as --json (default: text)"
+            self.add_argument(
+                "--format", action=_JsonOrText, dest="json", choices=("text", "json"), help=help
+            )
+
     def _refuse_option(self, name: str) -> NoReturn:
         options = self._option_string_actions.items()
         shown = [option for option, action in options if action.help != argparse.SUPPRESS]
@@ -95,6 +108,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(self._command, message, f"see mcpproxy {self._command} --help")
+
+
+class _JsonOrText(argparse.Action):
+    """``--format json`` of a command that has ``--json``."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        del parser, option_string
+        setattr(namespace, self.dest, values == "json")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpproxy.cli.option_table import Given
+    from mcpproxy.cli.option_table import Given, Option
     from mcpproxy.intercept.fault_rules import FaultRules
     from mcpproxy.intercept.gate_options import GateOptions, MakePolicy, MakePolicyFactory
     from mcpproxy.recorder.stderr_notes import Mode
@@ -26,56 +26,66 @@ if TYPE_CHECKING:
     from mcpproxy.relay.stdio.line_gate import MakeLineGate
     from mcpproxy.ruleset.rule_options import RuleOptions
 
-OPTIONS = (
-    ("--trace", "FILE", "record into FILE; if it exists, into FILE-2 and so on"),
-    ("--trace-dir", "DIR", "record into a new file in DIR (default: {folder})"),
-    ("--rotate", "SIZE|DURATION", "begin a new file after this size (100M) or time (12h)"),
-    ("--max-size", "SIZE", "record no more than this of a session (1G); what is left out is counted"),
-    ("--reserve", "SIZE", "record only while so much of the disk is free (default: 1G; 0 for nothing)"),
-    ("--label", "NAME", "what to call the server (default: {label})"),
-    (
-        "--live",
-        "text|json|off",
-        "how findings are written to stderr when they happen; with json every line is an object "
-        "(default: text)",
+OPTIONS: dict[str, tuple[Option, ...]] = {
+    "recording": (
+        ("--trace", "FILE", "record into FILE; if it exists, into FILE-2 and so on"),
+        ("--trace-dir", "DIR", "record into a new file in DIR (default: {folder})"),
+        ("--label", "NAME", "what to call the server (default: {label})"),
+        ("--rotate", "SIZE|DURATION", "begin a new file after this size (100M) or time (12h)"),
+        ("--max-size", "SIZE", "record no more than this of a session (1G); what is left out is counted"),
+        ("--reserve", "SIZE", "record only while so much of the disk is free; 0 for nothing (default: 1G)"),
     ),
-    ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
-    ("--ui", "", "serve a page that shows the session; its address is written to stderr"),
-    ("--otlp", "[URL]", "send each call as a span to a collector (default: the one that OTEL_* names)"),
-    ("--otlp-content", "", "with the arguments and results of tools"),
-    ("--ship", "URL", "copy each closed file to an object store (s3://, gs://, az://, file://)"),
-    (
-        "--enforce",
-        "RULE,...",
-        "refuse requests that break one of these rules, instead of only flagging them; may be given again",
+    "rules": (
+        ("--rules", "DIR", "judge by the rules in this folder too; may be given again"),
+        ("--select", "RULE,...", "judge by these rules only"),
+        ("--extend-select", "RULE,...", "judge by these rules too, which are off by default"),
+        ("--ignore", "RULE,...", "leave these rules out"),
+        ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
+        ("--secrets", "", "report keys of providers in messages and URLs too (SEC-007)"),
     ),
-    ("--faults", "FILE", "apply the fault rules in this file to messages; may be given again"),
-    (
-        "--fault",
-        "'FILTER => ACTION'",
-        "the same for one rule, such as 'from:server tool:search* => delay 2s, nth 3'; may be given again",
+    "faults and changes": (
+        (
+            "--enforce",
+            "RULE,...",
+            "refuse requests that break one of these rules, instead of only flagging them;"
+            " may be given again",
+        ),
+        ("--faults", "FILE", "apply the fault rules in this file to messages; may be given again"),
+        (
+            "--fault",
+            "'FILTER => ACTION'",
+            "the same for one rule, such as 'from:server tool:search* => delay 2s, nth 3';"
+            " may be given again",
+        ),
+        ("--fault-seed", "NUMBER", "decide by this seed which messages meet a fault (default: random)"),
+        (
+            "--break",
+            "FILTER",
+            "hold matching messages for mcpproxy breakpoints, also by what is wrong with them: rule:PROTO-*,"
+            " severity:error; may be given again",
+        ),
+        ("--break-timeout", "DURATION", "how long a message is held (default: 60s)"),
+        ("--break-then", "pass|drop|error", "what happens to it then (default: pass)"),
+        (
+            "--addon",
+            "FILE",
+            "let the addons in this file of Python change, drop or answer messages; may be given again",
+        ),
     ),
-    ("--fault-seed", "NUMBER", "decide by this seed which messages meet a fault (default: random)"),
-    (
-        "--break",
-        "FILTER",
-        "hold matching messages for mcpproxy breakpoints, also by what is wrong with them: rule:PROTO-*,"
-        " severity:error; may be given again",
+    "output": (
+        (
+            "--live",
+            "text|json|off",
+            "how findings are written to stderr when they happen; with json every line is an object "
+            "(default: text)",
+        ),
+        ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
+        ("--ui", "", "serve a page that shows the session; its address is written to stderr"),
+        ("--otlp", "[URL]", "send each call as a span to a collector (default: the one that OTEL_* names)"),
+        ("--otlp-content", "", "with the arguments and results of tools"),
+        ("--ship", "URL", "copy each closed file to an object store (s3://, gs://, az://, file://)"),
     ),
-    ("--break-timeout", "DURATION", "how long a message is held (default: 60s)"),
-    ("--break-then", "pass|drop|error", "what happens to it then (default: pass)"),
-    (
-        "--addon",
-        "FILE",
-        "let the addons in this file of Python change, drop or answer messages; may be given again",
-    ),
-    ("--rules", "DIR", "judge by the rules in this folder too; may be given again"),
-    ("--select", "RULE,...", "judge by these rules only"),
-    ("--extend-select", "RULE,...", "judge by these rules too, which are off by default"),
-    ("--ignore", "RULE,...", "leave these rules out"),
-    ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
-    ("--secrets", "", "report keys of providers in messages and URLs too (SEC-007)"),
-)
+}
 """The options that ``run`` and ``http`` share, as an ``OptionTable`` has them."""
 
 POLICIES = {

@@ -97,10 +97,12 @@ class OptionTable:
         usage, description, epilog, groups, label = self._help
         parser = Parser(self.command, description, epilog)
         parser.usage = f"mcpproxy {usage}"
+        # The man page is read on other machines, too.
+        folder = "~/.local/state/mcpproxy" if Parser.only_describes else paths.state_dir()
         for title, rows in groups.items():
             add = (parser.add_argument_group(title) if title else parser).add_argument
             for name, metavar, text in rows:
-                text = text.format(folder=paths.state_dir(), label=label).replace("%", "%%") or SUPPRESS
+                text = text.format(folder=folder, label=label).replace("%", "%%") or SUPPRESS
                 if not name.startswith("-"):
                     add(name.lower(), metavar=name, nargs="?", help=text)
                 elif metavar:

@@ -15,7 +15,7 @@ LOCATED_FORMATS: Final = ("json", "sarif", "github")
 
 def add_format(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
     """Add ``--format``. A comparison has no other report option."""
-    parser.add_argument("--format", choices=formats, default="text", help="what to print (text)")
+    parser.add_argument("--format", choices=formats, default="text", help="what to print (default: text)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -97,7 +97,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "paths",
         nargs="*",
-        metavar="TRACE-or-folder",
+        metavar="TRACE|DIR",
         help="recordings, or folders of them; without any, the latest recording",
     )
     report_options.add_options(parser)
@@ -134,14 +134,26 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         "--out", metavar="DIR|URL", help="put a file for each recording there; leave out those that have one"
     )
     corpus.add_argument(
-        "--engine", choices=ENGINES, help="what judges them, with --out: processes (local), or a cluster"
-    )
-    corpus.add_argument("--workers", type=positive, metavar="N", help="how many at a time (all processors)")
-    corpus.add_argument(
-        "--timeout", type=seconds, default=300.0, metavar="S", help="the most seconds for a recording (300)"
+        "--engine",
+        choices=ENGINES,
+        help="what judges them, with --out: processes, or a cluster (default: local)",
     )
     corpus.add_argument(
-        "--memory", type=positive, default=2048, metavar="MIB", help="the most memory for a recording (2048)"
+        "--workers", type=positive, metavar="N", help="how many at a time (default: all processors)"
+    )
+    corpus.add_argument(
+        "--timeout",
+        type=seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="the most seconds for a recording (default: 300)",
+    )
+    corpus.add_argument(
+        "--memory",
+        type=positive,
+        default=2048,
+        metavar="MIB",
+        help="the most memory for a recording (default: 2048)",
     )
     return parser.parse_args(argv)
 

@@ -12,7 +12,7 @@ from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.session.frame import SERVER
 
 DESCRIPTION: Final = """\
-Compares what the server said in recording B with what it said in recording A: answers to the same requests
+Compare what the server said in recording B with what it said in recording A: answers to the same requests
 (same method and params, equal ones in order), lists by name, and the server's notifications and requests."""
 
 EPILOG: Final = f"""\

@@ -35,7 +35,7 @@ OPTIONS: Final = OptionTable(
     "http",
     "http [OPTION...] (URL | --forward)",
     """\
-Runs a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
+Run a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
 while it passes. Point the client at the printed address instead of the server's.""",
     """\
   mcpproxy http http://127.0.0.1:3000/mcp
@@ -47,11 +47,10 @@ taken, or if the file or folder that they name cannot be written.""",
     {
         "": (
             ("URL", "", "the server: http(s)://HOST[:PORT][/PATH]"),
-            ("--listen", "HOST:PORT", f"default: {_LISTEN}; port 0 picks one"),
-            ("--endpoint", "PATH", f"path of the MCP endpoint on the proxy; default: {_ENDPOINT}"),
-            *new_recording.OPTIONS,
-            ("--keep-credentials", "", "record credentials as they are instead of masking them"),
+            ("--listen", "HOST:PORT", f"where to listen; port 0 picks one (default: {_LISTEN})"),
+            ("--endpoint", "PATH", f"path of the MCP endpoint on the proxy (default: {_ENDPOINT})"),
             ("--admin", "HOST:PORT", "serve health and metrics there"),
+            ("--keep-credentials", "", "record credentials as they are instead of masking them"),
         ),
         "upstream": (
             ("--insecure", "", "do not check upstream's certificate"),
@@ -66,6 +65,7 @@ taken, or if the file or folder that they name cannot be written.""",
             ("--forward", "", "be an HTTP proxy (HTTP_PROXY): clients name the server of each request"),
             ("--allow-host", "HOST", "allow requests to HOST or HOST:PORT, not only to this machine"),
         ),
+        **new_recording.OPTIONS,
     },
     "its host",
 )

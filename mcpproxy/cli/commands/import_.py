@@ -33,9 +33,14 @@ def run(argv: list[str]) -> int:
     """Convert one recording."""
     parser = Parser("import", DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help="the recording, which stays as it is")
-    parser.add_argument("-o", "--output", metavar="TRACE", help="the new trace (FILE.mcpproxy.jsonl)")
     parser.add_argument(
-        "--format", choices=("auto", *FORMATS), default="auto", help="the format of FILE (auto: detected)"
+        "-o", "--output", metavar="TRACE", help="the new trace (default: FILE.mcpproxy.jsonl)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("auto", *FORMATS),
+        default="auto",
+        help="the format of FILE (default: auto, detected)",
     )
     parser.add_argument(
         "--session", type=positive, default=0, metavar="N", help="which session, if FILE holds several"

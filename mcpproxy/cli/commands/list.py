@@ -62,10 +62,10 @@ def run(argv: list[str]) -> int:
     """List the state directory, or the named folder."""
     parser = Parser("list", "List recordings, the latest first.", EPILOG)
     parser.add_argument(
-        "folder", nargs="?", metavar="DIR", help="the folder or URL to list (the state directory)"
+        "folder", nargs="?", metavar="DIR", help="the folder or URL to list (default: the state directory)"
     )
     parser.add_argument(
-        "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (20)"
+        "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (default: 20)"
     )
     parser.add_argument(
         "--failed", action="store_true", help="only those with failed, unanswered or cancelled calls"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpproxy.validate import Client
 
 DESCRIPTION: Final = """\
-Writes the definitions of a server's tools, and its instructions, to a file: from recordings, or from the
+Write the definitions of a server's tools, and its instructions, to a file: from recordings, or from the
 server itself. check --pins then reports what differs from the file."""
 
 EPILOG: Final = """\
@@ -193,7 +193,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = Parser("pin", DESCRIPTION, EPILOG)
     parser.usage = "mcpproxy pin -o FILE [--update] [OPTION...] (TRACE... | -- COMMAND [ARG...] | URL)"
     add = parser.add_argument
-    add("paths", nargs="*", metavar="TRACE-or-URL", help="recordings, folders of them, or an MCP endpoint")
+    add("paths", nargs="*", metavar="TRACE|DIR|URL", help="recordings, folders of them, or an MCP endpoint")
     add("-o", "--output", metavar="FILE", required=True, help="the file of pins; - prints it")
     add("--update", action="store_true", help="approve the changes")
     add(
@@ -201,6 +201,12 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         choices=REVISIONS,
         help="the protocol revision to speak; without it one that the server supports",
     )
-    add("--timeout", metavar="S", type=seconds, default=10.0, help="how long an answer may take (10)")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=10.0,
+        help="how long an answer may take (default: 10)",
+    )
     add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
     return parser.parse_args(argv), command

@@ -158,9 +158,9 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         type=_factor,
         default="immediate",
         metavar="immediate|recorded|FACTOR",
-        help="no pauses (default), the recorded pauses, or the recorded pauses times FACTOR",
+        help="no pauses, the recorded pauses, or those times FACTOR (default: immediate)",
     )
-    add("--match", choices=LEVELS, default="default", help="how alike a request must be")
+    add("--match", choices=LEVELS, default="default", help="how alike a request must be (default: default)")
     add(
         "--ignore",
         metavar="POINTER",
@@ -186,7 +186,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--on-miss",
         choices=("error", "passthrough"),
         default="error",
-        help="how a miss is answered: with an error (default), or by -- COMMAND",
+        help="how a miss is answered: with an error, or by -- COMMAND (default: error)",
     )
     options = parser.parse_args(argv)
     if (options.on_miss == "passthrough") != bool(command):

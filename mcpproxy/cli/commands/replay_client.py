@@ -21,7 +21,7 @@ from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.session.frame import SERVER
 
 DESCRIPTION: Final = """\
-Plays the recorded client against a live server, and compares what the server says now with what it said then.
+Play the recorded client against a live server, and compare what the server says now with what it said then.
 A message is sent when everything that the recorded client had seen before it has been seen again."""
 
 EPILOG: Final = f"""\
@@ -130,7 +130,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="SECONDS",
         type=seconds,
         default=TIMEOUT_S,
-        help="how long an answer may take (30)",
+        help="how long an answer may take (default: 30)",
     )
     options = parser.parse_args(argv)
     if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:

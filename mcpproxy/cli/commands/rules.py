@@ -79,7 +79,7 @@ def _read_arguments(argv: list[str], options: _Options) -> None:
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 
     parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)
-    parser.add_argument("--format", choices=("text", "json"), help="what to print (text)")
+    parser.add_argument("--format", choices=("text", "json"), help="what to print (default: text)")
     parser.add_argument("--family", metavar="NAME", help="only one family, such as PROTO")
     parser.add_argument(
         "--coverage", action="store_true", help="list the requirements instead, each with its rules"

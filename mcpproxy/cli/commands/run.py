@@ -23,7 +23,7 @@ OPTIONS = OptionTable(
     "run",
     "[run] [OPTION...] (-- COMMAND [ARG...] | --command 'COMMAND [ARG...]')",
     """\
-Starts COMMAND, an MCP server that speaks on stdin and stdout. Every byte passes unchanged, is recorded,
+Start COMMAND, an MCP server that speaks on stdin and stdout. Every byte passes unchanged, is recorded,
 and is judged while it passes. Put "mcpproxy --" before the server command in any host's configuration.""",
     """\
   mcpproxy -- python server.py
@@ -33,18 +33,18 @@ The exit code is the server's; 128+N if signal N ended it, 127 if there is no su
 cannot be run, 2 if the arguments are wrong or what they name cannot be written.""",
     {
         "": (
-            *new_recording.OPTIONS,
-            (
-                "--grace",
-                "SECONDS",
-                "how long the server may take to exit after the host has gone (default: 5)",
-            ),
             (
                 "--command",
                 "'COMMAND ARG...'",
                 "the same as -- COMMAND ARG..., for hosts that keep -- for themselves",
             ),
-        )
+            (
+                "--grace",
+                "SECONDS",
+                "how long the server may take to exit after the host has gone (default: 5)",
+            ),
+        ),
+        **new_recording.OPTIONS,
     },
     "taken from COMMAND",
 )

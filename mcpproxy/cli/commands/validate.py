@@ -26,8 +26,8 @@ from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.runner import Run
 
 DESCRIPTION: Final = """\
-Connects to an MCP server as a client, lists and reads what it offers, sends what good and bad clients might
-send, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
+Connect to an MCP server as a client, list and read what it offers, send what good and bad clients might
+send, and judge every message. Tools are called only if they declare readOnlyHint, or as --call says."""
 
 EPILOG: Final = """\
 exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the server could not be tested,
@@ -135,17 +135,29 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         choices=("auto", "all", *REVISIONS),
         default="auto",
         help="the protocol revisions to test: one, all, or (auto) the newest with a handshake and the newest "
-        "without, as far as the server supports them",
+        "without, as far as the server supports them (default: auto)",
     )
-    add("--timeout", metavar="S", type=seconds, default=TIMEOUT_S, help="how long an answer may take (10)")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=TIMEOUT_S,
+        help="how long an answer may take (default: 10)",
+    )
     add(
         "--start-timeout",
-        metavar="S",
+        metavar="SECONDS",
         type=seconds,
         default=START_S,
-        help="how long a command may take to start and answer (60)",
+        help="how long a command may take to start and answer (default: 60)",
     )
-    add("--time-limit", metavar="S", type=seconds, default=300.0, help="how long all may take (300)")
+    add(
+        "--time-limit",
+        metavar="SECONDS",
+        type=seconds,
+        default=300.0,
+        help="how long all may take (default: 300)",
+    )
     add("--strict", action="store_true", help="let warnings count as failures do")
     add("--only", metavar="GROUP,...", action="append", default=[], help="categories or checks to run")
     add("--skip", metavar="GROUP,...", action="append", default=[], help="categories or checks to leave out")

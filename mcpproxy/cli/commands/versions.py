@@ -38,8 +38,10 @@ Matrix = Mapping[Key, Mapping[str, int]]
 def run(argv: list[str]) -> int:
     """Print the matrix of the recordings that the arguments name, or of those in the state directory."""
     parser = Parser("versions", "List which implementation spoke which protocol revision.", EPILOG)
-    parser.add_argument("paths", nargs="*", metavar="TRACE-or-folder", help="recordings, or folders of them")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
+    parser.add_argument("paths", nargs="*", metavar="TRACE|DIR", help="recordings, or folders of them")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="what to print (default: text)"
+    )
     options = parser.parse_args(argv)
     sources: list[str] = options.paths or find_traces.recent(paths.state_dir())
     if not sources:

@@ -43,8 +43,8 @@ OPTIONS: Final = OptionTable(
     "bridge",
     "bridge [OPTION...] (URL | --stdio -- COMMAND [ARG...])",
     """\
-Stands between a client and a server that speak different transports. Messages pass byte for byte; each side
-is recorded, and judged while they pass.
+Stand between a client and a server that speak different transports. Messages pass byte for byte; each side is
+recorded, and judged while they pass.
 
   mcpproxy bridge URL             stdio outside, HTTP inside: for a host that knows only stdio
   mcpproxy bridge --stdio -- CMD  HTTP outside, stdio inside: one process of CMD for each session""",
@@ -57,19 +57,14 @@ The exit code is 0, 1 if the server ended the session, 2 if the arguments are wr
             ("URL", "", "the remote server: http(s)://HOST[:PORT]/PATH"),
             ("--stdio", "", "start the server after -- and speak stdio with it"),
             ("--inside", "", ""),
-            *(
-                (name, metavar, _HELP.get(name, text))
-                for name, metavar, text in COMMON
-                if name not in _LEFT_OUT
-            ),
         ),
         "a remote server": (
             ("--header", "'NAME: VALUE'", "send this with every request; may be given again"),
             ("--insecure", "", "do not check the server's certificate"),
         ),
         "a server on stdio": (
-            ("--listen", "HOST:PORT", f"default: {_LISTEN}; port 0 picks one"),
-            ("--endpoint", "PATH", f"path of the MCP endpoint; default: {_ENDPOINT}"),
+            ("--listen", "HOST:PORT", f"where to listen; port 0 picks one (default: {_LISTEN})"),
+            ("--endpoint", "PATH", f"path of the MCP endpoint (default: {_ENDPOINT})"),
             (
                 "--token",
                 "'${NAME}'",
@@ -92,20 +87,28 @@ The exit code is 0, 1 if the server ended the session, 2 if the arguments are wr
             (
                 "--poll-retry",
                 "SECONDS",
-                f"how long such a client waits before it comes back; default: {_POLL_RETRY_S:g}",
+                f"how long such a client waits before it comes back (default: {_POLL_RETRY_S:g})",
             ),
-            ("--max-sessions", "N", f"how many may run; default: {_MAX_SESSIONS}"),
+            ("--max-sessions", "N", f"how many may run (default: {_MAX_SESSIONS})"),
             (
                 "--session-timeout",
                 "SECONDS",
-                f"how long a session is kept that no client uses; default: {_SESSION_TIMEOUT_S:g}",
+                f"how long a session is kept that no client uses (default: {_SESSION_TIMEOUT_S:g})",
             ),
             (
                 "--grace",
                 "SECONDS",
-                f"how long a server may take to exit at the end of its session; default: {GRACE_S:g}",
+                f"how long a server may take to exit at the end of its session (default: {GRACE_S:g})",
             ),
         ),
+        **{
+            title: [
+                (name, metavar, _HELP.get(name, text))
+                for name, metavar, text in rows
+                if name not in _LEFT_OUT
+            ]
+            for title, rows in COMMON.items()
+        },
     },
     "the server's name",
 )

@@ -37,7 +37,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("trace", nargs="?", metavar="TRACE", help="the recording; without it the latest")
     parser.add_argument("url", nargs="?", metavar="URL", help="send the spans to the collector there")
     parser.add_argument("-o", "--output", metavar="OUT", help="the new file; without it beside the recording")
-    parser.add_argument("--json", action="store_true", help="write JSON instead of protobuf")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="write JSON instead of protobuf")
     parser.add_argument(
         "--content", action="store_true", help="also arguments and results, up to 8192 characters each"
     )
@@ -46,13 +46,13 @@ def run(argv: list[str]) -> int:
     url: str | None = options.url
     if url is None and options.trace and options.trace.startswith(("http://", "https://")):
         url, options.trace = options.trace, None
-    if url is not None and (options.output or options.json):
-        unfit = "--json" if options.json else "-o"
+    if url is not None and (options.output or options.as_json):
+        unfit = "--json" if options.as_json else "-o"
         raise UsageError("export otlp", f"{unfit} is for a file, and {url} is a collector", "leave one out")
     if url is not None:
         installed.check_url("export otlp", url)
     named = find_traces.one(options.trace)
-    suffix = ".otlp.json" if options.json else ".otlp"
+    suffix = ".otlp.json" if options.as_json else ".otlp"
     where = url or options.output or find_traces.stem(options.trace, named) + suffix
     if url is None:
         check_new(where)
@@ -63,7 +63,9 @@ def run(argv: list[str]) -> int:
 
     with open_view(named) as view:
         reader = SpanReader(view, content=options.content, masks=not options.keep_secrets)
-        made = _write_spans(reader, where, as_json=options.json) if url is None else _send_spans(reader, url)
+        made = (
+            _write_spans(reader, where, as_json=options.as_json) if url is None else _send_spans(reader, url)
+        )
         _tell_counts(view, reader, where, made)
     return 0
 

@@ -69,11 +69,13 @@ def _held(trace: str, command: Command) -> list[dict[str, Any]]:
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     description = "Answer the messages that breakpoints hold in a running session."
     parser = Parser("breakpoints", description, EPILOG)
-    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (list)")
+    parser.add_argument(
+        "action", nargs="?", choices=ACTIONS, default="list", help="what to do (default: list)"
+    )
     parser.add_argument("number", nargs="?", type=int, help="the number of a message, as listed")
-    parser.add_argument("--trace", metavar="TRACE", help="the recording of the session; default: the latest")
+    parser.add_argument("--trace", metavar="TRACE", help="the recording of the session (default: the latest)")
     parser.add_argument("--text", help="the new message for edit, or the text of an error")
-    parser.add_argument("--code", type=int, default=-32603, help="the code of an error (%(default)s)")
+    parser.add_argument("--code", type=int, default=-32603, help="the code of an error (default: -32603)")
     options = parser.parse_args(argv)
     if options.action != "list" and options.number is None:
         raise UsageError("breakpoints", f"{options.action} needs the number of a message", "see the list")

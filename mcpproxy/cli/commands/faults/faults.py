@@ -92,9 +92,11 @@ def plan(argv: Sequence[str]) -> int:
 def _plan_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("faults plan", "Say which messages of a recording fault rules would act on.", EPILOG)
     parser.add_argument("rules", metavar="RULES", help="a ready-made set, a file, or 'FILTER => ACTION'")
-    parser.add_argument("trace", metavar="TRACE", nargs="?", help="a recording; default: the latest")
+    parser.add_argument("trace", metavar="TRACE", nargs="?", help="a recording (default: the latest)")
     parser.add_argument("--fault-seed", type=int, metavar="NUMBER", help="the seed (default: random)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="what to print (default: text)"
+    )
     return parser.parse_args(argv)
 
 

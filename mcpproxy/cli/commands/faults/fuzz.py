@@ -27,8 +27,8 @@ from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.recordings import Target
 
 DESCRIPTION: Final = """\
-Sends changed copies of the requests in a recording to a server: hostile values for its schemas, broken lines
-and headers, odd ids, messages out of order. Reports what makes the server crash, hang, break the protocol or
+Send changed copies of the requests in a recording to a server: hostile values for its schemas, broken lines
+and headers, odd ids, messages out of order. Report what makes the server crash, hang, break the protocol or
 leak a value of another request, each as a small recording. Tools are called with all kinds of arguments: use
 a server that may lose its data."""
 
@@ -167,18 +167,30 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--seed", metavar="N", type=_seed, help="the same seed makes the same choices")
     add(
         "--time",
-        metavar="S",
+        metavar="SECONDS",
         type=seconds,
         default=60.0,
-        help="how long to search (60); what was seen by then is still confirmed",
+        help="how long to search; what was seen by then is still confirmed (default: 60)",
     )
     add("--count", metavar="N", type=positive, default=0, help="end after so many changed messages")
     add("--faults", metavar="N", type=positive, default=0, help="end after so many faults")
     add("--strict", action="store_true", help="let warnings count as faults do")
     add("-o", "--output", metavar="DIR", default="", help="where the recordings of faults are kept")
     add("--json", action="store_true", help="print the result as JSON")
-    add("--timeout", metavar="S", type=seconds, default=10.0, help="so long without an answer is a hang (10)")
-    add("--start-timeout", metavar="S", type=seconds, default=60.0, help="the same for its first answer (60)")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=10.0,
+        help="so long without an answer is a hang (default: 10)",
+    )
+    add(
+        "--start-timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=60.0,
+        help="the same for its first answer (default: 60)",
+    )
     add(
         "--allow-host",
         metavar="HOST",

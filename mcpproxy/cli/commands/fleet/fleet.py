@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int:
     parser = Parser("fleet", "Report on the recordings of many servers and clients together.", EPILOG)
     parser.add_argument("part", choices=("report",), metavar="report", help="the only part so far")
     parser.add_argument("place", metavar="PLACE", help="the tables, or the URL of what was shipped")
-    parser.add_argument("--format", choices=_FORMATS, default="text", help="what to print (text)")
+    parser.add_argument("--format", choices=_FORMATS, default="text", help="what to print (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", help="put the report there")
     options = parser.parse_args(argv)
     if options.output:

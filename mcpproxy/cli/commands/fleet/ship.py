@@ -38,13 +38,19 @@ def run(argv: list[str]) -> int:
     add("folder", metavar="DIR", help="the folder of recordings")
     add("url", metavar="URL", help="where they go")
     add("--watch", action="store_true", help="go on until SIGTERM or SIGINT")
-    add("--every", type=seconds, default=_PAUSE_S, metavar="S", help="with --watch: seconds in between (10)")
+    add(
+        "--every",
+        type=seconds,
+        default=_PAUSE_S,
+        metavar="SECONDS",
+        help="with --watch: seconds in between (default: 10)",
+    )
     add(
         "--grace",
         type=seconds,
         default=_GRACE_S,
-        metavar="S",
-        help="with --watch: seconds for the last recordings to end after the signal (20)",
+        metavar="SECONDS",
+        help="with --watch: seconds for the last recordings to end after the signal (default: 20)",
     )
     add(
         "--delete-after",

@@ -30,7 +30,13 @@ def run(argv: list[str]) -> int:
     add = parser.add_argument
     add("url", metavar="URL", help="the folder of a store, as it was named to ship")
     add("--head", action="append", default=[], metavar="SHA256", help="a head that was printed earlier")
-    add("--grace", type=age, default=0.0, metavar="AGE", help="files so new may wait for their manifest (0s)")
+    add(
+        "--grace",
+        type=age,
+        default=0.0,
+        metavar="AGE",
+        help="files so new may wait for their manifest (default: 0s)",
+    )
     add("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(argv)
     urls.check("verify", options.url)

@@ -142,7 +142,9 @@ def add_place_options(parser: Parser) -> None:
         "--key", metavar="KEY", help="with --file: the key of its servers; levels are divided by /"
     )
     parser.add_argument(
-        "--project", metavar="DIR", help="the folder whose project files are looked for (the current one)"
+        "--project",
+        metavar="DIR",
+        help="the folder whose project files are looked for (default: the current one)",
     )
 
 

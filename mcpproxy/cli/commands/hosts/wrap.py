@@ -100,7 +100,9 @@ def _options(argv: list[str]) -> argparse.Namespace:
         help="also remote servers: point the host at mcpproxy http instead, which must then run",
     )
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", help=f"with --http: where it will listen (127.0.0.1:{FIRST_PORT})"
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"with --http: where it will listen (default: 127.0.0.1:{FIRST_PORT})",
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")

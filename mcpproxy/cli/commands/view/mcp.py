@@ -46,7 +46,10 @@ def run(argv: list[str]) -> int:
     """Serve agents until the client leaves, or until interrupted."""
     parser = Parser("mcp", "Give recordings to agents: an MCP server that lists, finds and explains.", EPILOG)
     parser.add_argument(
-        "folder", nargs="?", metavar="DIR", help="the folder with the recordings (the state directory)"
+        "folder",
+        nargs="?",
+        metavar="DIR",
+        help="the folder with the recordings (default: the state directory)",
     )
     parser.add_argument(
         "--http", metavar="HOST:PORT", help="Streamable HTTP at this address instead of stdio; port 0: any"

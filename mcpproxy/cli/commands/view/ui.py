@@ -51,7 +51,10 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", default=_LISTEN, help="default: a free port of 127.0.0.1"
+        "--listen",
+        metavar="HOST:PORT",
+        default=_LISTEN,
+        help="where to serve the page (default: a free port of 127.0.0.1)",
     )
     parser.add_argument(
         "--allow-send",
