@@ -266,10 +266,15 @@ def _with_name(found: Sequence[str], name: str) -> str:
     return next((path for path in found if os.path.basename(path) in names), "")
 
 
+def label_of(path: str) -> str:
+    """Return the label in the file name of a recording; empty for a name that mcpproxy did not make."""
+    part = _NAME.fullmatch(os.path.basename(path))
+    return part[7] if part else ""
+
+
 def _with_label(found: Sequence[str], label: str) -> list[str]:
     """Return the recordings that have this label in their file names, in the order of ``found``."""
-    parts = ((path, _NAME.fullmatch(os.path.basename(path))) for path in found)
-    return [path for path, part in parts if part and part[7] == label]
+    return [path for path in found if label_of(path) == label]
 
 
 def _below(folder: str) -> Iterator[str]:

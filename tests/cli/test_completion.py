@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,35 @@ def test_what_is_offered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "--on-miss" in offered("mcpproxy replay server --on", home)[0]
 
 
+def test_labels_of_recordings_are_offered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = home / "state" / "mcpproxy"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+    for name in ("102030.000Z-files-11", "112030.000Z-claude.weather-12", "122030.000Z-files-13"):
+        (folder / f"20261121T{name}.jsonl").touch()
+    (home / "clean.jsonl").touch()
+    for line in ("show cl", "stats cl", "diff files cl", "ui cl", "export html cl", "fuzz cl"):
+        assert {each.strip() for each in offered(f"mcpproxy {line}", home)} >= {
+            "claude.weather",
+            "clean.jsonl",
+        }, line
+
+
+def test_terms_of_filters_are_offered(home: Path) -> None:
+    assert {"tool:", "status:", "rule:"} <= {
+        each.strip() for each in offered("mcpproxy show --filter ", home)
+    }
+    assert offered("mcpproxy show --filter stat", home) == ["status:"]
+    assert offered("mcpproxy stats --filter status:un", home) == ["status:unanswered "]
+    assert offered("mcpproxy show --filter from:", home) == ["from:client", "from:server"]
+    assert offered("mcpproxy show --filter 'status:error lat", home) == ["status:error latency:"]
+
+
+def test_options_of_run_are_offered_without_its_name(home: Path) -> None:
+    assert offered("mcpproxy --la", home) == ["--label "]
+    assert offered("mcpproxy --label x --trace-d", home) == ["--trace-dir "]
+
+
 def test_a_name_that_a_terminal_would_obey_is_not_offered(home: Path) -> None:
     """Whoever gives somebody a project names its servers."""
     names = ("files", "a\x1b[2Jb", "a\ab", "a\nb", "a\u202eb", "caf\xe9")
@@ -68,6 +98,47 @@ def test_the_script_is_one_that_the_shell_reads(mcpproxy: Mcpproxy, tmp_path: Pa
         subprocess.run([shell, "-n", str(script)], check=True, timeout=60)
 
 
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_shell_completes(mcpproxy: Mcpproxy, home: Path, shell: str) -> None:
+    """The script in a real shell: what it offers after ``mcpproxy wra``."""
+    if not shutil.which(shell):
+        pytest.skip(f"a real peer is not to be had: no {shell}")
+    script = home / "script"
+    script.write_text(mcpproxy("completion", shell).out)
+    command = home / "bin" / "mcpproxy"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m mcpproxy "$@"\n')
+    command.chmod(0o755)
+    ask = {
+        "fish": f"source {script}; complete --do-complete 'mcpproxy wra'",
+        "zsh": ZSH.format(script=script),
+    }[shell]
+    done = subprocess.run(
+        [shell, *(["-f"] if shell == "zsh" else []), "-c", ask],
+        env={
+            **os.environ,
+            "PATH": f"{command.parent}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "PYTHONPATH": os.getcwd(),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "wrap" in re.split(r"[\s:]", done.stdout), done.stderr
+
+
+ZSH = """
+compdef() {{ function=$1; }}
+_describe() {{ print -l -- "${{completions[@]}}"; }}
+source {script}
+BUFFER="mcpproxy wra" CURSOR=12 words=(mcpproxy wra) CURRENT=2
+$function
+"""
+"""The function of the script is called as by zsh, and prints what it would offer."""
+
+
 def test_a_wrapped_server_is_started_whatever_the_environment_says(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mcpproxy", "--quiet", "--", sys.executable, "-c", "print('{}')"],
@@ -82,6 +153,8 @@ def test_a_wrapped_server_is_started_whatever_the_environment_says(tmp_path: Pat
 def test_the_man_page_has_every_command_and_option(mcpproxy: Mcpproxy) -> None:
     page = mcpproxy("completion", "man").out.replace("\\-", "-")
     assert page.startswith(".TH MCPPROXY ")
+    assert str(Path.home()) not in page
+    assert os.environ.get("XDG_STATE_HOME", "/nowhere") not in page
     assert "mcpproxy - See what an MCP client and server really say" in page
     for name in NAMES:
         assert f"mcpproxy {name}" in page

@@ -22,11 +22,19 @@ Groups = Mapping[str, Mapping[str, tuple[str, str]]]
 """The commands, as ``COMMANDS`` of ``main.py`` has them."""
 
 
-def whole_parser(groups: Groups, only: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """Return a parser for ``mcpproxy COMMAND ...``; with ``only``, the other commands have no options."""
+def whole_parser(
+    groups: Groups, only: Sequence[str] | None = None, *, with_run: bool = False
+) -> argparse.ArgumentParser:
+    """Return a parser for ``mcpproxy COMMAND ...``; with ``only``, the other commands have no options.
+
+    With ``with_run``, it has the options of ``run``, which may be given without this name.
+    """
+    module = import_module(groups["Record"]["run"][0])
     root = argparse.ArgumentParser(
         prog="mcpproxy",
         description="See what an MCP client and server really say to each other, and what is wrong with it.",
+        parents=[_parser_of(module.run, ["--help"])] if with_run else [],
+        add_help=not with_run,
     )
     root.add_argument("--version", action="store_true", help="print the version")
     commands = root.add_subparsers(metavar="COMMAND")

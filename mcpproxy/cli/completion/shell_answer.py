@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 import argcomplete
+from argcomplete.completers import FilesCompleter
 
+from mcpproxy.base import paths
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.completion.all_parsers import Groups, whole_parser
 from mcpproxy.errors import McpProxyError
@@ -20,11 +22,16 @@ Completer = Callable[..., Iterable[str]]
 
 def answer_shell(groups: Groups) -> None:
     """If a shell has started this process for a completion, print the completion and exit."""
-    line = os.environ.get("COMP_LINE", "")
-    parser = whole_parser(groups, only=line.split()[1:2])
+    words = os.environ.get("COMP_LINE", "").split()[1:2]
+    is_run = bool(words) and words[0].startswith("-")  # ``run`` may be left out
+    parser = whole_parser(groups, only=words, with_run=is_run)
     for action in _actions(parser):
-        is_rules_folder = action.dest == "rules" and action.option_strings
-        if (completer := COMPLETERS.get(action.dest)) and not is_rules_folder:
+        completer = COMPLETERS.get(action.dest)
+        if action.dest == "rules" and action.option_strings:
+            completer = None  # a folder
+        elif _is_recording(action):
+            completer = _recordings
+        if completer:
             action.completer = completer  # pyright: ignore[reportAttributeAccessIssue] # where argcomplete looks
     argcomplete.autocomplete(parser, always_complete_options="long")
 
@@ -52,7 +59,40 @@ def _rules(**_asked: object) -> Iterable[str]:
     return list(load().rules)
 
 
+def _is_recording(action: argparse.Action) -> bool:
+    """Whether an argument names a recording. ``--trace`` of a session names a new file."""
+    metavar = str(action.metavar)
+    return metavar.partition("|")[0] == "TRACE" or (metavar in ("A", "B") and not action.option_strings)
+
+
+def _recordings(prefix: str, **_asked: object) -> Iterable[str]:
+    """Return the labels of the recordings in the state directory, and files."""
+    from mcpproxy.cli import find_traces
+
+    try:
+        recorded = find_traces.recent(paths.state_dir())
+    except McpProxyError:
+        recorded = []
+    labels = {find_traces.label_of(path) for path in recorded} - {""}
+    files: list[str] = FilesCompleter()(prefix)
+    return [*sorted(labels), *files]
+
+
+def _filter_terms(prefix: str, **_asked: object) -> Iterable[str]:
+    """Return the terms of filters, or the words that may follow the term before the cursor."""
+    from mcpproxy.session.filter import CHOICES, KEYS
+
+    before, _, term = prefix.rpartition(" ")
+    key, colon, _ = term.removeprefix("-").partition(":")
+    start = f"{before} " if before else ""
+    negation = "-" if term.startswith("-") else ""
+    if not colon:
+        return [f"{start}{negation}{each}:" for each in KEYS if each != "text"]
+    return [f"{start}{negation}{key}:{word}" for word in CHOICES.get(key, ())]
+
+
 COMPLETERS: Final[Mapping[str, Completer]] = {
+    "filter": _filter_terms,
     "server": _servers,
     "host": _hosts,
     "rules": _rules,
