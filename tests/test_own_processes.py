@@ -39,6 +39,7 @@ ALLOWED: Final = {
     "mcpproxy.bridge.session_recordings": "the recorder of all sessions",
     "mcpproxy.cli.calls.http_lines": "the lines of mcpproxy http",
     "mcpproxy.cli.commands.demo": "mcpproxy itself, and the bundled server",
+    "mcpproxy.cli.keep_option": "mcpproxy prune",
     "mcpproxy.cli.replay_update": "mcpproxy before the server",
     "mcpproxy.fleet.judge.client": "the judge",
     "mcpproxy.intercept.addons.addon_calls": "the host of addons",

@@ -33,6 +33,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ("--label", "NAME", "what to call the server (default: {label})"),
         ("--rotate", "SIZE|DURATION", "begin a new file after this size (100M) or time (12h)"),
         ("--max-size", "SIZE", "record no more than this of a session (1G); what is left out is counted"),
+        ("--keep", "AGE", "delete recordings of the same folder that nobody changed for so long (12h, 30d)"),
         ("--reserve", "SIZE", "record only while so much of the disk is free; 0 for nothing (default: 1G)"),
     ),
     "rules": (
@@ -124,6 +125,12 @@ class RecordingOptions:
                 self.max_bytes = size_bytes(given.text("--max-size"), "--max-size", where, least=1 << 20)
             if "--reserve" in given:
                 self.reserve = size_bytes(given.text("--reserve"), "--reserve", where, least=0)
+        self.keep = given.text("--keep")
+        """The age from which on recordings of the same folder are deleted, as text; empty for none."""
+        if self.keep:
+            from mcpproxy.cli.keep_option import check_age
+
+            check_age(where, self.keep, has_file=bool(self.trace))
         live = given.text("--live", "text")
         if live not in _LIVE:
             refuse(where, f"--live {live} is not known", "use text, json or off")
@@ -244,11 +251,15 @@ class RecordingOptions:
             refuse(self.where, "--otlp-content needs --otlp", "give that option as well")
 
     def run_with_companions(self, trace: str, record: Callable[[], None]) -> None:
-        """Run ``record``, and beside it the page, the sender of spans and the shipper that the options name.
+        """Run ``record``, and beside it what the options name: page, spans, shipper, deleting old recordings.
 
         The recorder calls this. The companions end when this process ends, however it ends.
         """
         page = spans = shipping = None
+        if self.keep:
+            from mcpproxy.cli.keep_option import start_pruning
+
+            start_pruning(os.path.dirname(trace), self.keep, quiet=self.is_quiet)
         if self.has_page:
             from mcpproxy.ui import beside
 

@@ -1,4 +1,4 @@
-"""``mcpproxy prune``: delete old recordings of the state directory."""
+"""``mcpproxy prune``: delete old recordings of a folder."""
 
 import os
 import stat
@@ -29,7 +29,10 @@ A recording is as old as the last change of its files. A running recording is ne
 file that is not a recording, is a link, has a second name, or belongs to somebody else.
 
   mcpproxy prune --older-than 30d --dry-run    say what would be deleted
-  mcpproxy prune --older-than 30d --yes        delete without a question"""
+  mcpproxy prune --older-than 30d --yes        delete without a question
+  mcpproxy prune --older-than 7d --yes DIR     of the folder DIR
+
+A session does the same for its folder: mcpproxy --keep 30d -- SERVER"""
 
 _HEADER_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 1 << 16
@@ -58,14 +61,17 @@ class KeptRecording:
 def run(argv: list[str]) -> int:
     """Delete the recordings that are older than an age; return 2 if one could not be deleted."""
     parser = Parser(
-        "prune", "Delete old recordings of the state directory, also those of validate and fuzz.", EPILOG
+        "prune", "Delete old recordings of a folder, also those of validate and fuzz in it.", EPILOG
     )
     add = parser.add_argument
+    add("folder", nargs="?", metavar="DIR", help="the folder of recordings (default: the state directory)")
     add("--older-than", type=age, required=True, metavar="AGE", help="30d; units m (minutes), h, d, w")
     add("--dry-run", action="store_true", help="delete nothing, and say what would be deleted")
     add("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
-    path = paths.state_dir()
+    path: str = options.folder or paths.state_dir()
+    if options.folder and not os.path.isdir(path):
+        raise UsageError(path, "no such folder", "name a folder of recordings")
     if not os.path.isdir(path):
         tell(f"nothing recorded yet in {path}")
         return 0
@@ -73,7 +79,7 @@ def run(argv: list[str]) -> int:
         folder = Folder(path)
     except OSError as fault:
         reason = (fault.strerror or "cannot be opened").lower()
-        raise UsageError(path, reason, "name another folder in XDG_STATE_HOME") from None
+        raise UsageError(path, reason, "name another folder") from None
     found = list(old_recordings(folder, options.older_than))
     for run_path in _run_folders(path):
         with suppress(OSError):  # it is a link, or another process has just deleted it
