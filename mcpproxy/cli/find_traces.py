@@ -60,8 +60,11 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
         return _fetched(named)
     if named is None or _is_handle(named):
         found = _with_handle(named)
-        if found and tells:
-            tell(f"{'the latest recording' if named is None else named}: {found}")
+        is_guess = bool(found) and named is not None and means_by_part(named, found)
+        if found and (tells or is_guess):
+            fact = "the only recording with this in its name" if is_guess else ""
+            what = "the latest recording" if named is None else f"{named}, {fact}" if fact else named
+            tell(f"{what}: {found}")
         return [found or named or ""]
     if named.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
         return [named.rstrip(os.sep).removesuffix(".journal")]
@@ -75,6 +78,12 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
     if found:
         return found
     raise UsageError(named, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded")
+
+
+def means_by_part(named: str, path: str) -> bool:
+    """Whether the handle ``named`` means ``path`` only because its file name has this part."""
+    is_number = re.fullmatch(r"-[1-9]\d{0,8}", named) is not None
+    return not is_number and not _with_name([path], named) and label_of(path) != paths.split_label(named)[0]
 
 
 def is_url(named: str) -> bool:

@@ -9,18 +9,24 @@ from typing import Final
 from mcpproxy.cli.arguments import UsageError, nearest, nearest_option
 
 _FILES: Final = "recordings are files: mcpproxy list says where; mcpproxy prune deletes old ones"
+_RECORD: Final = (
+    "put -- before the server command: mcpproxy -- COMMAND; before an HTTP server: mcpproxy http URL"
+)
 _CONFIGURE: Final = "did you mean wrap? It puts mcpproxy before a server of a host"
 
 INSTEAD: Final = {
     **dict.fromkeys(("ls", "dir", "ps", "history"), "did you mean list?"),
     **dict.fromkeys(("view", "cat", "less", "more", "head", "log", "logs", "open"), "did you mean show?"),
+    **dict.fromkeys(("record", "trace", "proxy", "capture"), _RECORD),
+    **dict.fromkeys(("web", "serve", "browser", "dashboard"), "did you mean ui?"),
+    **dict.fromkeys(("inspect", "inspector", "debug"), "did you mean show, tui or ui?"),
     **dict.fromkeys(("tail", "watch", "top"), "did you mean show --follow?"),
     **dict.fromkeys(("rm", "mv", "cp", "del", "delete", "remove", "clean"), _FILES),
     **dict.fromkeys(("install", "add", "setup", "init", "enable"), _CONFIGURE),
     **dict.fromkeys(("test", "probe", "lint"), "did you mean validate, or check?"),
     **dict.fromkeys(("stop", "kill"), "Ctrl-C or SIGTERM stops a session"),
     **dict.fromkeys(("cut", "split"), "did you mean trim?"),
-    **dict.fromkeys(("find", "grep"), "did you mean show, or check --select?"),
+    **dict.fromkeys(("find", "grep", "search"), "did you mean show --all --filter 'TEXT'?"),
     **dict.fromkeys(("uninstall", "restore", "disable"), "did you mean unwrap?"),
     **dict.fromkeys(("status", "servers", "clients", "scan"), "did you mean hosts?"),
     "cmp": "did you mean diff?",

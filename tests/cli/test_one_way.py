@@ -86,3 +86,42 @@ def test_the_options_of_a_session_are_in_groups(mcpproxy: Mcpproxy, name: str) -
     assert [title for title in titles if title in ("recording", "rules", "faults and changes", "output")] == [
         "recording", "rules", "faults and changes", "output",
     ]  # fmt: skip
+
+
+WORDS = {
+    "record": "put -- before the server command",
+    "web": "did you mean ui?",
+    "serve": "did you mean ui?",
+    "inspect": "did you mean show, tui or ui?",
+    "search": "did you mean show --all --filter",
+    "logs": "did you mean show?",
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_that_is_no_command(mcpproxy: Mcpproxy, word: str) -> None:
+    assert WORDS[word] in mcpproxy(word).err
+
+
+def test_explain_without_a_rule(mcpproxy: Mcpproxy, state_dir: Path) -> None:
+    assert "nothing recorded yet; name a rule" in mcpproxy("explain").err
+    state_dir.mkdir(parents=True)
+    recordings.write(state_dir / "20261121T102030.000Z-a-1.jsonl", recordings.FAULTY)
+    explained = mcpproxy("explain")
+    assert "broken in the latest recording" in explained.err
+    assert "Why it matters" in explained.out
+    recordings.write(state_dir / "20261121T112030.000Z-b-2.jsonl", recordings.CLEAN)
+    assert "has no findings; name a rule" in mcpproxy("explain").err
+
+
+def test_a_part_of_a_name_says_what_it_took(mcpproxy: Mcpproxy, state_dir: Path) -> None:
+    state_dir.mkdir(parents=True)
+    path = recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", recordings.CLEAN)
+    assert (
+        mcpproxy("show", "eather").err
+        == f"mcpproxy: eather, the only recording with this in its name: {path}\n"
+    )
+    assert mcpproxy("show", "weather").err == ""
+    assert "is not a range of frames" in mcpproxy("show", "--frames", "x").err
+    assert "is not a range of frames" in mcpproxy("show", "--frames", "eather").err
+    assert mcpproxy("show", "--frames", "weather").code == 0

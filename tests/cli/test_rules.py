@@ -128,7 +128,7 @@ UNKNOWN = {
     "a family": (["explain", "PROTO"], "PROTO is a family of rules; see mcpproxy rules --family PROTO"),
     "an unknown family": (["rules", "--family", "SCHEME"], "did you mean SCHEMA?"),
     "an unknown format": (["rules", "--format", "xml"], "invalid choice: 'xml'"),
-    "no rule at all": (["explain"], "required: RULE"),
+    "no rule at all": (["explain"], "nothing recorded yet; name a rule"),
 }
 
 

@@ -3,24 +3,26 @@
 import textwrap
 from collections.abc import Iterator
 
-from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
+from mcpproxy.base import paths
+from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style, count
 from mcpproxy.cli.calls.json_layout import laid_out
 from mcpproxy.cli.commands.rules import add_folders, level_words
-from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import UsageError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
-from mcpproxy.protocol.rules import Requirement, Rule
+from mcpproxy.protocol.rules import Catalogue, Requirement, Rule
 from mcpproxy.ruleset.selection import known_rules, resolve, unknown
 
 PROSE_COLUMNS = 96
 
 
 def run(argv: list[str]) -> int:
-    """Explain each named rule."""
+    """Explain each named rule, or those that the latest recording breaks."""
     names, folders = argv, list[str]()
-    if not argv or any(argument.startswith("-") for argument in argv):
+    if any(argument.startswith("-") for argument in argv):
         names, folders = _read_arguments(argv)
     catalogue = known_rules(folders)
+    names = names or _broken_rules(catalogue)
     rules: list[Rule] = []
     for name in names:
         codes = resolve(catalogue, name)
@@ -38,13 +40,35 @@ def run(argv: list[str]) -> int:
     return 0
 
 
+def _broken_rules(catalogue: Catalogue) -> list[str]:
+    """Return the codes of the rules that the latest recording breaks.
+
+    Raises:
+        UsageError: there is no recording, or it has no findings.
+    """
+    from mcpproxy.cli import find_traces  # not for those who name a rule
+    from mcpproxy.view.view import open_view
+
+    example = "name a rule: mcpproxy explain PROTO-007; all: mcpproxy rules"
+    if not find_traces.recent(paths.state_dir()):
+        raise UsageError("explain", "nothing recorded yet", example)
+    path = find_traces.one(None, tells=False)
+    with open_view(path) as view:
+        found = [group.rule for group in view.findings.by_rule() if group.rule in catalogue.rules]
+    if not found:
+        raise UsageError("explain", f"{path} has no findings", example)
+    tell(f"{count(len(found), 'rule')} broken in the latest recording: {path}")
+    return found
+
+
 def _read_arguments(argv: list[str]) -> tuple[list[str], list[str]]:
     """Return the names of the rules, and the folders of custom rules."""
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 
     description = "Explain a rule: what it means, why it matters, what to do instead."
     parser = Parser("explain", description, "  mcpproxy explain PROTO-007")
-    parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
+    add, broken = parser.add_argument, "those that the latest recording breaks"
+    add("rules", nargs="*", metavar="RULE", help=f"a code (PROTO-007) or a name (default: {broken})")
     add_folders(parser, "explain")
     options = parser.parse_args(argv)
     return options.rules, options.folders

@@ -1,6 +1,7 @@
 """``mcpproxy show``: print the calls in a recording, finished or still running."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -167,8 +168,23 @@ def _with_spans(argv: list[str]) -> list[str]:
             given[-1] = f"--frames={argument if is_span else '0-'}"
             if is_span:
                 continue
+            _refuse_no_span(argument)
         given.append(argument)
     return [*given[:-1], "--frames=0-"] if given and given[-1] == "--frames" else given
+
+
+def _refuse_no_span(argument: str) -> None:
+    """Refuse what stands after ``--frames`` if it is a recording only because its name has such a part.
+
+    Raises:
+        UsageError: it is neither a range nor the name of a recording.
+    """
+    if argument.startswith("-") or os.path.lexists(argument) or find_traces.is_url(argument):
+        return
+    found = find_traces.expand(argument, tells=False)
+    if len(found) == 1 and (found[0] == argument or find_traces.means_by_part(argument, found[0])):
+        step = "write it as 12, 3-9, 40- or -20, and the recording before it"
+        raise UsageError(f"--frames {argument}", "is not a range of frames", step)
 
 
 def _span(text: str) -> tuple[int, int | None]:
