@@ -106,7 +106,20 @@ def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
     urls.check("", url)
     from mcpproxy.fleet.fetch import fetch_to_cache
 
-    return fetch_to_cache(url, tells=tell, packed_only=packed_only)
+    return list(fetch_to_cache(url, tells=tell, packed_only=packed_only))
+
+
+def fetched_urls(url: str) -> dict[str, str]:
+    """Fetch the recordings that ``url`` names, and return the path of each with its own URL.
+
+    Raises:
+        UsageError: as in ``expand``.
+    """
+    from mcpproxy.fleet import urls
+    from mcpproxy.fleet.fetch import fetch_to_cache
+
+    urls.check("", url)
+    return fetch_to_cache(url, tells=tell)
 
 
 def one(named: str | None, *, tells: bool = True) -> str:

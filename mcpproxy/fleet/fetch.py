@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from mcpproxy.base import files, paths
 from mcpproxy.errors import UsageError
@@ -108,11 +108,12 @@ def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
         raise UsageError(store.where(key), fact, "make room there, or set XDG_CACHE_HOME") from None
 
 
-def fetch_to_cache(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> list[str]:
-    """Fetch the recordings that ``url`` names, a folder or an object, and return the paths of their files.
+def fetch_to_cache(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> dict[str, str]:
+    """Fetch the recordings that ``url`` names, a folder or an object.
 
-    They stay in this user's cache folder, so an object is fetched once. ``packed_only`` leaves out recordings
-    that are not compressed. ``tells`` gets a line before many are fetched.
+    Return the path of the first file of each, and its URL. They stay in this user's cache folder, so an
+    object is fetched once. ``packed_only`` leaves out recordings that are not compressed. ``tells`` gets a
+    line before many are fetched.
 
     Raises:
         StoreError: the store or an object cannot be read.
@@ -140,7 +141,11 @@ def fetch_to_cache(url: str, *, tells: Callable[[str], object], packed_only: boo
     if len(found) >= _MANY:
         tells(f"reading {len(found):,} recordings from {store.url}")
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(partial(_Cache(store).fetch, known), found))
+        fetched = list(pool.map(partial(_Cache(store).fetch, known), found))
+    places = [store.where(each.key) for each in found]
+    if store.scheme == "file":
+        places = [f"file://{quote(place.removeprefix('file://'), safe='/=:')}" for place in places]
+    return dict(zip(fetched, places, strict=True))
 
 
 def cache_folder() -> str:

@@ -174,6 +174,19 @@ def test_readers_take_a_url_and_a_compressed_file(
         assert len(ran.out.splitlines()) == len(local.out.splitlines())
 
 
+def test_the_list_of_a_url_has_urls_that_can_be_passed_on(
+    mcpproxy: Mcpproxy, folder: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    recordings.write(folder / "t.jsonl", recordings.FAULTY)
+    (one,) = Shipper(str(folder), url).ship().files
+    (listed,) = json.loads(mcpproxy("list", url, "--json").out)["traces"]
+    assert listed["path"] == f"{url}/{one.key}"
+    assert listed["path"] in mcpproxy("list", url).out
+    assert mcpproxy("show", listed["path"]).code == 0
+
+
 def test_a_secret_is_masked_the_same_each_time(folder: Path, url: str) -> None:
     message = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"api_key": SECRET}})
     recordings.write(

@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -74,7 +75,9 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     folder: str = options.folder or paths.state_dir()
     if options.folder and find_traces.is_url(folder):
-        fetched = [recording(path) for path in find_traces.expand(folder)]
+        fetched = [
+            replace(recording(path), path=url) for path, url in find_traces.fetched_urls(folder).items()
+        ]
         fetched.sort(key=lambda entry: entry.started_ns, reverse=True)
         _print_list(folder, fetched, len(fetched), options)
         return 0
@@ -156,7 +159,8 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
     words = tally(*(found.get(severity, 0) for severity in ("error", "warning", "info")))
     worst, more, _ = words.partition(",")
     words, worst = ("-", "-") if entry.findings is None else (words, worst + "+" if more else worst)
-    path = visible(paths.inside(entry.path, paths.working_directory()))
+    is_url = find_traces.is_url(entry.path)
+    path = visible(entry.path if is_url else paths.inside(entry.path, paths.working_directory()))
     return {
         "": f"-{number}",
         "STARTED (UTC)": entry.started_at[:19].replace("T", " ") or "-",
@@ -174,7 +178,7 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
         "FOUND": worst,
         "ENDED": entry.ending,
         "TRACE": path,
-        "FILE": os.path.basename(path),
+        "FILE": path if is_url else os.path.basename(path),
     }
 
 
