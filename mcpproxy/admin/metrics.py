@@ -8,7 +8,7 @@ those of calls are limited.
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from mcpproxy.admin.call_metrics import DURATION_S, CallMetrics
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Response
@@ -21,6 +21,7 @@ class Metrics:
     """The metrics of one recording, in their own registry."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # otherwise a time for each counter, which is that of the recording
         self.registry: Final = CollectorRegistry()
         self._frames = self._counter("frames", "Bodies and SSE events recorded.", "sender")
         self._requests = self._counter("requests", "HTTP requests recorded.")

@@ -52,6 +52,7 @@ def test_what_the_port_answers() -> None:
         assert status == 200
         assert "# TYPE mcpproxy_frames_total counter\n" in text
         assert "mcpproxy_recorder_stuck 1.0\n" in text
+        assert "_created" not in text
         assert ask(port, "/elsewhere")[0] == 404
     assert said == []
 
