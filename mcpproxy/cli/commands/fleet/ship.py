@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
     """Ship a folder, once or until a signal."""
     parser = Parser("ship", "Ship the closed recordings of a folder to an object store.", EPILOG)
     add = parser.add_argument
-    add("folder", metavar="DIR", help="the folder of recordings")
+    add("folder", metavar="DIR", help="the folder of recordings; those in folders below it are not shipped")
     add("url", metavar="URL", help="where they go")
     add("--watch", action="store_true", help="go on until SIGTERM or SIGINT")
     add(
