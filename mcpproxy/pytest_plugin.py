@@ -63,6 +63,26 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse faults that no rule can be, before the first test runs.
+
+    Raises:
+        UsageError: a mark ``mcp_faults`` cannot be read; it is named with its first test.
+    """
+    seen: set[str] = set()
+    for item in items:
+        faults = [str(fault) for mark in item.iter_markers("mcp_faults") for fault in mark.args]
+        if faults and not seen.issuperset(faults):
+            from mcpproxy.errors import McpProxyError
+            from mcpproxy.testing import check_faults
+
+            try:
+                check_faults(faults)
+            except McpProxyError as error:
+                raise pytest.UsageError(f"{item.nodeid}: mcp_faults: {error}") from None
+            seen.update(faults)
+
+
 @pytest.fixture
 def mcp_faults(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """The fault rules of the test: those of its marks, or the parameter, if it is parametrised indirectly."""

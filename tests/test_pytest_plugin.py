@@ -86,11 +86,26 @@ def test_a_test_is_run_with_each_set(project: Project) -> None:
     project.run(SETS).assert_outcomes(passed=2)
 
 
-def test_rules_that_cannot_be_used_fail_the_test_in_one_line(project: Project) -> None:
+def test_rules_that_cannot_be_used_end_the_collection_in_one_line(project: Project) -> None:
     project.run(OSLO)
-    result = project.run(DOWN.replace("error {", "eror {"))
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*FaultRuleError: --fault: there is no action eror; do you mean error?"])
+    for right, wrong, said in (
+        ("error {", "eror {", "--fault: there is no action eror; do you mean error?"),
+        (
+            '"from:server tool:forecast => error {\\"message\\": \\"down\\"}, nth 2"',
+            '"slow-tool"',
+            "did you mean slow-tools?",
+        ),
+    ):
+        assert right in DOWN
+        result = project.run(DOWN.replace(right, wrong))
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (line,) = [line for line in (*result.outlines, *result.errlines) if line.startswith("ERROR: ")]
+        assert "::test_a_failing_server: mcp_faults: " in line
+        assert said in line
+
+
+def test_what_a_mark_may_not_have_fails_the_test_in_one_line(project: Project) -> None:
+    project.run(OSLO)
     result = project.run(DOWN.replace("seed=7", "sed=7"))
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*mcp_faults has no sed=; it takes seed="])

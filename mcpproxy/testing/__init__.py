@@ -18,7 +18,7 @@ from mcpproxy.base import files
 from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
-from mcpproxy.errors import TraceError, UsageError
+from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.recorder.recovery import is_session_over
 from mcpproxy.replay.join import join, lacks
 from mcpproxy.reports import text
@@ -57,6 +57,33 @@ def action_for(mode: Mode, exists: bool) -> Action:
             return "replay" if exists else "record"
         case "new":
             return "extend" if exists else "record"
+
+
+def check_faults(faults: Sequence[str]) -> None:
+    """Refuse fault rules that can act neither on stdio nor over HTTP. Files are not read.
+
+    Raises:
+        McpProxyError: one of them is no name of a ready-made set, or no rule.
+    """
+    named = [fault for fault in faults if "=>" in fault or not re.search(r"[./\\]", fault)]
+    try:
+        _read_faults(named, "stdio", 0)
+    except McpProxyError as mistake:
+        try:
+            _read_faults(named, "http", 0)
+        except McpProxyError:
+            raise mistake from None
+
+
+def _read_faults(faults: Sequence[str], transport: Literal["stdio", "http"], seed: int) -> list[str]:
+    """Return the options for fault rules, which are read here so that a mistake is told in one line."""
+    from mcpproxy.intercept.fault_rules import read_faults
+
+    specs = [fault for fault in faults if "=>" in fault]
+    names = [fault for fault in faults if "=>" not in fault]
+    read_faults(names, specs, transport, seed)
+    options = [word for spec in specs for word in ("--fault", spec)]
+    return options + [word for name in names for word in ("--faults", name)]
 
 
 class McpRecording:
@@ -195,17 +222,10 @@ class McpRecording:
             ]
         )
 
-    def _fault_options(self, transport: str) -> list[str]:
-        """Return the options for the fault rules, which are read here so that a mistake fails the test."""
+    def _fault_options(self, transport: Literal["stdio", "http"]) -> list[str]:
         if not self._faults:
             return []
-        from mcpproxy.intercept.fault_rules import read_faults
-
-        specs = [fault for fault in self._faults if "=>" in fault]
-        names = [fault for fault in self._faults if "=>" not in fault]
-        read_faults(names, specs, transport, self._fault_seed)
-        options = [word for spec in specs for word in ("--fault", spec)]
-        options += [word for name in names for word in ("--faults", name)]
+        options = _read_faults(self._faults, transport, self._fault_seed)
         return [*options, "--fault-seed", str(self._fault_seed)]
 
     def _server_command(self, kind: Literal["command", "url"]) -> list[str]:
