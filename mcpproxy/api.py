@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from mcpproxy import judging, opening
+from mcpproxy.base.style import count, duration
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
 from mcpproxy.protocol.message_parts import target_of
@@ -31,7 +32,7 @@ from mcpproxy.reports.judged_traces import JudgedTraces
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
-from mcpproxy.session.outcomes import ERRORS, outcome_of
+from mcpproxy.session.outcomes import ERRORS, Outcome, outcome_of, state_words
 from mcpproxy.trace import reader
 from mcpproxy.trace.records import Header
 
@@ -76,6 +77,20 @@ class Call:
     at_ns: int
     latency_ns: int | None
 
+    def __repr__(self) -> str:
+        name = f" {self.name}" if self.name is not None else ""
+        took = f", {duration(self.latency_ns)}" if self.latency_ns is not None else ""
+        code = self.error.get("code") if isinstance(self.error, dict) else None
+        outcome = (
+            Outcome.RPC_ERROR
+            if self.error is not None
+            else Outcome.TOOL_ERROR
+            if self.is_error
+            else Outcome.OK
+        )
+        state = state_words(outcome if self.is_answered else Outcome.NO_ANSWER, code)
+        return f"<mcpproxy.Call in frame {self.frame}: {self.method}{name}, {state}{took}>"
+
     @property
     def is_answered(self) -> bool:
         """Whether the recording has an answer to the request."""
@@ -116,7 +131,13 @@ class Trace:
         return self.frames()
 
     def __repr__(self) -> str:
-        return f"<mcpproxy.Trace {self.path!r}>"
+        from mcpproxy.view.folder import recording as entry_of  # reads the two ends of the file only
+
+        entry = entry_of(self.path)
+        frames = [] if entry.frames is None else [count(entry.frames, "frame")]
+        calls = [] if entry.calls is None else [count(entry.calls.total, "call"), entry.calls.text]
+        said = ", ".join([*frames, *calls])
+        return f"<mcpproxy.Trace {self.path!r}{': ' if said else ''}{said}>"
 
     @property
     def path(self) -> str:

@@ -2,7 +2,7 @@
 
 Such a file defines checks and ends with ``FAMILY``, a ``RuleFamily``. The rows of the family say for which
 messages each check is called; a check yields a ``Violation`` for each requirement that the message breaks.
-``rules/README.md`` has an example.
+``README.md`` beside the built-in rules has an example.
 """
 
 from mcpproxy.base.slotted import field, slotted

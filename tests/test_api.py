@@ -78,6 +78,19 @@ def test_a_call_is_a_request_with_its_answer(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_shown_of_a_recording_and_its_calls_is_short(tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", CALLS)
+    trace = mcpproxy.open_trace(path)
+    assert repr(trace).startswith(f"<mcpproxy.Trace {path!r}: 8 frames")
+    first, *others = map(repr, trace.calls())
+    assert first.startswith("<mcpproxy.Call in frame 1: initialize, ok, ")
+    assert others == [
+        "<mcpproxy.Call in frame 4: tools/call add, tool error, 3.00 ms>",
+        "<mcpproxy.Call in frame 5: roots/list, unanswered>",
+        "<mcpproxy.Call in frame 6: resources/read file:///a, error -32002, 2.00 ms>",
+    ]
+
+
 def test_calls_of_one_method(tmp_path: Path) -> None:
     trace = mcpproxy.open_trace(recordings.write(tmp_path / "t.jsonl", CALLS))
     assert [call.name for call in trace.calls("tools/call")] == ["add"]

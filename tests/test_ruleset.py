@@ -103,8 +103,10 @@ def test_an_error_in_a_custom_rule_is_one_line(
 
 
 def test_a_folder_without_rules_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CustomRuleError, match="no rule table"):
+    with pytest.raises(CustomRuleError, match="no rule table") as refused:
         ruleset.load([tmp_path])
+    example = str(refused.value).rpartition(" in ")[2]
+    assert "Rules of your own" in Path(example).read_text(encoding="utf-8")
     with pytest.raises(CustomRuleError, match="no such folder"):
         ruleset.load([tmp_path / "nowhere"])
 

@@ -15,6 +15,7 @@ from mcpproxy.base import files
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.protocol.rules import Catalogue, RuleError
+from mcpproxy.ruleset.catalogue import rules_folder
 from mcpproxy.ruleset.guards import CustomRuleError, OnFault, guarded
 
 
@@ -38,15 +39,17 @@ def load(
             )
         new_tables = _tables(folder)
         if not new_tables:
-            raise CustomRuleError(
-                str(folder), "no rule table (*.toml) in it", "see 'Rules of your own' in rules/README.md"
-            )
+            raise CustomRuleError(str(folder), "no rule table (*.toml) in it", _see_example())
         _refuse_duplicates(folder, new_tables, [*built_in.rules, *tables])
         tables.update(new_tables)
         families += (_family(file) for file in sorted(folder.glob("*.py")))
     custom_rules = _catalogue(tables)
     _refuse_unmatched(custom_rules, families)
     return custom_rules, [guarded(family, custom_rules, on_fault) for family in families]
+
+
+def _see_example() -> str:
+    return f"see 'Rules of your own' in {Path(rules_folder()) / 'README.md'}"
 
 
 def _tables(folder: Path) -> Mapping[str, object]:
@@ -65,7 +68,7 @@ def _catalogue(tables: Mapping[str, object]) -> Catalogue:
         return Catalogue.from_tables(tables)
     except RuleError as error:
         where, _, what = str(error).partition(": ")
-        raise CustomRuleError(where, what, "see 'Rules of your own' in rules/README.md") from None
+        raise CustomRuleError(where, what, _see_example()) from None
 
 
 def _family(file: Path) -> RuleFamily:
