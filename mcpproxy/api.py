@@ -24,7 +24,7 @@ from mcpproxy import judging, opening
 from mcpproxy.base.style import count, duration
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
-from mcpproxy.protocol.message_parts import target_of
+from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
@@ -80,7 +80,7 @@ class Call:
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name is not None else ""
         took = f", {duration(self.latency_ns)}" if self.latency_ns is not None else ""
-        code = self.error.get("code") if isinstance(self.error, dict) else None
+        code = member(self.error, "code")
         outcome = (
             Outcome.RPC_ERROR
             if self.error is not None
@@ -88,7 +88,9 @@ class Call:
             if self.is_error
             else Outcome.OK
         )
-        state = state_words(outcome if self.is_answered else Outcome.NO_ANSWER, code)
+        state = state_words(
+            outcome if self.is_answered else Outcome.NO_ANSWER, code if isinstance(code, int) else None
+        )
         return f"<mcpproxy.Call in frame {self.frame}: {self.method}{name}, {state}{took}>"
 
     @property
@@ -135,7 +137,11 @@ class Trace:
 
         entry = entry_of(self.path)
         frames = [] if entry.frames is None else [count(entry.frames, "frame")]
-        calls = [] if entry.calls is None else [count(entry.calls.total, "call"), entry.calls.text]
+        calls = (
+            []
+            if entry.calls is None
+            else [count(entry.calls.total, "call"), entry.calls.words(running=False)]
+        )
         said = ", ".join([*frames, *calls])
         return f"<mcpproxy.Trace {self.path!r}{': ' if said else ''}{said}>"
 

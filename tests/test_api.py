@@ -142,7 +142,9 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     cut = mcpproxy.open_trace(recordings.write(tmp_path / "cut.jsonl", CLEAN[:-1]))
     assert (cut.complete, cut.notes) == (False, ("no close record: the recording was cut off",))
     assert cut.header.label == "weather"
-    assert repr(cut) == f"<mcpproxy.Trace {str(tmp_path / 'cut.jsonl')!r}>"
+    assert (
+        repr(cut) == f"<mcpproxy.Trace {str(tmp_path / 'cut.jsonl')!r}: 5 frames, 2 calls, no failed calls>"
+    )
 
 
 def test_a_real_session_is_read_whole() -> None:

@@ -68,7 +68,7 @@ def page(path: Path) -> Iterator[Said]:
 
 def agents(path: Path) -> Iterator[Said]:
     for row in rows(path):
-        said = call_row("r1", row)
+        said = call_row(row)
         took_ns = None if said.latency_ms is None else round(said.latency_ms * 1e6)
         yield Said(said.frame, said.method, said.target, said.outcome, took_ns, said.answer)
 
@@ -181,12 +181,15 @@ def test_all_say_the_same_of_a_call(path: Path, reader: Reader) -> None:
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_the_page_and_the_agents_give_the_same_members(path: Path) -> None:
-    """The number of the row and the time of its request have a name of their own in each."""
+    """The number of the row and the time of its request have a name of their own in each, and agents get the
+    id and the arguments as JSON.
+    """
     for row in rows(path):
-        shared, on_page, for_agents = call_members(row), json_rows.call(row), asdict(call_row("r1", row))
+        shared, on_page, for_agents = call_members(row), json_rows.call(row), asdict(call_row(row))
         assert on_page == {**shared, "number": row.number, "started_ms": milliseconds(row.started_ns)}
-        own = {"recording": "r1", "call": row.number, "at_ms": milliseconds(row.started_ns)}
-        assert for_agents == {**shared, **own}
+        own = {"call": row.number, "at_ms": milliseconds(row.started_ns)}
+        values = {"id": orjson.loads(row.id) if row.id else None, "arguments": for_agents["arguments"]}
+        assert for_agents == {**shared, **own, **values}
 
 
 def test_a_time_in_milliseconds_is_rounded_to_the_microsecond() -> None:

@@ -28,7 +28,8 @@ class RecordedTexts:
 class RecordingRow:
     """A recording. ``recording`` is its handle.
 
-    ``failed`` and ``unanswered`` count its calls, ``findings`` what broke the protocol; ``null`` if unknown.
+    ``failed``, ``unanswered`` and ``cancelled`` count its calls, ``findings`` what broke the protocol;
+    ``null`` if unknown.
     """
 
     recording: str
@@ -44,6 +45,7 @@ class RecordingRow:
     calls: int | None = None
     failed: int | None = None
     unanswered: int | None = None
+    cancelled: int | None = None
     findings: dict[str, int] = field(default_factory=dict[str, int])
     ended: str = ""
 

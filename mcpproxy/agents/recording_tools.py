@@ -70,6 +70,7 @@ class RecordingTools:
             calls=entry.calls and entry.calls.total,
             failed=entry.calls and entry.calls.failed,
             unanswered=entry.calls and entry.calls.unanswered,
+            cancelled=entry.calls and entry.calls.cancelled,
             findings={name: count for name, count in (entry.findings or {}).items() if count},
             ended=shown(entry.ended) if entry.ended != entry.state else "",
         )

@@ -138,14 +138,14 @@ def _schema(adapter: TypeAdapter[Any], generator: type[GenerateJsonSchema]) -> d
 
 
 def _without_rows(schema: object) -> object:
-    """Return a schema that says only ``object`` where it refers to another."""
+    """Return a schema that says nothing where it refers to another."""
     if isinstance(schema, list):
         return [_without_rows(item) for item in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
     members = cast("dict[str, object]", schema)
     if "$ref" in members:
-        return {"type": "object"}
+        return {}
     return {name: _without_rows(member) for name, member in members.items()}
 
 

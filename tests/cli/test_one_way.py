@@ -17,9 +17,10 @@ from tests.cli.conftest import Mcpproxy
 
 def parsers(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The parsers of all commands that have no parts."""
-    inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    for action in inner:
-        for word, each in cast("Any", action).choices.items():
+    of_actions: list[Any] = [action.choices for action in parser._actions]
+    inner = [cast("dict[str, argparse.ArgumentParser]", one) for one in of_actions if isinstance(one, dict)]
+    for choices in inner:
+        for word, each in choices.items():
             yield from parsers(each, f"{name} {word}".strip())
     if not inner:
         yield name, parser

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def lanes(trace: str, *, narrow_ns: int = 1, filter: str = CALLS, limit: int = 1
         return lanes_of(view, 0, FOREVER, narrow_ns, filter, limit=limit)
 
 
-def talk_of(calls: list[tuple[float, float]]) -> Conversation:
+def talk_of(calls: Sequence[tuple[float, float]]) -> Conversation:
     """Return a session with a call for each pair of times, in milliseconds; ``inf`` is never answered."""
     talk = begun()
     said = [(begin, "asks", id) for id, (begin, _) in enumerate(calls, 10)]
@@ -36,7 +37,7 @@ def talk_of(calls: list[tuple[float, float]]) -> Conversation:
     return talk
 
 
-def recorded(folder: Path, calls: list[tuple[float, float]]) -> str:
+def recorded(folder: Path, calls: Sequence[tuple[float, float]]) -> str:
     last = max(end if end < float("inf") else begin for begin, end in calls)
     return write(folder / "s.jsonl", talk_of(calls).closes(ms=last + 10))
 

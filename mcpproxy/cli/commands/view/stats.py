@@ -45,7 +45,8 @@ def run(argv: list[str]) -> int:
         "--sort",
         choices=stats.ORDERS,
         default="calls",
-        help="what is first: the most calls, failed or unanswered calls, latency (P95) or tokens (calls)",
+        help="what is first: the most calls, failed or unanswered calls, latency (P95) or tokens "
+        "(default: calls)",
     )
     parser.add_argument(
         "--filter", default="", metavar="EXPR", help="count only calls that pass, such as tool:search*"
