@@ -8,7 +8,8 @@ address (DNS rebinding). So every request is checked, whatever its method:
    ``Sec-Fetch-Site``, if the browser sends it, has to be ``same-origin``.
 
 Header fields of every answer forbid scripts and styles that are not files of the page, frames around the
-page, and referrers. Who may have the data is decided after these checks, by a ``BearerLock``.
+page, and referrers. A ``blob:`` is an image or audio of a recording, whose bytes the page has already. Who
+may have the data is decided after these checks, by a ``BearerLock``.
 """
 
 from typing import Final
@@ -22,7 +23,8 @@ POLICY: Final = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data:",
+        "img-src 'self' data: blob:",
+        "media-src blob:",
         "connect-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",

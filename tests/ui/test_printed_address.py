@@ -109,6 +109,7 @@ def test_links_work_in_other_tabs_and_after_a_reload(visitor: Visitor, page: Ser
 def test_the_bytes_of_a_frame_are_saved(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     visitor.presses("j")
+    visitor.page.get_by_role("tab", name="Messages").click()
     with visitor.page.expect_download() as saving:
         visitor.page.locator(".detail").get_by_role("button", name="bytes").first.click()
     assert re.fullmatch(r"frame-\d+\.txt", saving.value.suggested_filename)

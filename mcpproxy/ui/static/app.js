@@ -11,6 +11,7 @@ import { Help } from "./help.js";
 import { needs } from "./keys.js";
 import { useCurrentSummary, useLive } from "./live.js";
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./preact.js";
+import { useRemembered } from "./remembered.js";
 import { Search, SearchBox } from "./search.js";
 import { Sidebar } from "./sidebar.js";
 import { Stats } from "./stats.js";
@@ -29,24 +30,6 @@ const VIEWS = [
 ];
 const THEMES = ["system", "dark", "light"];
 
-/** Return the theme that was chosen last. A page from a file may have no storage. */
-function savedTheme() {
-  try {
-    return localStorage.getItem("theme") ?? "system";
-  } catch {
-    return "system";
-  }
-}
-
-/** @param {string} theme */
-function saveTheme(theme) {
-  try {
-    localStorage.setItem("theme", theme);
-  } catch {
-    // Without storage, the theme is used until the page is closed.
-  }
-}
-
 function App() {
   const [place, go] = usePlace();
   const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), folder: "", isLoaded: false });
@@ -58,7 +41,7 @@ function App() {
   const [held, setHeld] = useState(NOTHING);
   const [isHelp, setHelp] = useState(false);
   const [paused, setPaused] = useState(false);
-  const [theme, setTheme] = useState(savedTheme);
+  const [theme, setTheme] = useRemembered("theme", "system");
   const [fault] = useErrorBoundary();
 
   useEffect(() => {
@@ -81,7 +64,6 @@ function App() {
   }, [folder.recordings.length, place.recording, place.view]);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
-    saveTheme(theme);
   }, [theme]);
   useEffect(() => {
     /** @param {number} step */
@@ -101,7 +83,7 @@ function App() {
         b: focusHeld,
         p: () => setPaused((now) => !now),
         f: () => /** @type {HTMLElement} */ ([...document.querySelectorAll(".filter .chip")].find((chip) => chip.textContent === "follow"))?.click(),
-        t: () => setTheme((now) => THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]),
+        t: () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]),
         "[": () => other(-1),
         "]": () => other(1),
       };
@@ -121,7 +103,7 @@ function App() {
     };
     addEventListener("keydown", onKeyDown);
     return () => removeEventListener("keydown", onKeyDown);
-  }, [folder.recordings, place.recording]);
+  }, [folder.recordings, place.recording, theme]);
 
   useEffect(() => {
     root.classList.toggle("menu", isMenu);

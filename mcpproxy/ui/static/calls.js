@@ -26,6 +26,7 @@ export function Calls({ summary, sessions, live, place, go }) {
   const [selected, setSelected] = useState(-1);
   const [following, setFollowing] = useState(false);
   const [range, setRange] = useState([0, 0]);
+  const [isWide, setWide] = useState(false);
   const redraw = () => setVersion((version) => version + 1);
   const cache = useMemo(
     () => new RowCache(id, place.filter, redraw, (fault) => setError(fault.message)),
@@ -150,7 +151,7 @@ export function Calls({ summary, sessions, live, place, go }) {
       <${FilterBar} place=${place} go=${go} total=${total} all=${live.rows} error=${error}
         following=${following} onFollowing=${setFollowing} running=${live.running} />
       ${progress ? html`<${SearchProgress} progress=${progress} onCancel=${() => go({ filter: "" })} />` : null}
-      <div class=${`split${place.call ? " with-detail" : ""}`}>
+      <div class=${`split${place.call ? ` with-detail${isWide ? " wide" : ""}` : ""}`}>
         ${total === 0
           ? html`<p class="empty">${error ? "This filter cannot be read." : place.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
           : html`<${VirtualList} label="Calls" total=${total ?? 0} columns=${7} head=${head} selected=${selected}
@@ -160,7 +161,7 @@ export function Calls({ summary, sessions, live, place, go }) {
               }}
               following=${following} onFollowing=${setFollowing}
               row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} names=${names} />`} />`}
-        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} live=${live} place=${place} go=${go} />` : null}
+        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} live=${live} place=${place} go=${go} isWide=${isWide} setWide=${setWide} />` : null}
       </div>
     </div>`;
 }
@@ -208,7 +209,7 @@ function Row({ call, index, now, running, scale, names }) {
     <span role="gridcell" class="c-time">${offset(call.started_ms)}</span>
     <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span> ${findings}</span>
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
-    <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
+    <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span>
     <span role="gridcell" class=${`c-latency${call.outcome === "unanswered" ? " waiting" : ""}`}>${duration(ms)}</span>
     <span role="gridcell" class="c-bar"><span class=${`bar ${kind}`} style=${{ left: `${left}%`, width: `max(2px, ${width}%)` }}></span></span>`;
 }

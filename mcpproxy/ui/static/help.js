@@ -5,7 +5,7 @@ import { html, useEffect, useRef } from "./preact.js";
 const KEYS = [
   ["j, ↓ / k, ↑", "next, previous call"],
   ["g, Home / G, End", "first, last call"],
-  ["Enter", "to the detail of the call"],
+  ["Enter", "to the detail of the call; again, the detail has the whole width"],
   ["Escape", "back: close the detail, leave the filter"],
   ["/", "to the filter"],
   ["a", "search all recordings"],

@@ -95,8 +95,8 @@ function SideBySide({ before, answer }) {
   const old = parse(before);
   const next = parse(answer.text ?? "");
   return html`<div class="beside">
-    <div><h4>recorded</h4>${old ? html`<div class="json"><${JsonTree} value=${old.value} /></div>` : html`<p class="count">no answer</p>`}</div>
-    <div><h4>now <span class="count">${answer.took}</span></h4>${next ? html`<div class="json"><${JsonTree} value=${next.value} /></div>` : html`<p class="count">${answer.text ?? "no answer"}</p>`}
+    <div><h4>recorded</h4>${old ? html`<${JsonTree} value=${old.value} label="the recorded answer" />` : html`<p class="count">no answer</p>`}</div>
+    <div><h4>now <span class="count">${answer.took}</span></h4>${next ? html`<${JsonTree} value=${next.value} label="the new answer" />` : html`<p class="count">${answer.text ?? "no answer"}</p>`}
       <a href=${`/?recording=${answer.recording}#call=${answer.call}`}>the new recording</a></div>
   </div>`;
 }

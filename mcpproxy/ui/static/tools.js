@@ -46,7 +46,7 @@ export function Tools({ summary, live, go }) {
         </summary>
         ${tool.drift?.lines.length ? html`<ul class="plain">${tool.drift.lines.map((/** @type {string} */ line) => html`<li>${visible(line)}</li>`)}</ul>` : null}
         ${tool.calls ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: `tool:${quoted(tool.name)}`, call: 0 })}>its calls</button>` : null}
-        ${tool.definition ? html`<div class="json"><${JsonTree} value=${tool.definition} /></div>` : null}
+        ${tool.definition ? html`<${JsonTree} value=${tool.definition} label="the definition" />` : null}
       </details>`,
     )}
   </div>`;
