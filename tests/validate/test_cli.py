@@ -244,7 +244,7 @@ def test_a_fault_of_ours_is_one_sentence_and_exit_code_2(
     outcome = against(capsys, "", tmp_path, "--only=ping,malformed-json,unknown-method", "-v")
     assert outcome.code == 2
     assert f"{listed('ok', 'lifecycle', 'ping')}answered" in outcome.out
-    assert f"{listed('ok', 'jsonrpc', 'unknown-method')}refused with -32601" in outcome.out
+    assert f"{listed('ok', 'errors', 'unknown-method')}refused with -32601" in outcome.out
     assert "\nundecided: " in outcome.out
     assert outcome.err.startswith("mcpproxy: the check malformed-json failed in mcpproxy itself: TypeError: ")
     assert outcome.err.endswith("please report it\n")
