@@ -1,9 +1,11 @@
 """A run of the fuzzer: sends session after session, and confirms the faults that show in each."""
 
+import asyncio
 import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final
 
 from mcpproxy.base.style import count
@@ -32,8 +34,8 @@ class Campaign:
     """Fuzzes ``target`` with what a recording gives. The recordings of faults are kept in ``folder``.
 
     ``on_fault`` is called with each fault as soon as it is confirmed, ``on_progress`` with a clause about the
-    current work, and ``on_late`` with one if faults are left to confirm when the time is over. ``result`` is
-    the result so far.
+    current work, and ``on_late`` once with one if a fault is being confirmed when the time is over.
+    ``result`` is the result so far.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Campaign:
         self._folder: Final = folder
         self._on_fault: Final = on_fault
         self._on_progress: Final = on_progress
-        self._on_late: Final = on_late
+        self._on_late = on_late
+        self._is_confirming = False
+        self._deadline = inf
         self._plan: Final = Plan(material, options.seed, target.transport)
         self._limits = options.limits
         self._excused: Final[set[str]] = set()
@@ -115,7 +119,8 @@ class Campaign:
         )
 
     async def _search_faults(self, trials: Trials) -> None:
-        deadline = self._started + self._options.time_s
+        deadline = self._deadline = self._started + self._options.time_s
+        asyncio.get_running_loop().call_later(deadline - time.monotonic(), self._tell_late)
         limits, generous = self._limits, self._options.limits
         confirmer = Confirmer(trials, self._folder, limits, generous, self._excused, deadline)
         for steps in self._plan.sessions():
@@ -129,7 +134,6 @@ class Campaign:
             result = await trials.run(steps, self._limits, is_kept=True, deadline=deadline)
             self._count_steps(result, steps)
             trials.slow.update(result.slow)
-            self.tell_late(result, deadline)
             for symptom in result.symptoms:
                 if self._is_new(symptom):
                     await self._confirm_symptom(symptom, steps, result, confirmer)
@@ -153,14 +157,14 @@ class Campaign:
         is_known = symptom.key in self._confirmed or self._failed.get(symptom.key, 0) >= _TRIES
         return not (is_excused or is_known)
 
-    def tell_late(self, result: TrialResult, deadline: float) -> None:
-        """Say how long a run may go on whose time is over, if there is something to confirm."""
-        new = len({symptom.key for symptom in result.symptoms if self._is_new(symptom)})
-        if new and self._on_late is not None and time.monotonic() >= deadline:
+    def _tell_late(self) -> None:
+        """Say once, when the time is over, how long the run goes on if a fault is being confirmed."""
+        if self._on_late is not None and self._is_confirming:
             self._on_late(
-                f"the time is over; confirming {count(new, 'fault')}, "
-                f"of which the steps are reduced for {LATE_S:.0f} s at most"
+                f"the time is over; a fault is being confirmed, and its steps are reduced for {LATE_S:.0f} s "
+                "at most"
             )
+            self._on_late = None
 
     def _tell_progress(self, text: str) -> None:
         if self._on_progress is not None:
@@ -171,12 +175,17 @@ class Campaign:
     ) -> None:
         self._tell_progress(f"a {symptom.kind} is sent again, to confirm it and to make it small")
         after_s = time.monotonic() - self._started
+        self._is_confirming = True
+        if time.monotonic() >= self._deadline:
+            self._tell_late()
         suspect = SuspectedFault(symptom, steps[: symptom.step + 1], result, after_s, self._started)
         try:
             fault = await confirmer.confirm_fault(suspect)
         except NotBackError:
             fault = confirmer.unconfirmed_fault(suspect)
             self.result.stopped = "the server does not answer any more; start it again"
+        finally:
+            self._is_confirming = False
         if fault is None:
             failed = self._failed[symptom.key] = self._failed.get(symptom.key, 0) + 1
             if failed == 1:

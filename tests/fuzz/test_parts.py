@@ -8,21 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.errors import NotFuzzedError
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.minimise import Minimiser
 from mcpproxy.fuzz.mutations import all_mutants
 from mcpproxy.fuzz.mutations.mutant import Supply
-from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
+from mcpproxy.fuzz.results import FuzzResult, ServerFault
 from mcpproxy.fuzz.steps import FuzzStep, restored_steps
-from mcpproxy.fuzz.symptoms import Symptom, end_symptom, violation_symptom
-from mcpproxy.fuzz.trial import TrialResult
+from mcpproxy.fuzz.symptoms import end_symptom, violation_symptom
 from mcpproxy.replay.recording import load
-from mcpproxy.ruleset import ruleset
 from mcpproxy.session.frame import SERVER, Finding, Severity
-from mcpproxy.validate.recordings import Target
 from tests.cli import recordings
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
@@ -82,19 +78,6 @@ def test_when_the_time_is_over_no_step_is_left_out_any_more() -> None:
 
     found = asyncio.run(Minimiser(test, 200, 0, 0).minimise(steps))
     assert found == steps
-
-
-def test_it_is_said_that_faults_are_confirmed_when_the_time_is_over(tmp_path: Path) -> None:
-    said: list[str] = []
-    source = material(load(SHIPPED[0]))
-    target = Target(("true",))
-    campaign = Campaign(target, source, ruleset.load(), FuzzOptions(), str(tmp_path), on_late=said.append)
-    fault = Symptom("crash", "k", "t", 0)
-    campaign.tell_late(TrialResult("t", [fault, fault]), deadline=inf)
-    campaign.tell_late(TrialResult("t"), deadline=0)
-    assert said == []
-    campaign.tell_late(TrialResult("t", [fault, fault]), deadline=0)
-    assert said == ["the time is over; confirming 1 fault, of which the steps are reduced for 20 s at most"]
 
 
 @pytest.mark.parametrize(("severity", "counted"), [("error", 1), ("warning", 0), ("info", None)])

@@ -1,17 +1,23 @@
 """Each planted fault is found, confirmed, and kept as a short recording that repeats it."""
 
+import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.plan import Plan
+from mcpproxy.fuzz.results import FuzzOptions
 from mcpproxy.replay.recording import load
+from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.recordings import Target
-from tests.fuzz.campaigns import fuzzed, planted, recorded
+from tests.fuzz.campaigns import PATIENT, fuzzed, planted, recorded
 from tests.fuzz.planted import FAULTS
 from tests.fuzz.planted_http import HTTP_FAULTS
 from tests.peers import processes
@@ -82,6 +88,29 @@ def test_replay_client_repeats_a_fault_and_sees_that_it_is_mended(tmp_path: Path
         for names in (("crash-on-empty-text",), ())
     ]
     assert codes == [0, 1]
+
+
+def test_it_is_said_that_a_fault_is_confirmed_after_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead_s, said = [0.0], list[str]()
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s[0])
+    monkeypatch.setattr("mcpproxy.fuzz.campaign.time", clock)
+
+    def pass_time(work: str) -> None:
+        if "to confirm it" in work:
+            ahead_s[0] = 60
+
+    source = material(load(recorded(tmp_path / "t.jsonl")))
+    options = FuzzOptions(1, 60, limits=PATIENT)
+    target, folder = planted("result-and-error"), str(tmp_path / "faults")
+    campaign = Campaign(
+        target, source, ruleset.load(), options, folder, on_progress=pass_time, on_late=said.append
+    )
+    assert len(asyncio.run(campaign.run()).faults) == 1
+    assert said == [
+        "the time is over; a fault is being confirmed, and its steps are reduced for 20 s at most"
+    ]
 
 
 def test_the_same_seed_sends_the_same(tmp_path: Path) -> None:
