@@ -35,6 +35,7 @@ from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.request_body import BodyTooLargeError, read_body
 from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.view.calls import Progress
+from mcpproxy.view.rows.sort_rows import check_order
 from mcpproxy.view.view import View
 
 _T = TypeVar("_T")
@@ -208,16 +209,16 @@ class PageApp:
         """Return a window of the rows that pass a filter."""
         query = request.query_params
         start, limit = _number(query.get("start"), 0), min(_number(query.get("limit"), 200), json_rows.WINDOW)
-        text = query.get("filter")
-        rows = await self._with_view(request, lambda view: view.calls(text, start, limit))
+        text, order = query.get("filter"), query.get("order", "")
+        rows = await self._with_view(request, lambda view: view.calls(text, start, limit, order))
         return _json({"start": start, "rows": [json_rows.call(row) for row in rows]})
 
     async def position(self, request: Request) -> Response:
         """Return how many rows pass a filter, and the position of a call among them."""
         query = request.query_params
-        text, number = query.get("filter"), _number(query.get("call"), 0)
+        text, order, number = query.get("filter"), query.get("order", ""), _number(query.get("call"), 0)
 
-        return _json(await self._with_view(request, lambda view: _position(view, text, number)))
+        return _json(await self._with_view(request, lambda view: _position(view, text, order, number)))
 
     async def detail(self, request: Request) -> Response:
         """Return a call with everything that belongs to it."""
@@ -303,17 +304,19 @@ class PageApp:
         return EventSourceResponse(events(), ping=_PING_S)
 
     async def search(self, request: Request) -> Response:
-        """Apply a filter step by step. Send the progress of each step, and at the end the position.
+        """Apply a filter and an order step by step. Send how far it is, and at the end the position.
 
         The page cancels the search by closing the stream.
         """
         id: str = request.path_params["id"]
-        text, number = request.query_params.get("filter", ""), _number(request.query_params.get("call"), 0)
+        query = request.query_params
+        text, number = query.get("filter", ""), _number(query.get("call"), 0)
         parse_filter(text)
+        order = check_order(query.get("order", ""))
 
         async def events() -> AsyncIterator[dict[str, str]]:
             async with self._library.opened(id) as recording, recording.searching():
-                steps = await recording.use(lambda view: view.find(text))
+                steps = await recording.use(lambda view: view.find(text, order))
 
                 def search_step(_: View) -> Progress | None:
                     """Search for a while, and return the progress; ``None`` at the end of the search."""
@@ -327,7 +330,7 @@ class PageApp:
                         "found": progress.found,
                     }
                     yield {"event": "progress", "data": json.dumps(data)}
-                found = await recording.use(lambda view: _position(view, text, number))
+                found = await recording.use(lambda view: _position(view, text, order, number))
             yield {"event": "end", "data": json.dumps(found)}
 
         return EventSourceResponse(events(), ping=_PING_S)
@@ -381,7 +384,7 @@ def _json(value: JSON) -> Response:
     return Response(orjson.dumps(value), media_type="application/json")
 
 
-def _position(view: View, filter: str | None, number: int) -> JSONObject:
+def _position(view: View, filter: str | None, order: str, number: int) -> JSONObject:
     """Return how many rows pass a filter, and the position of the call ``number`` among them.
 
     The position is ``None`` if the call does not pass, or if ``number`` is 0.
@@ -389,8 +392,8 @@ def _position(view: View, filter: str | None, number: int) -> JSONObject:
     total = view.count(filter)
     if not number:
         return {"total": total, "position": None}
-    position = view.position(number, filter)
-    at = view.calls(filter, position, 1)
+    position = view.position(number, filter, order)
+    at = view.calls(filter, position, 1, order)
     return {"total": total, "position": position if at and at[0].number == number else None}
 
 

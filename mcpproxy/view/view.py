@@ -2,6 +2,8 @@
 
 The file of a ``View`` may still grow; ``refresh`` reads what was added. A ``View`` is used from one thread
 at a time. A filter is a text in the language of ``mcpproxy.session.filter``, or what ``parse_filter`` gave.
+An order is empty for that of the recording, or ``time``, ``outcome``, ``method``, ``latency`` or ``bytes``; a
+``-`` before it turns it around.
 """
 
 import math
@@ -150,12 +152,17 @@ class View:
         rows = self._rows(filter)
         return self.columns.rows if rows is None else len(rows)
 
-    def calls(self, filter: AnyFilter = None, start: int = 0, limit: int = 200) -> list[Call]:
+    def calls(
+        self, filter: AnyFilter = None, start: int = 0, limit: int = 200, order: str = ""
+    ) -> list[Call]:
         """Return at most ``limit`` of the rows that pass the filter, from position ``start`` on.
 
         Positions count from 0.
+
+        Raises:
+            ValueError: there is no such order. All methods with an order raise it.
         """
-        rows = self._rows(filter)
+        rows = self._rows(filter, order)
         if rows is None:
             rows = range(start + 1, min(start + limit, self.columns.rows) + 1)
         else:
@@ -172,9 +179,14 @@ class View:
         """Return the sequence numbers of all frames of the rows that pass the filter, in order."""
         return self.columns.seqs_of(self.numbers(filter))
 
-    def position(self, number: int, filter: AnyFilter = None) -> int:
-        """Return the position that a row has, or would have, among the rows that pass the filter."""
-        rows = self._rows(filter)
+    def position(self, number: int, filter: AnyFilter = None, order: str = "") -> int:
+        """Return the position that a row has, or would have, among the rows that pass the filter.
+
+        In another order than that of the recording, a row that does not pass is after the last one.
+        """
+        rows = self._rows(filter, order)
+        if order and rows is not None:
+            return rows.index(number) if number in rows else len(rows)
         return min(max(number - 1, 0), self.columns.rows) if rows is None else bisect_left(rows, number)
 
     def call(self, number: int) -> Call:
@@ -200,19 +212,16 @@ class View:
             return replace(call, progress=progress_of(self.columns, self.index.reader, row))
         return call
 
-    def find(self, filter: AnyFilter) -> Iterator[Progress]:
-        """Apply a filter with a free text step by step, and yield how much was searched.
+    def find(self, filter: AnyFilter, order: str = "") -> Iterator[Progress]:
+        """Apply a filter with a free text and an order step by step, and yield how much was searched.
 
         When the iterator is exhausted, the other methods answer for this filter at once. A caller that stops
         iterating cancels the search.
         """
-        parsed = parse_filter(filter) if isinstance(filter, str) else filter
-        if parsed:
-            yield from self._filtered.find(parsed)
+        yield from self._filtered.find(_parsed(filter), order)
 
-    def _rows(self, filter: AnyFilter) -> "Rows | None":
-        parsed = parse_filter(filter) if isinstance(filter, str) else filter
-        return self._filtered.rows(parsed) if parsed else None
+    def _rows(self, filter: AnyFilter, order: str = "") -> "Rows | None":
+        return self._filtered.rows(_parsed(filter), order)
 
     # One row
 
@@ -301,6 +310,10 @@ class View:
         self.index.scan.first_changed = 0
         self._filtered.mark_stale(first)
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
+
+
+def _parsed(filter: AnyFilter) -> Filter | None:
+    return (parse_filter(filter) if isinstance(filter, str) else filter) or None
 
 
 def open_view(

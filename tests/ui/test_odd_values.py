@@ -23,11 +23,11 @@ ODD: Final = (
 ONE: Final = "/api/recordings/{id}"
 ROUTES: Final[dict[str, tuple[str, ...]]] = {
     "/api/compare": ("before", "after"),
-    f"{ONE}/calls": ("start", "limit", "filter"),
-    f"{ONE}/position": ("call", "filter"),
+    f"{ONE}/calls": ("start", "limit", "filter", "order"),
+    f"{ONE}/position": ("call", "filter", "order"),
     f"{ONE}/calls/1/copy": ("form",),
     f"{ONE}/frames/1": ("download",),
-    f"{ONE}/search": ("call", "filter"),
+    f"{ONE}/search": ("call", "filter", "order"),
     f"{ONE}/latencies": ("filter",),
     f"{ONE}/spans": ("from", "to", "narrow", "filter"),
 }

@@ -190,12 +190,49 @@ def test_an_address_leads_to_the_call_and_the_filter(visitor: Visitor, page: Ser
     expect(visitor.page.locator(".detail h2")).to_have_text(re.compile("^#4"))
 
 
-def test_a_filter_that_cannot_be_read_is_explained(visitor: Visitor, page: Served) -> None:
+def test_a_filter_is_applied_while_it_is_typed(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "failed-tool")
-    visitor.page.fill("#filter", "nonsense:1")
-    visitor.presses("Enter")
-    visitor.sees("there is no nonsense:")
-    expect(visitor.page.locator("#filter")).to_have_attribute("aria-invalid", "true")
+    rows, field = visitor.page.locator(".scroller .row"), visitor.page.locator("#filter")
+    field.press_sequentially("status:error ")
+    expect(rows).to_have_count(1)
+    visitor.page.wait_for_url("**filter=status%3Aerror")
+    expect(field).to_have_value("status:error ")
+    # A filter that is not finished, or wrong, leaves the rows and says where it cannot be read.
+    field.press_sequentially("nonsense:1")
+    visitor.sees("column 14: there is no nonsense:")
+    visitor.sees("Shown: status:error.")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(rows).to_have_count(1)
+    visitor.page.reload()
+    visitor.sees("Shown: all rows.")
+    expect(rows.first).to_be_visible()
+    visitor.page.go_back()  # the first letter was a step in the history, the others were not
+    expect(field).to_have_value("")
+
+
+def test_a_click_on_a_heading_sorts(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "failed-tool")
+    first = visitor.page.locator(".scroller .row").first
+    heading = visitor.page.get_by_role("columnheader", name="outcome")
+    expect(first).to_contain_text("initialize")
+    heading.get_by_role("button").click()
+    expect(first).to_contain_text("tool error")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    visitor.page.reload()
+    expect(first).to_contain_text("tool error")
+    visitor.page.fill("#filter", "-status:ok")
+    expect(first).to_contain_text("tool error")
+    expect(visitor.page.locator(".scroller .row")).to_have_count(2)
+    visitor.page.fill("#filter", "")
+    heading.get_by_role("button").press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "descending")
+    expect(first).to_contain_text("initialized")
+    visitor.presses("j")
+    expect(visitor.page.locator(".detail h2")).to_contain_text("initialized")
+    heading.get_by_role("button").click()
+    expect(heading).to_have_attribute("aria-sort", "none")
+    expect(first).to_contain_text("initialize")
+    expect(visitor.page.locator(".row.selected .c-number")).to_have_text("2")
 
 
 def test_free_text_is_found(visitor: Visitor, page: Served) -> None:
@@ -438,6 +475,11 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             asks(3, "fail")
             expect(visitor.page.locator(".about .bad")).to_have_text("1 failed call")
             expect(visitor.page.locator(".about .problem")).to_have_count(0)
+            visitor.page.get_by_role("button", name="time", exact=True).click()
+            latest = visitor.page.locator(".scroller .row").first
+            expect(latest).to_contain_text("fail")
+            asks(4, "pong")
+            expect(latest).to_contain_text("pong")
             visitor.page.locator(".scroller .row", has_text="hang").click()
             visitor.sees("There is no answer for")
             session.stdin.close()

@@ -46,6 +46,10 @@ def test_it_opens_from_disk_without_a_network(visitor: Visitor, tmp_path: Path) 
     visitor.page.fill("#filter", '"protocolVersion"')
     visitor.presses("Enter")
     visitor.sees("1 of")
+    visitor.page.fill("#filter", "")
+    visitor.page.get_by_role("button", name="latency").click()
+    expect(visitor.page.locator(".scroller .row").first).to_contain_text("initialize")
+    assert "order=-latency" in visitor.page.url
     for view in "2345":
         visitor.page.locator("body").click(position={"x": 600, "y": 10})
         visitor.presses(view)
@@ -132,6 +136,8 @@ FILTERS = (
 )  # fmt: skip
 """Filters that both readers of the language must understand alike."""
 
+ORDERS = tuple(sign + key for key in ("time", "outcome", "method", "latency", "bytes") for sign in ("", "-"))
+
 
 def test_the_filter_of_the_file_is_that_of_the_program(tmp_path: Path) -> None:
     node = shutil.which("node")
@@ -151,26 +157,30 @@ def test_the_filter_of_the_file_is_that_of_the_program(tmp_path: Path) -> None:
                 for call in view.calls(None, 0, 1000)
             ]
             found = [list(view.numbers(each)) for each in FILTERS]
+            found += [[call.number for call in view.calls(order=each)] for each in ORDERS]
             recordings.append({"name": name, "calls": calls, "found": found})
     module = Path(mcpproxy.ui.__file__).parent / "static" / "offline_filter.js"
     script = """
         import { readFileSync } from "node:fs";
-        const { parseFilter, passes } = await import(process.argv[1]);
-        const { filters, recordings } = JSON.parse(readFileSync(0, "utf8"));
-        const found = recordings.map(({ calls }) => filters.map((filter) => {
-            const terms = parseFilter(filter);
-            return calls.filter((call) => passes(terms, call)).map((call) => call.number);
-        }));
+        const { ordered, parseFilter, passes } = await import(process.argv[1]);
+        const { filters, orders, recordings } = JSON.parse(readFileSync(0, "utf8"));
+        const found = recordings.map(({ calls }) => [
+            ...filters.map((filter) => {
+                const terms = parseFilter(filter);
+                return calls.filter((call) => passes(terms, call)).map((call) => call.number);
+            }),
+            ...orders.map((order) => ordered(calls, order).map((call) => call.number)),
+        ]);
         console.log(JSON.stringify(found));
     """
     ran = subprocess.run(
         [node, "--input-type=module", "-e", script, module.as_uri()],
-        input=json.dumps({"filters": FILTERS, "recordings": recordings}),
+        input=json.dumps({"filters": FILTERS, "orders": ORDERS, "recordings": recordings}),
         capture_output=True,
         text=True,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
     for recording, answers in zip(recordings, json.loads(ran.stdout), strict=True):
-        for wanted, expected, answer in zip(FILTERS, recording["found"], answers, strict=True):
+        for wanted, expected, answer in zip((*FILTERS, *ORDERS), recording["found"], answers, strict=True):
             assert answer == expected, (recording["name"], wanted)

@@ -12,6 +12,7 @@ import { useEffect, useState } from "./preact.js";
  * @property {string} recording the id of the recording, empty if none is chosen
  * @property {string} view calls, timeline, findings, tools, stats, compare or search
  * @property {string} filter
+ * @property {string} order what the calls are sorted by, after a `-` the largest first; empty for the order of the recording
  * @property {string} other the id of the recording to compare with
  * @property {number} call the selected row, or 0
  * @property {string} find what is searched for in all recordings
@@ -25,6 +26,7 @@ function read() {
     recording: query.get("recording") ?? (isExported ? "exported" : ""),
     view: query.get("view") ?? "calls",
     filter: query.get("filter") ?? "",
+    order: query.get("order") ?? "",
     other: query.get("other") ?? "",
     call: call ? Number(call[1]) : 0,
     find: query.get("find") ?? "",
@@ -37,6 +39,7 @@ export function href(place) {
   if (place.recording) query.set("recording", place.recording);
   if (place.view !== "calls") query.set("view", place.view);
   if (place.filter) query.set("filter", place.filter);
+  if (place.order) query.set("order", place.order);
   if (place.other) query.set("other", place.other);
   if (place.find) query.set("find", place.find);
   if (isExported) {
@@ -49,10 +52,10 @@ export function href(place) {
 }
 
 /**
- * Return the place that the address names, and a function that changes it. A change of only the selected call
- * makes no entry in the browser's history.
+ * Return the place that the address names, and a function that changes it. A change of only the selected call, or
+ * one that is `small`, makes no entry in the browser's history.
  *
- * @returns {[Place, (change: Partial<Place>) => void]}
+ * @returns {[Place, (change: Partial<Place>, small?: boolean) => void]}
  */
 export function usePlace() {
   const [place, setPlace] = useState(read);
@@ -65,12 +68,12 @@ export function usePlace() {
       removeEventListener("hashchange", update);
     };
   }, []);
-  /** @param {Partial<Place>} change */
-  const go = (change) => {
+  /** @param {Partial<Place>} change @param {boolean} [small] */
+  const go = (change, small = false) => {
     const now = read();
     const next = { ...now, ...change };
     const isSelection = href({ ...now, call: 0 }) === href({ ...next, call: 0 });
-    history[isSelection ? "replaceState" : "pushState"](null, "", href(next));
+    history[isSelection || small ? "replaceState" : "pushState"](null, "", href(next));
     setPlace(next);
   };
   return [place, go];

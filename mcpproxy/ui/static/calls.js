@@ -2,12 +2,28 @@
 /** The list of calls with its filter, a waterfall of the visible rows, and the detail of the selected call. */
 import { get, subscribe } from "./api.js";
 import { CallDetail } from "./detail.js";
-import { SEVERITY_MARKS, duration, offset, outcome, plural, sessionNames, taken, title, visible } from "./format.js";
+import { SEVERITY_MARKS, duration, localTime, offset, outcome, plural, sessionNames, taken, title, utcTime, visible } from "./format.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
+import { useThrottled, useTicks } from "./throttle.js";
 import { VirtualList } from "./virtual_list.js";
 
 const TICK_MS = 250;
+/** How long the text of the filter stays as it is until it is applied. */
+const TYPED_MS = 300;
+/** How long the rows of a running recording stay sorted as they are. */
+const SORT_MS = 2000;
+
+/** Class, words, orders and explanation of each column. @type {[string, string, string[], string?][]} */
+const HEADINGS = [
+  ["number", "#", []],
+  ["time", "time", ["-time"], "sort: the last first"],
+  ["outcome", "outcome", ["outcome", "-outcome"], "sort: the failed first"],
+  ["method", "method, target", ["method", "-method"], "sort by method and target"],
+  ["preview", "arguments → result", ["-bytes", "bytes"], "sort by size: request and answer together"],
+  ["latency", "latency", ["-latency", "latency"], "sort: the slowest first; waiting counts"],
+  ["bar", "waterfall", [], "the rows in sight on one line of time"],
+];
 
 /**
  * @param {object} props
@@ -15,12 +31,15 @@ const TICK_MS = 250;
  * @param {import("./types.js").Summary["sessions"]} props.sessions
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
- * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {(change: Partial<import("./address.js").Place>, small?: boolean) => void} props.go
  */
 export function Calls({ summary, sessions, live, place, go }) {
   const id = summary.recording.id;
-  const [total, setTotal] = useState(/** @type {number | null} */ (null));
+  /** What is listed: the last filter and order that could be applied. `total` is null until the rows are counted. */
+  const [listed, setListed] = useState({ filter: "", order: "", total: /** @type {number | null} */ (null) });
+  const { total } = listed;
   const [error, setError] = useState("");
+  const [isApplying, setApplying] = useState(true);
   const [, setVersion] = useState(0);
   const [progress, setProgress] = useState(/** @type {{done: number, total: number, found: number} | null} */ (null));
   const [selected, setSelected] = useState(-1);
@@ -29,59 +48,70 @@ export function Calls({ summary, sessions, live, place, go }) {
   const [isWide, setWide] = useState(false);
   const redraw = () => setVersion((version) => version + 1);
   const cache = useMemo(
-    () => new RowCache(id, place.filter, redraw, (fault) => setError(fault.message)),
-    [id, place.filter],
+    () => new RowCache(id, listed.filter, listed.order, redraw, (fault) => setError(fault.message)),
+    [id, listed.filter, listed.order],
   );
-  useEffect(() => () => cache.close(), [cache]);
+  useEffect(() => {
+    // The list says which rows it shows only if that changes.
+    if (total && range[1] > range[0]) cache.show(Math.min(range[0], total - 1), Math.min(range[1], total));
+    return () => cache.close();
+  }, [cache]);
 
   // Get the number of rows that pass the filter, and the position of the call in the address among them. A filter
-  // with free text reads the whole recording, so the server applies a filter step by step first.
+  // with free text reads the whole recording, so the server applies a filter step by step first; it sorts so, too.
+  // Until then, and if the filter cannot be read, the rows of the last one stay.
   useEffect(() => {
     let isCurrent = true;
+    const { filter, order } = place;
     setError("");
-    setTotal(null);
     setProgress(null);
-    const query = { filter: place.filter, call: place.call || undefined };
+    setApplying(true);
+    const query = { filter, order, call: place.call || undefined };
     /** @param {{total: number, position: number | null}} answer */
     const show = (answer) => {
       if (!isCurrent) return;
-      setTotal(answer.total);
+      setApplying(false);
+      setListed({ filter, order, total: answer.total });
       setSelected(answer.position ?? -1);
     };
+    const showAll = () => {
+      setListed({ filter: "", order: "", total: live.rows });
+      setSelected(place.call && place.call <= live.rows ? place.call - 1 : -1);
+    };
     const locate = () => {
-      if (!place.filter) {
-        show({ total: live.rows, position: place.call && place.call <= live.rows ? place.call - 1 : null });
-        return;
-      }
       get(`/api/recordings/${id}/position`, query)
         .then(show)
         .catch((fault) => {
           if (!isCurrent) return;
-          setError(fault.message);
-          setTotal(0);
+          setError(fault.message.trim());
+          setProgress(null);
+          setApplying(false);
+          if (total === null) showAll();
         });
     };
-    const end = place.filter
-      ? subscribe(`/api/recordings/${id}/search`, query, {
-          progress: (change) => setProgress(change),
-          end: (found) => {
-            setProgress(null);
-            end();
-            if (found) show(found);
-            else locate(); // an exported page sends no answer with this event
-          },
-          failed: () => {
-            end();
-            locate(); // the answer to this request says what is wrong with the filter
-          },
-        })
-      : () => {};
-    if (!place.filter) locate();
+    if (!filter && !order) {
+      showAll();
+      setApplying(false);
+      return undefined;
+    }
+    const end = subscribe(`/api/recordings/${id}/search`, query, {
+      progress: (change) => setProgress(change),
+      end: (found) => {
+        setProgress(null);
+        end();
+        if (found) show(found);
+        else locate(); // an exported page sends no answer with this event
+      },
+      failed: () => {
+        end();
+        locate(); // the answer to this request says what is wrong with the filter
+      },
+    });
     return () => {
       isCurrent = false;
       end();
     };
-  }, [id, place.filter]);
+  }, [id, place.filter, place.order]);
 
   // Select the call in the address after a link or the browser's history has changed the address.
   useEffect(() => {
@@ -90,37 +120,34 @@ export function Calls({ summary, sessions, live, place, go }) {
       setSelected(-1);
       return;
     }
-    get(`/api/recordings/${id}/position`, { filter: place.filter, call: place.call }).then((answer) => {
+    get(`/api/recordings/${id}/position`, { filter: listed.filter, order: listed.order, call: place.call }).then((answer) => {
       if (answer.position !== null) setSelected(answer.position);
     });
   }, [place.call]);
 
-  // Read the rows that were added or have changed while the recording runs.
+  // Read the rows that were added or have changed while the recording runs. To sort many rows takes a while.
+  const version = useThrottled(live.version, listed.order ? SORT_MS : 0);
   useEffect(() => {
-    if (!live.version || total === null || (live.running && !live.first)) return;
-    if (!place.filter) {
-      setTotal(live.rows);
+    if (!version || total === null || (live.running && !live.first)) return;
+    const { filter, order } = listed;
+    if (!filter && !order) {
+      setListed({ filter, order, total: live.rows });
       // At the end, calls without an answer have waited until then, whether or not their rows have changed.
       cache.changed(live.running ? live.first - 1 : 0);
       return;
     }
-    get(`/api/recordings/${id}/position`, { filter: place.filter }).then((answer) => {
-      setTotal(answer.total);
-      cache.changed(Math.max(0, Math.min(total, answer.total) - 200));
+    get(`/api/recordings/${id}/position`, { filter, order }).then((answer) => {
+      setListed((now) => (now.filter === filter && now.order === order ? { filter, order, total: answer.total } : now));
+      cache.changed(order ? 0 : Math.max(0, Math.min(total, answer.total) - 200));
     });
-  }, [live.version, total === null]);
+  }, [version, total === null]);
 
   const rows = [];
   for (let index = range[0]; index < range[1]; index += 1) {
     const call = cache.row(index);
     if (call) rows.push(call);
   }
-  const isWaiting = live.running && rows.some((call) => call.outcome === "unanswered");
-  useEffect(() => {
-    if (!isWaiting) return undefined;
-    const timer = setInterval(redraw, TICK_MS);
-    return () => clearInterval(timer);
-  }, [isWaiting]);
+  useTicks(live.running && rows.some((call) => call.outcome === "unanswered"), TICK_MS);
   const now = live.now();
   const names = sessionNames(sessions);
   const scale = waterfall(rows, now);
@@ -138,32 +165,45 @@ export function Calls({ summary, sessions, live, place, go }) {
   }, [call?.number]);
 
   const open = () => document.querySelector(/** @type {"section"} */ (".detail"))?.focus();
-  const head = html`
-    <span role="columnheader" class="c-number">#</span>
-    <span role="columnheader" class="c-time">time</span>
-    <span role="columnheader" class="c-outcome">outcome</span>
-    <span role="columnheader" class="c-method">method, target</span>
-    <span role="columnheader" class="c-preview">arguments → result</span>
-    <span role="columnheader" class="c-latency">latency</span>
-    <span role="columnheader" class="c-bar" title="the rows in sight on one line of time">waterfall</span>`;
+  const head = HEADINGS.map(([name, words, by, about]) => html`<${Heading} name=${name} words=${words} by=${by} about=${about} order=${place.order} go=${go} />`);
   return html`
     <div class="calls">
-      <${FilterBar} place=${place} go=${go} total=${total} all=${live.rows} error=${error}
+      <${FilterBar} place=${place} go=${go} total=${isApplying ? null : total} all=${live.rows} error=${error} shown=${listed.filter}
         following=${following} onFollowing=${setFollowing} running=${live.running} />
-      ${progress ? html`<${SearchProgress} progress=${progress} onCancel=${() => go({ filter: "" })} />` : null}
+      ${progress ? html`<${SearchProgress} progress=${progress} onCancel=${() => go({ filter: "", order: "" })} />` : null}
       <div class=${`split${place.call ? ` with-detail${isWide ? " wide" : ""}` : ""}`}>
         ${total === 0
-          ? html`<p class="empty">${error ? "This filter cannot be read." : place.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
-          : html`<${VirtualList} label="Calls" total=${total ?? 0} columns=${7} head=${head} selected=${selected}
+          ? html`<p class="empty">${listed.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
+          : html`<${VirtualList} label="Calls" list=${`${listed.order} ${listed.filter}`} total=${total ?? 0} columns=${7} head=${head} selected=${selected}
               onSelect=${select} onOpen=${open} onShown=${(/** @type {number} */ first, /** @type {number} */ last) => {
                 setRange([first, last]);
                 cache.show(first, last);
               }}
               following=${following} onFollowing=${setFollowing}
-              row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} names=${names} />`} />`}
+              row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} names=${names} began=${summary.recording.started_ms} />`} />`}
         ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} live=${live} place=${place} go=${go} isWide=${isWide} setWide=${setWide} />` : null}
       </div>
     </div>`;
+}
+
+/**
+ * The heading of a column. It sorts by it, then the other way round, and then not any more.
+ *
+ * @param {object} props
+ * @param {string} props.name
+ * @param {string} props.words
+ * @param {string[]} props.by the orders that clicks lead to, one after the other; none if nothing is sorted by it
+ * @param {string} [props.about]
+ * @param {string} props.order
+ * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ */
+function Heading({ name, words, by, about, order, go }) {
+  if (!by.length) return html`<span role="columnheader" class=${`c-${name}`} title=${about}>${words}</span>`;
+  const at = by.indexOf(order);
+  const sorted = at < 0 ? "none" : order.startsWith("-") ? "descending" : "ascending";
+  return html`<span role="columnheader" class=${`c-${name}`} aria-sort=${sorted}>
+    <button type="button" title=${about} onClick=${() => go({ order: [...by, ""][at + 1] })}>${words}${at < 0 ? null : html` <span class="sorted">${name === "preview" ? "size " : ""}${sorted === "descending" ? "▾" : "▴"}</span>`}</button>
+  </span>`;
 }
 
 /** @param {{progress: {done: number, total: number, found: number}, onCancel: () => void}} props */
@@ -178,35 +218,38 @@ function SearchProgress({ progress, onCancel }) {
 
 /**
  * Return the range of time that the bars of the given rows show, in milliseconds since the start of the recording.
- * Of each call it covers at most the first minute.
+ * Of each call it covers at most the first minute, and not the first call, during which the server starts: beside it
+ * all others would be too small to be seen.
  *
  * @param {import("./types.js").Call[]} rows
  * @param {number} now
  * @returns {[number, number]}
  */
 function waterfall(rows, now) {
-  if (!rows.length) return [0, 1];
-  const start = Math.min(...rows.map((call) => call.started_ms));
-  const ends = rows.map((call) => call.started_ms + Math.min(taken(call, now, false) ?? 0, 60_000));
+  const others = rows.filter((call) => call.method !== "initialize");
+  const scaled = others.length ? others : rows;
+  if (!scaled.length) return [0, 1];
+  const start = Math.min(...scaled.map((call) => call.started_ms));
+  const ends = scaled.map((call) => call.started_ms + Math.min(taken(call, now, false) ?? 0, 60_000));
   return [start, Math.max(...ends, start + 0.001)];
 }
 
 /**
- * @param {{call: import("./types.js").Call | undefined, index: number, now: number, running: boolean, scale: [number, number], names: Map<number, string>}} props
+ * @param {{call: import("./types.js").Call | undefined, index: number, now: number, running: boolean, scale: [number, number], names: Map<number, string>, began: number}} props `began` is in milliseconds since 1970
  */
-function Row({ call, index, now, running, scale, names }) {
+function Row({ call, index, now, running, scale, names, began }) {
   if (!call) return html`<span role="gridcell" class="c-number">${index + 1}</span><span role="gridcell" class="loading">loading</span>`;
   const [symbol, words, kind] = outcome(call, running);
   const ms = taken(call, now, running);
   const [start, end] = scale;
-  const left = ((call.started_ms - start) / (end - start)) * 100;
-  const width = Math.min(((ms ?? 0) / (end - start)) * 100, 100 - left);
+  const left = Math.max(0, ((call.started_ms - start) / (end - start)) * 100);
+  const width = Math.max(0, Math.min(((call.started_ms + (ms ?? 0) - start) / (end - start)) * 100, 100) - left);
   const findings = call.findings
     ? html`<span class=${`mark ${call.severity}`} title=${plural(call.findings, "finding")}>${SEVERITY_MARKS[call.severity ?? "info"]}${call.findings}<span class="hidden"> ${call.severity}</span></span>`
     : null;
   return html`
     <span role="gridcell" class="c-number">${call.number}</span>
-    <span role="gridcell" class="c-time">${offset(call.started_ms)}</span>
+    <span role="gridcell" class="c-time" title=${`${localTime(began + call.started_ms)}; ${utcTime(began + call.started_ms)}`}>${offset(call.started_ms)}</span>
     <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span> ${findings}</span>
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span>
@@ -217,19 +260,33 @@ function Row({ call, index, now, running, scale, names }) {
 /**
  * @param {object} props
  * @param {import("./address.js").Place} props.place
- * @param {(change: Partial<import("./address.js").Place>) => void} props.go
- * @param {number | null} props.total
+ * @param {(change: Partial<import("./address.js").Place>, small?: boolean) => void} props.go
+ * @param {number | null} props.total null while the filter is applied
  * @param {number} props.all
  * @param {string} props.error
+ * @param {string} props.shown the filter whose rows are shown
  * @param {boolean} props.following
  * @param {(following: boolean) => void} props.onFollowing
  * @param {boolean} props.running
  */
-function FilterBar({ place, go, total, all, error, following, onFollowing, running }) {
+function FilterBar({ place, go, total, all, error, shown, following, onFollowing, running }) {
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [text, setText] = useState(place.filter);
-  useEffect(() => setText(place.filter), [place.filter]);
-  const apply = () => go({ filter: text.trim(), call: 0 });
+  const typing = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
+  const applied = useRef(place.filter);
+  useEffect(() => {
+    // The own filter comes back here, when the text may already be a longer one.
+    if (place.filter !== applied.current) setText(place.filter);
+    applied.current = place.filter;
+  }, [place.filter]);
+  useEffect(() => () => clearTimeout(typing.current), []);
+  /** @param {string} now @param {boolean} isTyping */
+  const apply = (now, isTyping) => {
+    clearTimeout(typing.current);
+    if (now.trim() === place.filter) return;
+    applied.current = now.trim();
+    go({ filter: applied.current, call: 0 }, isTyping && place.filter !== "");
+  };
   /** @param {string} term */
   const toggle = (term) => {
     const terms = place.filter.split(/\s+/).filter(Boolean);
@@ -240,23 +297,29 @@ function FilterBar({ place, go, total, all, error, following, onFollowing, runni
   return html`
     <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
-      apply();
+      apply(text, false);
     }}>
       <label for="filter">Filter</label>
       <input id="filter" ref=${input} value=${text} spellcheck=${false} autocomplete="off"
         placeholder='tool:search* status:error latency:>2s rule:PROTO-* "text"'
         aria-invalid=${error ? "true" : "false"} aria-describedby="filter-state"
-        onInput=${(/** @type {any} */ event) => setText(event.target.value)}
+        onInput=${(/** @type {any} */ event) => {
+          const now = event.target.value;
+          setText(now);
+          clearTimeout(typing.current);
+          typing.current = setTimeout(() => apply(now, true), TYPED_MS);
+        }}
         onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
           if (event.key === "Escape") {
             event.stopPropagation();
             setText("");
+            clearTimeout(typing.current);
             go({ filter: "", call: 0 });
             /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
           }
         }} />
       ${chips.map(([term, words]) => html`<button type="button" class="chip" aria-pressed=${place.filter.split(/\s+/).includes(term)} onClick=${() => toggle(term)}>${words}</button>`)}
       ${running ? html`<button type="button" class="chip" aria-pressed=${following} onClick=${() => onFollowing(!following)}>follow</button>` : null}
-      <span id="filter-state" class=${error ? "problem" : "count"} role="status">${error || (total === null ? "filtering…" : place.filter ? `${total.toLocaleString("en")} of ${plural(all, "row")}` : plural(total, "row"))}</span>
+      <span id="filter-state" class=${error ? "problem" : "count"} role="status">${error ? html`${error} <span class="count">Shown: ${shown ? html`<code>${shown}</code>` : "all rows"}.</span>` : (total === null ? "filtering…" : place.filter ? `${total.toLocaleString("en")} of ${plural(all, "row")}` : plural(total, "row"))}</span>
     </form>`;
 }

@@ -1,7 +1,7 @@
 // @ts-check
 /** Answers the requests of an exported page, in place of the server, from the recording in the page. */
 import { lanesOf } from "./lanes.js";
-import { parseFilter, passes } from "./offline_filter.js";
+import { ordered, parseFilter, passes } from "./offline_filter.js";
 
 /** @typedef {import("./offline_filter.js").OfflineCall} OfflineCall */
 
@@ -86,7 +86,7 @@ export async function answer(path, query) {
     const wanted = detail.parts.filter((/** @type {any} */ part) => part.role === "request" || part.role === "answer");
     return { text: wanted.map((/** @type {any} */ part) => part.text).join("\n") };
   }
-  const found = await select(query.filter ?? "");
+  const found = ordered(await select(query.filter ?? ""), query.order ?? "");
   if (what === "calls") return { start: query.start, rows: found.slice(query.start, query.start + query.limit) };
   if (what === "position") {
     const position = query.call ? found.findIndex((call) => call.number === query.call) : -1;

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The filter language for a page without a server. `mcpproxy/session/filter.py` reads the same language, and
- * `mcpproxy/view/rows/select_rows.py` applies it. A test compares the results.
+ * The filter language and the orders of rows for a page without a server. `mcpproxy/session/filter.py` reads the same
+ * language, and `mcpproxy/view/rows` has what applies it and sorts. A test compares the results.
  */
 
 /** @typedef {import("./types.js").Call & {rules: string[], session_name: string}} OfflineCall */
@@ -131,4 +131,31 @@ function holds(term, call) {
  */
 export function passes(terms, call) {
   return terms.every((term) => term.key === "text" || holds(term, call) !== term.negated);
+}
+
+/** Outcomes in the order in which a person wants to see them. */
+const URGENT = [...ERRORS, "refused", "unanswered", "cancelled", "input-required", "ok", "none"];
+
+/**
+ * Return calls in an order: empty for that of the recording; after a `-` the largest first.
+ *
+ * @param {OfflineCall[]} calls
+ * @param {string} order
+ */
+export function ordered(calls, order) {
+  const sign = order.startsWith("-") ? -1 : 1;
+  /** @type {Record<string, (call: OfflineCall) => number | string>} */
+  const keys = {
+    time: (call) => call.started_ms,
+    outcome: (call) => URGENT.indexOf(call.outcome),
+    method: (call) => `${call.method}\u0000${call.target ?? ""}`,
+    latency: (call) => call.latency_ms ?? call.waited_ms ?? sign * Infinity,
+    bytes: (call) => call.request_bytes + call.answer_bytes,
+  };
+  const key = keys[order.replace(/^-/, "")];
+  if (!key) return calls;
+  return [...calls].sort((left, right) => {
+    const [first, second] = [key(left), key(right)];
+    return first < second ? -sign : first > second ? sign : 0;
+  });
 }

@@ -10,12 +10,14 @@ export class RowCache {
   /**
    * @param {string} recording
    * @param {string} filter
+   * @param {string} order
    * @param {() => void} onChange called when rows have arrived
    * @param {(error: Error) => void} onError
    */
-  constructor(recording, filter, onChange, onError) {
+  constructor(recording, filter, order, onChange, onError) {
     this.recording = recording;
     this.filter = filter;
+    this.order = order;
     this.onChange = onChange;
     this.onError = onError;
     /** @type {Map<number, import("./types.js").Call[]>} */
@@ -76,7 +78,7 @@ export class RowCache {
     this.pending.set(number, request);
     this.stale.delete(number);
     try {
-      const query = { filter: this.filter, start: number * WINDOW, limit: WINDOW };
+      const query = { filter: this.filter, order: this.order, start: number * WINDOW, limit: WINDOW };
       const answer = await get(`/api/recordings/${this.recording}/calls`, query, request.signal);
       this.windows.delete(number); // the window that was fetched last is the last one in a Map
       this.windows.set(number, answer.rows);

@@ -133,7 +133,7 @@ function dayOf(ms) {
 function Entry({ one, held, place, go, onChosen }) {
   const isHere = one.id === place.recording;
   const view = place.view === "compare" || place.view === "search" ? "calls" : place.view;
-  const target = { recording: one.id, view, filter: "", call: 0, other: "", find: "" };
+  const target = { recording: one.id, view, filter: "", order: "", call: 0, other: "", find: "" };
   const time = one.started_ms ? new Date(one.started_ms).toTimeString().slice(0, 5) : "";
   const peers = [one.client, one.server === one.label ? "" : one.server].filter(Boolean).join(" → ") || one.ended;
   return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}

@@ -5,6 +5,7 @@
  * Browsers limit the height of an element (Firefox to about 17.9 million pixels). Above `MAX_HEIGHT` the scroll
  * bar is scaled: its position is a fraction of the list, and the wheel moves by rows.
  */
+import { needs } from "./keys.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 
 export const ROW_HEIGHT = 28;
@@ -21,6 +22,7 @@ export function focusList() {
 /**
  * @param {object} props
  * @param {string} props.label
+ * @param {string} props.list what is listed: if it changes, the list is shown from its beginning, or with the selected row
  * @param {number} props.total
  * @param {number} props.columns
  * @param {any} props.head the row of headings
@@ -32,7 +34,7 @@ export function focusList() {
  * @param {boolean} props.following whether the last row is kept in view
  * @param {(following: boolean) => void} props.onFollowing
  */
-export function VirtualList({ label, total, columns, head, selected, onSelect, onOpen, onShown, row, following, onFollowing }) {
+export function VirtualList({ label, list, total, columns, head, selected, onSelect, onOpen, onShown, row, following, onFollowing }) {
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const [height, setHeight] = useState(400);
   const [first, setFirst] = useState(0);
@@ -88,11 +90,15 @@ export function VirtualList({ label, total, columns, head, selected, onSelect, o
     else if (first > lastFirst) scrollTo(lastFirst);
   }, [total, height, following]);
 
+  const listed = useRef(list);
   useEffect(() => {
-    if (selected < 0) return;
-    if (selected < first) scrollTo(selected);
+    const isOther = listed.current !== list;
+    listed.current = list;
+    if (selected < 0) {
+      if (isOther) scrollTo(0);
+    } else if (selected < first) scrollTo(selected);
     else if (selected > first + shown - 1) scrollTo(selected - shown + 1);
-  }, [selected]);
+  }, [selected, list]);
 
   const begin = Math.max(0, Math.min(Math.floor(first), total - 1));
   const end = Math.min(total, begin + shown + 2);
@@ -100,7 +106,7 @@ export function VirtualList({ label, total, columns, head, selected, onSelect, o
 
   /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || needs(/** @type {HTMLElement} */ (event.target), event.key)) return;
     const now = selected < 0 ? Math.floor(first) - 1 : selected;
     /** @type {Record<string, number>} */
     const targets = {

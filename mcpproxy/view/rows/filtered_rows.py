@@ -1,4 +1,4 @@
-"""The rows that pass a filter, kept for the filters that were used last."""
+"""The rows that pass a filter, and rows in another order, kept for what was asked for last."""
 
 from array import array
 from bisect import bisect_left
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcpproxy.view.rows.select_rows import Rows
 
 _KEPT_FILTERS: Final = 8
+_KEPT_ORDERS: Final = 2
 
 
 @slotted()
@@ -29,15 +30,28 @@ class _Selection:
 
 
 class FilteredRows:
-    """The rows of a recording that pass each of a few filters."""
+    """The rows of a recording that pass each of a few filters, and in a few orders."""
 
     def __init__(self, index: "IndexedTrace", findings: "RecordedFindings") -> None:
         self._index: Final = index
         self._findings: Final = findings
         self._selected: dict[Filter, _Selection] = {}
+        self._sorted: dict[tuple[Filter | None, str], Rows] = {}
 
-    def find(self, wanted: Filter) -> Iterator[Progress]:
-        """Apply a filter step by step, and yield how much was searched."""
+    def find(self, wanted: Filter | None, order: str = "") -> Iterator[Progress]:
+        """Apply a filter and then an order step by step, and yield how far it is."""
+        if wanted:
+            yield from self._filter(wanted)
+        if order and (wanted, order) not in self._sorted:
+            from mcpproxy.view.rows.sort_rows import check_order, sort_rows  # imported here: few users sort
+
+            rows = self._selected[wanted].rows if wanted else range(1, self._index.columns.rows + 1)
+            in_order = yield from sort_rows(self._index, rows, check_order(order))
+            while len(self._sorted) >= _KEPT_ORDERS:
+                del self._sorted[next(iter(self._sorted))]
+            self._sorted[wanted, order] = in_order
+
+    def _filter(self, wanted: Filter) -> Iterator[Progress]:
         selection = self._selected.get(wanted) or _Selection()
         if not selection.stale_from:
             return
@@ -49,14 +63,18 @@ class FilteredRows:
             del self._selected[next(iter(self._selected))]
         self._selected[wanted] = _Selection(rows, 0)
 
-    def rows(self, wanted: Filter) -> "Rows":
-        """Return the rows that pass a filter."""
-        for _ in self.find(wanted):
+    def rows(self, wanted: Filter | None, order: str = "") -> "Rows | None":
+        """Return the rows that pass a filter, in an order; ``None`` for all rows as they were recorded."""
+        for _ in self.find(wanted, order):
             pass
-        return self._selected[wanted].rows
+        if order:
+            return self._sorted[wanted, order]
+        return self._selected[wanted].rows if wanted else None
 
     def mark_stale(self, first: int) -> None:
         """Note that rows from ``first`` on are new or have changed; 0 if none are."""
+        if first:
+            self._sorted.clear()
         for wanted, selection in self._selected.items():
             # The latency of an open request grows without a new record, so all rows are tested again.
             waits = any(term.key == "latency" for term in wanted.terms)
