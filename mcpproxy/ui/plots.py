@@ -3,7 +3,7 @@
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
 from mcpproxy.view.call_members import milliseconds
-from mcpproxy.view.lanes import lanes_of
+from mcpproxy.view.lanes import FAILED, lanes_of
 from mcpproxy.view.view import View
 
 
@@ -26,6 +26,7 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
         "total": total,
         "row": list(rows),
         "at_ms": [milliseconds(started_ns[row]) for row in rows],
+        "failed": [columns.outcome[row] in FAILED for row in rows],
         "latency_ms": [milliseconds(latency_ns[row]) for row in rows],
     }
 

@@ -30,7 +30,8 @@ _FINEST: Final = 20_000
 
 _NO_ANSWER: Final = OUTCOMES.index(Outcome.NO_ANSWER)
 _REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
-_FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
+FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
+"""The numbers of the outcomes of failed calls, in the column ``outcome``."""
 
 
 @slotted()
@@ -116,7 +117,7 @@ def _merge_rows(
         if lane == MOST_LANES:
             continue
         began_ns = columns.started_ns[row]
-        errors = 1 if columns.outcome[row] in _FAILED else 0
+        errors = 1 if columns.outcome[row] in FAILED else 0
         bar = last.pop(lane, None)
         is_narrow = end_ns - began_ns < narrow_ns
         if (

@@ -313,6 +313,36 @@ def test_the_calls_of_a_tool_of_any_name_are_found(visitor: Visitor, tmp_path: P
         expect(visitor.page.locator(".scroller .row .c-method")).to_have_text(f"→ {name}")
 
 
+def test_a_recording_is_compared_with_the_one_before_it_and_has_local_times(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    for day, label in ((20, "other"), (21, "weather"), (22, "weather"), (23, "weather")):
+        talk = Conversation(started_at=f"2026-11-{day}T10:20:30.123456Z", label=label)
+        write(tmp_path / f"{day}.jsonl", talk.closes(ms=100))
+    with served(tmp_path) as running:
+        visitor.enters(running.url)
+        visitor.page.goto(f"{running.home}/?recording={recording(running, '22')}&view=compare")
+        chosen = visitor.page.locator("select")
+        expect(chosen).to_have_value(recording(running, "21"))
+        visitor.sees("compared with the other one")
+        expect(chosen.locator("optgroup").first.locator("option")).to_have_count(2)
+        expect(chosen.locator("optgroup").last).to_contain_text("other, ")
+        when = visitor.page.locator(".recording time").first
+        expect(when).to_have_attribute("title", "2026-11-23 10:20:30 UTC")
+        local = "new Date('2026-11-23T10:20:30Z').toLocaleTimeString('en-GB').slice(0, 5)"
+        expect(when).to_have_text(visitor.page.evaluate(local))
+
+
+def test_failed_calls_stand_out_among_the_latencies(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "failed-tool")
+    with visitor.page.expect_response("**/latencies**") as asked:
+        visitor.presses("5")
+    answer = asked.value.json()
+    assert answer["failed"] == [False, False, True]
+    expect(visitor.page.locator(".plot canvas")).to_be_visible()
+    expect(visitor.page.locator(".legend")).to_have_text(["answered", "failed"])
+
+
 def test_each_row_says_its_session_and_a_session_is_shown_alone(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "two-sessions", "#call=1")
     marks = visitor.page.locator(".scroller .row .session").all_inner_texts()

@@ -2,7 +2,7 @@
 /** What a server did in two recordings, compared. */
 import { href } from "./address.js";
 import { get } from "./api.js";
-import { visible } from "./format.js";
+import { localTime, utcTime, visible } from "./format.js";
 import { html, useEffect, useState } from "./preact.js";
 
 /**
@@ -10,7 +10,7 @@ import { html, useEffect, useState } from "./preact.js";
  * @param {import("./types.js").Summary} props.summary
  * @param {import("./types.js").Recording[]} props.recordings
  * @param {import("./address.js").Place} props.place
- * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {(change: Partial<import("./address.js").Place>, small?: boolean) => void} props.go
  */
 export function Compare({ summary, recordings, place, go }) {
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
@@ -21,12 +21,19 @@ export function Compare({ summary, recordings, place, go }) {
     setError("");
     if (place.other) get("/api/compare", { before: place.other, after: id }).then(setAnswer, (fault) => setError(fault.message));
   }, [id, place.other]);
-  const others = recordings.filter((one) => one.id !== id);
+  const here = recordings.find((one) => one.id === id) ?? summary.recording;
+  const others = recordings.filter((one) => one.id !== id).sort((left, right) => right.started_ms - left.started_ms);
+  const isSame = (/** @type {import("./types.js").Recording} */ one) => (here.server !== "" && one.server === here.server) || one.label === here.label;
+  const previous = others.find((one) => one.label === here.label && one.started_ms <= here.started_ms)?.id ?? "";
+  useEffect(() => {
+    if (!place.other && previous) go({ other: previous }, true);
+  }, [id, place.other, previous]);
+  const groups = [["recordings of this server", others.filter(isSame)], ["other recordings", others.filter((one) => !isSame(one))]];
   return html`<div class="page">
     <p><label>Compare with${" "}
       <select value=${place.other} onChange=${(/** @type {any} */ event) => go({ other: event.target.value })}>
-        <option value="">choose a recording</option>
-        ${others.map((one) => html`<option value=${one.id}>${one.label}, ${one.started_at.slice(0, 19).replace("T", " ")}</option>`)}
+        ${previous ? null : html`<option value="">choose a recording</option>`}
+        ${groups.map(([words, of]) => of.length ? html`<optgroup label=${words}>${/** @type {import("./types.js").Recording[]} */ (of).map((one) => html`<option value=${one.id} title=${utcTime(one.started_ms)}>${one.label}, ${localTime(one.started_ms)}</option>`)}</optgroup>` : null)}
       </select></label></p>
     ${error ? html`<p class="problem">${error}</p>` : null}
     ${place.other && !answer && !error ? html`<p class="empty">comparing</p>` : null}

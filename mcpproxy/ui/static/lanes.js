@@ -8,7 +8,7 @@ const MOST_LANES = 30;
 const MESSAGES = -1;
 const STRETCH = 20;
 const FINEST = 20_000;
-const FAILED = ["tool-error", "rpc-error", "http-error"];
+export const FAILED = ["tool-error", "rpc-error", "http-error"];
 
 /** @param {import("./types.js").Call} call */
 function length(call) {

@@ -1,6 +1,6 @@
 // @ts-check
 /** Answers the requests of an exported page, in place of the server, from the recording in the page. */
-import { lanesOf } from "./lanes.js";
+import { FAILED, lanesOf } from "./lanes.js";
 import { ordered, parseFilter, passes } from "./offline_filter.js";
 
 /** @typedef {import("./offline_filter.js").OfflineCall} OfflineCall */
@@ -96,7 +96,7 @@ export async function answer(path, query) {
     const answered = found.filter((call) => call.latency_ms !== null);
     const step = Math.ceil(answered.length / POINTS) || 1;
     const shown = step === 1 ? answered : slowest(answered, step);
-    return { total: answered.length, row: shown.map((call) => call.number), at_ms: shown.map((call) => call.started_ms), latency_ms: shown.map((call) => call.latency_ms) };
+    return { total: answered.length, row: shown.map((call) => call.number), at_ms: shown.map((call) => call.started_ms), failed: shown.map((call) => FAILED.includes(call.outcome)), latency_ms: shown.map((call) => call.latency_ms) };
   }
   if (what === "spans") return lanesOf(found, query.from, query.to, query.narrow, BARS);
   throw new Error(`There is no ${path} in an exported page (${calls.length} calls).`);

@@ -1,8 +1,9 @@
 // @ts-check
 /** Counts, latencies and sizes for each method and tool, and a plot of the latencies. */
 import { get, isExported } from "./api.js";
-import { duration, offset, size, visible } from "./format.js";
+import { duration, size, visible } from "./format.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
+import { axisMarks } from "./time_axis.js";
 
 /** @type {[string, string, (row: any) => string][]} */
 const COLUMNS = [
@@ -62,6 +63,16 @@ function colour(element, name) {
   return found;
 }
 
+/** @param {string} fill @param {number} size in pixels */
+function dots(fill, size) {
+  return { stroke: fill, paths: () => null, points: { show: true, size, fill } };
+}
+
+/** Return the marks of the axis of time. @param {HTMLElement} element @param {number} from @param {number} to */
+function marks(element, from, to) {
+  return axisMarks(from, to, element.clientWidth / 110);
+}
+
 /** @param {{id: string, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props */
 function LatencyPlot({ id, filter, go }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
@@ -81,7 +92,7 @@ function LatencyPlot({ id, filter, go }) {
         setState("No call was answered.");
         return;
       }
-      const [text, line, accent] = ["--soft", "--line", "--accent"].map((name) => colour(element, name));
+      const [text, line, accent, bad] = ["--soft", "--line", "--accent", "--bad"].map((name) => colour(element, name));
       const thin = { stroke: line, width: 1 };
       const axis = { stroke: text, grid: thin, ticks: thin };
       plot = new module.default(
@@ -91,12 +102,12 @@ function LatencyPlot({ id, filter, go }) {
           scales: { x: { time: false }, y: { distr: 3 } },
           legend: { show: false },
           axes: [
-            { ...axis, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => offset(ms)) },
+            { ...axis, splits: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ from, /** @type {number} */ to) => marks(element, from, to).map((one) => one.ms), values: (/** @type {any} */ of) => marks(element, of.scales.x.min, of.scales.x.max).map((one) => one.text) },
             { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => (ms ? duration(ms) : "")) },
           ],
-          series: [{}, { stroke: accent, paths: () => null, points: { show: true, size: 4, fill: accent } }],
+          series: [{}, dots(accent, 4), dots(bad, 6)],
         },
-        [answer.at_ms, answer.latency_ms],
+        [answer.at_ms, ...[false, true].map((isFailed) => answer.latency_ms.map((/** @type {number} */ ms, /** @type {number} */ index) => (answer.failed[index] === isFailed ? ms : null)))],
         element,
       );
       plot.over.addEventListener("click", () => {
@@ -113,7 +124,7 @@ function LatencyPlot({ id, filter, go }) {
   }, [id, filter]);
   return html`<figure>
     ${isExported ? null : html`<link rel="stylesheet" href="/static/vendor/uplot.css" />`}
-    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}. <span role="status" class="count">${state}</span></figcaption>
+    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}: <span class="legend">answered</span> <span class="legend bad">failed</span>. <span role="status" class="count">${state}</span></figcaption>
     <div ref=${box} class="plot" aria-hidden="true"></div>
   </figure>`;
 }
