@@ -19,6 +19,7 @@ from mcpproxy.view.drift import drift as drift_from_pins
 from mcpproxy.view.index.columns import SEVERITIES
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun
+from mcpproxy.view.sequence import Sequence
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
 from mcpproxy.view.view import View
 
@@ -85,6 +86,25 @@ def part(found: Part) -> JSONObject:
         "text": None if text is None else text[-TEXT_LIMIT:] if found.seq is None else text[:TEXT_LIMIT],
         "length": 0 if text is None else len(text),
         "fields": [list(pair) for pair in fields],
+    }
+
+
+def sequence(found: Sequence) -> JSONObject:
+    """Return a sequence diagram."""
+    return {
+        "participants": list(found.participants),
+        "arrows": [
+            {
+                "at_ms": milliseconds(arrow.at_ns),
+                "row": arrow.row,
+                "sender": arrow.sender,
+                "text": arrow.text,
+                "outcome": arrow.outcome,
+                "mermaid": arrow.mermaid,
+            }
+            for arrow in found.arrows
+        ],
+        "left_out": found.left_out,
     }
 
 

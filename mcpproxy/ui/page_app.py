@@ -36,6 +36,7 @@ from mcpproxy.ui.request_body import BodyTooLargeError, read_body
 from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.rows.sort_rows import check_order
+from mcpproxy.view.sequence import sequence
 from mcpproxy.view.view import View
 
 _T = TypeVar("_T")
@@ -98,6 +99,7 @@ class PageApp:
                 Route(f"{one}/stats", self.stats),
                 Route(f"{one}/latencies", self.latencies),
                 Route(f"{one}/spans", self.spans),
+                Route(f"{one}/sequence", self.sequence),
                 Route(f"{one}/send", self.send, methods=["POST"]),
                 Route(f"{one}/held", self.held_calls),
                 Route(f"{one}/held", self.release, methods=["POST"]),
@@ -278,6 +280,17 @@ class PageApp:
             limit=_MAX_BARS,
         )
         return _json(await self._with_view(request, work))
+
+    async def sequence(self, request: Request) -> Response:
+        """Return the first calls that began in a range of time as a sequence diagram."""
+        query = request.query_params
+        begin_ns, end_ns = _time_ns(query.get("from", "0")), _time_ns(query.get("to", "inf"))
+        text, server = query.get("filter"), _number(query.get("server"), 1)
+
+        def answer(view: View) -> JSONObject:
+            return json_rows.sequence(sequence(view, text, begin_ns, end_ns, server=server))
+
+        return _json(await self._with_view(request, answer))
 
     # Streams
 

@@ -17,6 +17,8 @@ from typing import Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ui import json_rows, page_app
+from mcpproxy.view.calls import Detail
+from mcpproxy.view.sequence import MOST_CALLS, sequence_of
 from mcpproxy.view.view import View
 
 PER_CHUNK: Final = 250
@@ -62,6 +64,7 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
     )
     calls: list[JSONObject] = []
     chunks: list[str] = []
+    told: list[Detail] = []
     view.sort_parts()
     count = view.count()
     for first in range(1, count + 1, PER_CHUNK):
@@ -69,8 +72,10 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
         found = [view.parts(number, json_rows.MOST_RECORDS) for number in numbers]
         # The block of all calls comes first in the file, but a call is read only once: here.
         calls += [json_rows.call(each.call) for each in found]
+        told += found[: max(0, MOST_CALLS - len(told))]
         chunks.append(_block(f"chunk-{len(chunks)}", [json_rows.detail(each) for each in found]))
-    yield _block("recording", _whole(view, entry, calls, len(chunks)))
+    diagram = json_rows.sequence(sequence_of(view, told, count - len(told)))
+    yield _block("recording", {**_whole(view, entry, calls, len(chunks)), "sequence": diagram})
     yield from chunks
     yield f'<script type="module">{start}</script>\n</body>\n</html>\n'
 

@@ -30,6 +30,7 @@ ROUTES: Final[dict[str, tuple[str, ...]]] = {
     f"{ONE}/search": ("call", "filter", "order"),
     f"{ONE}/latencies": ("filter",),
     f"{ONE}/spans": ("from", "to", "narrow", "filter"),
+    f"{ONE}/sequence": ("from", "to", "filter", "server"),
 }
 PATHS: Final = (
     "/api/recordings/{odd}",

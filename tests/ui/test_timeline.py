@@ -5,8 +5,9 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
+from mcpproxy.cli.main import main
 from tests.ui.browser import Visitor, browser, served, visitor
-from tests.view.situations import write
+from tests.view.situations import SITUATIONS, write
 from tests.view.test_lanes import talk_of
 
 __all__ = ["browser", "visitor"]
@@ -78,3 +79,25 @@ def _moves_about(visitor: Visitor) -> None:
     visitor.presses("0")
     visitor.page.locator(".span", has_text="forecast").first.click()
     expect(visitor.page.locator(".detail h2")).to_contain_text("forecast")
+
+
+def test_the_messages_are_a_sequence_and_text_for_mermaid(visitor: Visitor, tmp_path: Path) -> None:
+    trace = write(tmp_path / "s.jsonl", SITUATIONS["server request in a call"])
+    assert main(["export", "html", trace, "-o", str(tmp_path / "s.html")]) == 0
+    with served(trace) as running:
+        for address in (running.url, (tmp_path / "s.html").as_uri()):
+            visitor.opens(address)
+            visitor.presses("2")
+            visitor.page.get_by_role("button", name="sequence").click()
+            arrows = visitor.page.locator(".sequence .arrow")
+            expect(arrows.first).to_have_text(re.compile(r"^client to weather:\s+initialize$"))
+            asked = visitor.page.locator(".sequence .arrow.server:not(.answer)")
+            expect(asked).to_contain_text("elicitation")
+            if address.startswith("file:"):
+                continue
+            visitor.page.get_by_role("button", name="Copy as Mermaid").click()
+            visitor.sees("copied")
+            copied = visitor.page.evaluate("navigator.clipboard.readText()")
+            assert copied.startswith("sequenceDiagram\n    participant C as desk\n")
+            arrows.last.click()
+            expect(visitor.page.locator(".detail h2")).to_be_visible()

@@ -13,7 +13,7 @@ from mcpproxy.cli.arguments import Parser, ParserDescription
 
 PARTS: Final = {
     "replay": ("server", "client"),
-    "export": ("html", "har", "pcapng", "otlp"),
+    "export": ("html", "har", "pcapng", "mermaid", "otlp"),
     "faults": ("list", "plan"),
 }
 """Command -> its parts. Each part has a parser of its own."""

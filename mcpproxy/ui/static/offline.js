@@ -16,7 +16,7 @@ async function unpacked(id) {
   return new Response(stream).json();
 }
 
-/** @type {Promise<{summary: any, calls: OfflineCall[], findings: any, tools: any, stats: any, per_chunk: number, chunks: number}>} */
+/** @type {Promise<{summary: any, calls: OfflineCall[], findings: any, tools: any, stats: any, sequence: import("./types.js").Sequence, per_chunk: number, chunks: number}>} */
 const recording = unpacked("recording");
 /** @type {Map<number, Promise<any[]>>} */
 const chunks = new Map();
@@ -69,7 +69,7 @@ async function select(filter, onProgress, isCancelled) {
  * @returns {Promise<any>}
  */
 export async function answer(path, query) {
-  const { summary, calls, findings, tools, stats, per_chunk } = await recording;
+  const { summary, calls, findings, tools, stats, sequence, per_chunk } = await recording;
   const [, , kind, , what, number, more] = path.split("/");
   if (path === "/api/recordings") return { recordings: [summary.recording], runs: [] };
   if (kind !== "recordings") throw new Error("This page holds one recording; mcpproxy ui shows and compares more.");
@@ -99,6 +99,12 @@ export async function answer(path, query) {
     return { total: answered.length, row: shown.map((call) => call.number), at_ms: shown.map((call) => call.started_ms), failed: shown.map((call) => FAILED.includes(call.outcome)), latency_ms: shown.map((call) => call.latency_ms) };
   }
   if (what === "spans") return lanesOf(found, query.from, query.to, query.narrow, BARS);
+  if (what === "sequence") {
+    // The file has the diagram of its first calls.
+    const numbers = new Set(found.filter((call) => call.started_ms >= query.from && call.started_ms <= query.to).map((call) => call.number));
+    const drawn = sequence.arrows.filter((arrow) => numbers.has(arrow.row));
+    return { ...sequence, arrows: drawn, left_out: [...numbers].filter((number) => number > calls.length - sequence.left_out).length };
+  }
   throw new Error(`There is no ${path} in an exported page (${calls.length} calls).`);
 }
 

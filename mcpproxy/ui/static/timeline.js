@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { LocalTime, duration, offset, outcome, plural, title, visible } from "./format.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
+import { Sequence } from "./sequence.js";
 import { axisMarks } from "./time_axis.js";
 import { useThrottled, useTicks } from "./throttle.js";
 
@@ -14,6 +15,8 @@ const NAMED = 36;
 const PART = 110;
 const TICK_MS = 250;
 const LIVE_MS = 1000;
+/** A time after every recording, in milliseconds. */
+const ALL_TIME = 1e12;
 /** How far the pointer moves before it drags. */
 const DRAG = 4;
 
@@ -32,6 +35,7 @@ export function Timeline({ summary, live, recordings, place, go }) {
   const [error, setError] = useState("");
   /** The range of time that is shown, in milliseconds since 1970; null for the whole run. */
   const [chosen, setChosen] = useState(/** @type {[number, number] | null} */ (null));
+  const [isSequence, setSequence] = useState(false);
   const ruler = useRef(/** @type {HTMLElement | null} */ (null));
   const [pixels, setPixels] = useState(0);
   const isRunning = live.running || recordings.some((one) => one.running);
@@ -111,6 +115,7 @@ export function Timeline({ summary, live, recordings, place, go }) {
       <button type="button" onClick=${() => pan(-0.25)} aria-label="Earlier">◀</button>
       <button type="button" onClick=${() => pan(0.25)} aria-label="Later">▶</button>
       <button type="button" onClick=${() => setChosen(null)}>All <kbd>0</kbd></button>
+      <button type="button" class="chip" aria-pressed=${isSequence} onClick=${() => setSequence(!isSequence)}>sequence</button>
       <span class="count">${duration(width)} of ${duration(end - start)} from <${LocalTime} ms=${from} />, ${plural(recordings.length, "server")}. Ctrl and the wheel zoom, a drag moves.</span>
     </div>
     ${error ? html`<p class="problem">${error}</p>` : null}
@@ -121,6 +126,7 @@ export function Timeline({ summary, live, recordings, place, go }) {
     ${(servers ?? []).map((server) => html`<${ServerLanes} key=${server.recording.id} server=${server} from=${from - server.recording.started_ms} width=${width} pixels=${pixels}
       now=${isOpen(server.recording) ? Date.now() - server.recording.started_ms : null} selected=${server.recording.id === summary.recording.id ? place.call : 0}
       go=${go} onZoom=${zoom} onPan=${pan} onShow=${(/** @type {number} */ left, /** @type {number} */ right) => show(left + server.recording.started_ms, right + server.recording.started_ms)} />`)}
+    ${isSequence ? html`<${Sequence} recordings=${recordings} from=${chosen?.[0] ?? start} to=${chosen?.[1] ?? start + ALL_TIME} filter=${place.filter} version=${version} go=${go} />` : null}
   </div>`;
 }
 

@@ -43,6 +43,19 @@
  * @property {number} left_out how many calls overlap with too many others to have a lane
  * @property {Bar[]} bars
  *
+ * @typedef {object} Arrow One message of a sequence diagram.
+ * @property {number} at_ms since the start of the recording
+ * @property {number} row
+ * @property {"client" | "server"} sender
+ * @property {string} text
+ * @property {string | null} outcome that of the call, if the message is its answer, or if there is none
+ * @property {string} mermaid its line in the language of Mermaid
+ *
+ * @typedef {object} Sequence
+ * @property {string[]} participants the lines that name the client and the server
+ * @property {Arrow[]} arrows
+ * @property {number} left_out how many calls are not in it
+ *
  * @typedef {object} Part A record that belongs to a call.
  * @property {string} role
  * @property {number | null} seq

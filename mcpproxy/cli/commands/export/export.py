@@ -12,13 +12,14 @@ PARTS: Final = {
     "html": "one HTML file, which opens in any browser",
     "har": "an HTTP Archive (HAR), which browsers and HTTP tools open",
     "pcapng": "packets, which Wireshark opens, with the findings as comments",
+    "mermaid": "a sequence diagram as text, which forges draw in issues",
     "otlp": "spans for OpenTelemetry, in a file or to a collector",
     "parquet": "tables of many recordings, for DuckDB, Spark, pandas and others",
 }
 
 
 def run(argv: list[str]) -> int:
-    """Run ``export html``, ``export har``, ``export pcapng``, ``export otlp`` or ``export parquet``."""
+    """Run ``export FORMAT``."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         width = max(map(len, PARTS)) + 2
