@@ -10,7 +10,7 @@ from mcpproxy.agents.answer_types import CostPage, CostRow, StatisticsPage, Stat
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.pages import AnswerPage
 from mcpproxy.agents.recording_library import ListedRecording, RecordingLibrary
-from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, MatchTogether, SortedBy
+from mcpproxy.agents.tool_arguments import Cursor, FilterTextAgain, Handle, MatchTogether, SortedBy
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.rows.search_recordings import RecordingSearch
@@ -35,7 +35,7 @@ class FigureTools:
         self,
         recording: Handle = "",
         match: MatchTogether = "",
-        filter: FilterText = "",
+        filter: FilterTextAgain = "",
         sort: SortedBy = "calls",
         cursor: Cursor = "",
     ) -> StatisticsPage:

@@ -10,10 +10,7 @@ Handle: TypeAlias = Annotated[
     str,
     Field(
         max_length=1000,
-        description=(
-            "Handle from list_recordings, a label (LABEL~1: the one before its latest) or a unique part of a "
-            "handle; empty: the latest"
-        ),
+        description="Handle, label, LABEL~1 (the one before) or unique part of a handle; empty: the latest",
     ),
 ]
 HandleOrAll: TypeAlias = Annotated[
@@ -52,6 +49,7 @@ FilterText: TypeAlias = Annotated[
         ),
     ),
 ]
+FilterTextAgain: TypeAlias = Annotated[str, Field(max_length=2000, description="As for find_calls")]
 Cursor: TypeAlias = Annotated[str, Field(max_length=4000, description="next of the page before")]
 Limit: TypeAlias = Annotated[int, Field(ge=1, le=100, description="most rows in the answer")]
 Number: TypeAlias = Annotated[int, Field(ge=0, le=1 << 53)]

@@ -98,11 +98,18 @@ def _entry(
 
 
 class _ArgumentSchema(GenerateJsonSchema):
-    """Leaves out what costs tokens and does not help a model: titles, and the greatest lengths of texts."""
+    """Leaves out what costs tokens and does not help a model: titles, greatest lengths, empty defaults."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
         del schema
         return False
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        return (
+            self.generate_inner(schema["schema"])
+            if schema.get("default") == ""
+            else super().default_schema(schema)
+        )
 
     def str_schema(self, schema: StringSchema) -> JsonSchemaValue:
         return {"type": super().str_schema(schema)["type"]}
@@ -111,13 +118,13 @@ class _ArgumentSchema(GenerateJsonSchema):
 class _AnswerSchema(_ArgumentSchema):
     """Leaves out defaults and null, too: a member is not in an answer that has its default.
 
-    What the rows have is not said: an answer shows it, and in the definitions it was half of all tokens.
+    Of a row only the members are named that it always has: an answer shows the others, and in the definitions
+    they were half of all tokens.
     """
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        whole = cast("JsonSchemaValue", _without_rows(super().generate(schema, mode)))
-        whole.pop("$defs", None)
-        return whole
+        whole = super().generate(schema, mode)
+        return cast("JsonSchemaValue", _with_short_rows(whole, whole.pop("$defs", {})))
 
     def literal_schema(self, schema: object) -> JsonSchemaValue:
         del schema  # the warning, which the description has, too
@@ -137,16 +144,24 @@ def _schema(adapter: TypeAdapter[Any], generator: type[GenerateJsonSchema]) -> d
     return schema
 
 
-def _without_rows(schema: object) -> object:
-    """Return a schema that says nothing where it refers to another."""
+def _with_short_rows(schema: object, rows: dict[str, JsonSchemaValue]) -> object:
+    """Return a schema in which a row names only the members that it always has, without their types."""
     if isinstance(schema, list):
-        return [_without_rows(item) for item in cast("list[object]", schema)]
+        return [_with_short_rows(item, rows) for item in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
     members = cast("dict[str, object]", schema)
-    if "$ref" in members:
-        return {}
-    return {name: _without_rows(member) for name, member in members.items()}
+    if "$ref" not in members:
+        return {name: _with_short_rows(member, rows) for name, member in members.items()}
+    row = rows[str(members["$ref"]).rpartition("/")[2]]
+    always = row.get("required") or list(row["properties"])
+    lists = {
+        name: row["properties"][name] for name in always if "$ref" in row["properties"][name].get("items", {})
+    }
+    return {
+        "type": "object",
+        "properties": {name: _with_short_rows(lists.get(name, {}), rows) for name in always},
+    }
 
 
 def _reason(fault: ValidationError) -> str:
