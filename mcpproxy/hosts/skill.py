@@ -59,6 +59,11 @@ def check_free(path: str) -> None:
         raise HostFileError(path, "behind a link that leads out of your home folder", "nothing was written")
 
 
+def is_added(path: str) -> bool:
+    """Whether mcpproxy has written a skill to ``path``, and not removed it."""
+    return path in _records()
+
+
 def add_skill(path: str) -> None:
     """Write the skill to ``path``. The caller has locked the ledger.
 

@@ -44,6 +44,8 @@ def test_it_is_added_if_the_user_wants_it_and_taken_away_again(
     assert f"{question} [y/N] " in said.err
     assert said.out.endswith("added the skill ~/.claude/skills/mcpproxy/SKILL.md\n")
     assert below(claude) == {"skills": None, "skills/mcpproxy": None, "skills/mcpproxy/SKILL.md": SKILL}
+    dry = mcpproxy("hosts", "--remove-mcp", "claude-code", "--dry-run")
+    assert "the skill ~/.claude/skills/mcpproxy/SKILL.md would be removed, too" in dry.err
     away = mcpproxy("hosts", "--remove-mcp", "claude-code")
     assert away.out.endswith("removed the skill ~/.claude/skills/mcpproxy/SKILL.md\n")
     assert below(claude) == {}

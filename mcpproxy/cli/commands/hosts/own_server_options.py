@@ -63,8 +63,7 @@ def remove(places: Places, *, is_dry: bool) -> int:
             continue
         _write_plan(plan, entry.row.lock)
         emit([f"removed {visible(entry.name)} from {visible(short(plan.file.path))}; {host.restart}"])
-    if not is_dry:
-        _remove_skill(host)
+    _remove_skill(host, is_dry=is_dry)
     return 2 if search.problems else 0
 
 
@@ -94,11 +93,16 @@ def _show_skill(host: Host) -> None:
         emit(difflib.unified_diff([], skill.skill_text().splitlines(), "/dev/null", path, lineterm=""))
 
 
-def _remove_skill(host: Host) -> None:
-    if path := skill.place_of(host):
-        with ledger.locked_ledger():
-            if skill.remove_skill(path):
-                emit([f"removed the skill {visible(short(path))}"])
+def _remove_skill(host: Host, *, is_dry: bool) -> None:
+    path = skill.place_of(host)
+    if not path or not skill.is_added(path):
+        return
+    if is_dry:
+        tell(f"the skill {short(path)} would be removed, too")
+        return
+    with ledger.locked_ledger():
+        if skill.remove_skill(path):
+            emit([f"removed the skill {visible(short(path))}"])
 
 
 def _write_plan(plan: FilePlan, lock: str) -> None:
