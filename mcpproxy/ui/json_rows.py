@@ -15,11 +15,11 @@ from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
 from mcpproxy.view.causes import stderr_lines
+from mcpproxy.view.diagrams.sequence import Sequence
 from mcpproxy.view.drift import drift as drift_from_pins
 from mcpproxy.view.index.columns import SEVERITIES
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun
-from mcpproxy.view.sequence import Sequence
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
 from mcpproxy.view.view import View
 

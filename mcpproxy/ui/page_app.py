@@ -35,8 +35,8 @@ from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.request_body import BodyTooLargeError, read_body
 from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.view.calls import Progress
+from mcpproxy.view.diagrams.sequence import sequence
 from mcpproxy.view.rows.sort_rows import check_order
-from mcpproxy.view.sequence import sequence
 from mcpproxy.view.view import View
 
 _T = TypeVar("_T")

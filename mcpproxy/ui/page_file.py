@@ -18,7 +18,7 @@ from typing import Final, cast
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ui import json_rows, page_app
 from mcpproxy.view.calls import Detail
-from mcpproxy.view.sequence import MOST_CALLS, sequence_of
+from mcpproxy.view.diagrams.sequence import MOST_CALLS, sequence_of
 from mcpproxy.view.view import View
 
 PER_CHUNK: Final = 250

@@ -3,7 +3,7 @@
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
 from mcpproxy.view.call_members import milliseconds
-from mcpproxy.view.lanes import FAILED, lanes_of
+from mcpproxy.view.diagrams.lanes import FAILED, lanes_of
 from mcpproxy.view.view import View
 
 
@@ -34,7 +34,7 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
 def spans(
     view: View, begin_ns: int, end_ns: int, narrow_ns: int, filter: str | None, limit: int
 ) -> JSONObject:
-    """Return the rows that were open between two times as bars on lanes, see ``mcpproxy.view.lanes``.
+    """Return the rows that were open between two times as bars on lanes, see ``diagrams.lanes``.
 
     A bar of one row has its ``call``.
     """

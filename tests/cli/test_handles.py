@@ -33,6 +33,7 @@ USES: Final[dict[str, tuple[str, ...]]] = {
     "export html": ("export", "html", "{}", "-o", "{out}"),
     "export har": ("export", "har", "{}", "-o", "{out}"),
     "export pcapng": ("export", "pcapng", "{}", "-o", "{out}"),
+    "export mermaid": ("export", "mermaid", "{}", "-o", "{out}"),
     "export otlp": ("export", "otlp", "{}", "-o", "{out}"),
     "redact": ("redact", "{}", "--preset", "secrets", "-o", "{out}"),
     "check": ("check", "{}"),

@@ -11,7 +11,7 @@ import pytest
 import mcpproxy.ui
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows, plots
-from mcpproxy.view.lanes import MESSAGES, MOST_LANES, Lanes, lanes_of
+from mcpproxy.view.diagrams.lanes import MESSAGES, MOST_LANES, TimeLanes, lanes_of
 from mcpproxy.view.view import open_view
 from tests.view.situations import MS, SITUATIONS, Conversation, begun, forecast, text, write
 
@@ -19,7 +19,7 @@ FOREVER = 1 << 62
 CALLS = "tool:*"
 
 
-def lanes(trace: str, *, narrow_ns: int = 1, filter: str = CALLS, limit: int = 1500) -> Lanes:
+def lanes(trace: str, *, narrow_ns: int = 1, filter: str = CALLS, limit: int = 1500) -> TimeLanes:
     with open_view(trace) as view:
         return lanes_of(view, 0, FOREVER, narrow_ns, filter, limit=limit)
 

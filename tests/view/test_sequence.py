@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.view.sequence import escape, sequence
+from mcpproxy.view.diagrams.sequence import escape, sequence
 from mcpproxy.view.view import open_view
 from tests.view.situations import SITUATIONS, begun, text, write
 

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The bars of the timeline for a page without a server. `mcpproxy/view/lanes.py` makes the same bars, and a test
+ * The bars of the timeline for a page without a server. `mcpproxy/view/diagrams/lanes.py` makes the same bars, and a test
  * compares them.
  */
 

@@ -21,7 +21,7 @@ def run(argv: list[str]) -> int:
     file = read_arguments("mermaid", "Write a recording as a sequence diagram of Mermaid.", EPILOG, argv)
 
     from mcpproxy.export.exported_trace import masked_copy
-    from mcpproxy.view.sequence import sequence
+    from mcpproxy.view.diagrams.sequence import sequence
     from mcpproxy.view.view import open_view
 
     with ExitStack() as stack:

@@ -35,7 +35,7 @@ FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
 
 
 @slotted()
-class Bar:
+class TimeBar:
     """A row, or ``count`` narrow rows of one lane, of which ``row`` is the first. Times are nanoseconds."""
 
     lane: int
@@ -47,14 +47,14 @@ class Bar:
 
 
 @slotted(frozen=True)
-class Lanes:
+class TimeLanes:
     """Bars in the order of their lanes and times.
 
     ``total`` counts the rows that were open in the time, ``lanes`` how many calls overlap at most, up to
     ``MOST_LANES``, and ``left_out`` the calls that overlap with more others.
     """
 
-    bars: list[Bar]
+    bars: list[TimeBar]
     lanes: int
     total: int
     left_out: int
@@ -62,7 +62,7 @@ class Lanes:
 
 def lanes_of(
     view: View, begin_ns: int, end_ns: int, narrow_ns: int, filter: AnyFilter = None, *, limit: int
-) -> Lanes:
+) -> TimeLanes:
     """Return the rows that pass a filter and were open between two times.
 
     Bars shorter than ``narrow_ns`` are put together; of more than ``limit`` bars, longer ones, too.
@@ -86,7 +86,7 @@ def lanes_of(
     while len(bars := _merge_rows(columns, rows, ended_ns, lane_of, narrow_ns)) > limit:
         narrow_ns *= 2
     bars.sort(key=lambda bar: (bar.lane, bar.began_ns))
-    return Lanes(bars, lanes, len(rows), left_out)
+    return TimeLanes(bars, lanes, len(rows), left_out)
 
 
 def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Numbers, int, int]:
@@ -109,9 +109,9 @@ def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Num
 
 def _merge_rows(
     columns: Columns, rows: Numbers, ended_ns: Numbers, lane_of: Numbers, narrow_ns: int
-) -> list[Bar]:
-    bars: list[Bar] = []
-    last: dict[int, Bar] = {}  # the bar of each lane to which a narrow row may be added
+) -> list[TimeBar]:
+    bars: list[TimeBar] = []
+    last: dict[int, TimeBar] = {}  # the bar of each lane to which a narrow row may be added
     stretch_ns = narrow_ns * _STRETCH
     for row, end_ns, lane in zip(rows, ended_ns, lane_of, strict=True):
         if lane == MOST_LANES:
@@ -130,7 +130,7 @@ def _merge_rows(
             bar.count += 1
             bar.errors += errors
         else:
-            bar = Bar(lane, began_ns, end_ns, row, 1, errors)
+            bar = TimeBar(lane, began_ns, end_ns, row, 1, errors)
             bars.append(bar)
         if is_narrow:
             last[lane] = bar

@@ -1,0 +1,1 @@
+"""A recording as a diagram: bars on a line of time, and messages as arrows."""
