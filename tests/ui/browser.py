@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail("a browser is needed here: install Debian's package chromium")
         pytest.skip("there is no Chromium")
-    expect.set_options(timeout=TIMEOUT_MS)
+    expect.set_options(timeout=TIMEOUT_MS / 1000)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
@@ -55,7 +55,7 @@ class Served:
     def _claimed(self) -> dict[str, str]:
         """Use the printed address as a script does; the next one is printed."""
         bearer = {"Authorization": f"Bearer {self._printed.partition('token=')[2]}"}
-        httpx.get(f"{self.home}/api/recordings", headers=bearer)
+        httpx.get(f"{self.home}/api/recordings", headers=bearer, timeout=TIMEOUT_MS / 1000)
         self._printed = self._read()
         return bearer
 

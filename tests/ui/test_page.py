@@ -42,7 +42,7 @@ def page(folder: Path) -> Iterator[Served]:
 
 def recording(running: Served, name: str) -> str:
     """Return the id of a recording by the name of its file."""
-    answer = httpx.get(f"{running.home}/api/recordings", headers=running.bearer)
+    answer = httpx.get(f"{running.home}/api/recordings", headers=running.bearer, timeout=60)
     return next(one["id"] for one in answer.json()["recordings"] if one["path"].endswith(f"/{name}.jsonl"))
 
 

@@ -104,9 +104,9 @@ def page(recorded: Path) -> Iterator[Served]:
 
 def sends(running: Served, body: dict[str, Any]) -> httpx.Response:
     """Send a call again as a script does."""
-    (one,) = httpx.get(f"{running.home}/api/recordings", headers=running.bearer).json()["recordings"]
+    (one,) = httpx.get(f"{running.home}/api/recordings", headers=running.bearer, timeout=60).json()["recordings"]
     url = f"{running.home}/api/recordings/{one['id']}/send"
-    return httpx.post(url, headers=running.bearer, json=body)
+    return httpx.post(url, headers=running.bearer, json=body, timeout=60)
 
 
 def opens_the_form(visitor: Visitor, running: Served, row: int) -> Locator:
@@ -280,7 +280,7 @@ def test_nothing_is_sent_unless_it_was_asked_for(visitor: Visitor, recorded: Pat
 
 def test_a_body_that_is_too_large_is_not_read_to_its_end(page: Served) -> None:
     url = f"{page.home}/api/recordings/any/send"
-    answer = httpx.post(url, content=b" " * ((64 << 20) + 1), headers=page.bearer)
+    answer = httpx.post(url, content=b" " * ((64 << 20) + 1), headers=page.bearer, timeout=60)
     assert (answer.status_code, answer.text) == (413, "the body has more than 64 MiB\n")
 
 
