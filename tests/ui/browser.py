@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail("a browser is needed here: install Debian's package chromium")
         pytest.skip("there is no Chromium")
-    expect.set_options(timeout=TIMEOUT_MS / 1000)
+    expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started

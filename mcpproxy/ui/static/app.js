@@ -154,7 +154,7 @@ function App() {
         ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
         : folder.isLoaded && !folder.recordings.length ? html`<${Welcome} folder=${folder.folder} />` : null}
       <div role="status">${fresh ? html`<p class="notice">new session: <strong>${visible(fresh.label)}</strong>
-        <button type="button" onClick=${() => go({ recording: fresh.id, view: "calls", filter: "", call: 0, other: "", find: "" })}>open</button>
+        <button type="button" onClick=${() => go({ recording: fresh.id, view: "calls", filter: "", order: "", call: 0, other: "", find: "" })}>open</button>
         <button type="button" aria-label="Close this notice" onClick=${() => setBegun("")}>✕</button></p>` : null}</div>
     </main>
     ${isHelp ? html`<${Help} onClose=${() => setHelp(false)} />` : null}`;

@@ -113,7 +113,7 @@ function when(one) {
 /** @param {{call: import("./types.js").FoundRows["rows"][0], running: boolean, go: (change: Partial<import("./address.js").Place>) => void}} props */
 function Found({ call, running, go }) {
   const [symbol, words, kind] = outcome(call, running);
-  const target = { recording: call.recording, view: "calls", filter: "", call: call.number, other: "", find: "" };
+  const target = { recording: call.recording, view: "calls", filter: "", order: "", call: call.number, other: "", find: "" };
   return html`<a href=${href(target)} onClick=${(/** @type {MouseEvent} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();

@@ -195,7 +195,7 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
           onPointerEnter=${() => setNamed(bar)}
           onClick=${() => {
             setNamed(null);
-            if (bar.call) go({ recording: recording.id, view: "calls", filter: "", call: bar.call.number });
+            if (bar.call) go({ recording: recording.id, view: "calls", filter: "", order: "", call: bar.call.number });
             else onShow(bar.from_ms, bar.to_ms);
           }}>${text}</div>`;
       })}
