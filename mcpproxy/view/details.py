@@ -143,7 +143,11 @@ def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
     line = columns.progress.get(row)
     record = reader.record(line) if line else None
     message = record.message if isinstance(record, Frame) else None
-    params = message.params if isinstance(message, Notification) else None
+    return _progress_words(message) if isinstance(message, Notification) else ""
+
+
+def _progress_words(message: Notification) -> str:
+    params = message.params
     if not isinstance(params, dict):
         return ""
     done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
@@ -212,6 +216,8 @@ def _summary(frame: Frame) -> str:
 
 def _summary_of(frame: Frame, message: Single) -> str:
     match message:
+        case Notification(method="notifications/progress" as method) if words := _progress_words(message):
+            return f"{method} {words}"
         case Request(method=method, value=value) | Notification(method=method, value=value):
             arguments = arguments_preview(frame, cast("dict[str, Any]", value), method)
             return f"{shortened(method)} {arguments}".strip()

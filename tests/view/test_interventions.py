@@ -62,7 +62,7 @@ def test_an_edited_call_says_so_on_every_face(
     assert EDITED in shown
     assert "given instead" in shown
     with Agent(tmp_path) as agent:
-        assert agent("find_calls", filter="tool:*")["calls"][0]["intervention"] == EDITED
+        assert agent("find_calls", filter="tool:*")["found"][0]["calls"][0]["intervention"] == EDITED
 
 
 def answered(action: str, given: str) -> Conversation:

@@ -242,6 +242,7 @@ function Row({ call, index, now, running, scale, names, began }) {
   const [symbol, words, kind] = outcome(call, running);
   const ms = taken(call, now, running);
   const [start, end] = scale;
+  const isBefore = call.started_ms + (ms ?? 0) < start; // only initialize, which waits for the server to start
   const left = Math.max(0, ((call.started_ms - start) / (end - start)) * 100);
   const width = Math.max(0, Math.min(((call.started_ms + (ms ?? 0) - start) / (end - start)) * 100, 100) - left);
   const findings = call.findings
@@ -254,7 +255,7 @@ function Row({ call, index, now, running, scale, names, began }) {
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class="c-preview"><span class="arguments">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${`result ${kind}`}>→ ${visible(call.result || call.progress)}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span>
     <span role="gridcell" class=${`c-latency${call.outcome === "unanswered" ? " waiting" : ""}`}>${duration(ms)}</span>
-    <span role="gridcell" class="c-bar"><span class=${`bar ${kind}`} style=${{ left: `${left}%`, width: `max(2px, ${width}%)` }}></span></span>`;
+    <span role="gridcell" class="c-bar" title=${isBefore ? `${duration(ms)}, before the line of time` : undefined}>${isBefore ? html`<span class="before" aria-hidden="true">‹</span>` : html`<span class=${`bar ${kind}`} style=${{ left: `min(${left}%, calc(100% - 2px))`, width: `max(2px, ${width}%)` }}></span>`}</span>`;
 }
 
 /**

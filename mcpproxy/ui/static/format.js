@@ -10,6 +10,7 @@ export function duration(ms) {
   if (ms < 999.5) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
   const minutes = Math.floor(ms / 60_000);
+  if (minutes >= 10 && minutes < 60) return `${minutes} min`;
   if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60_000) / 1000)} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
