@@ -5,8 +5,10 @@ from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.filter import Filter
+from mcpproxy.session.outcomes import ERRORS, Outcome
 from mcpproxy.ui import json_rows
 from mcpproxy.ui.library import NoRecordingError
+from mcpproxy.view.calls import Call
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
 from mcpproxy.view.view import View, open_view
@@ -14,6 +16,9 @@ from mcpproxy.view.view import View, open_view
 MOST_ROWS: Final = 200
 _SEARCH_S: Final = 2.0
 """The most rows of one answer, and after which time no further recording is opened for it."""
+
+_MOST_RECORDS: Final = 200
+"""How many records of a call are read to say why it has no result: those at both ends."""
 
 
 def found_rows(
@@ -33,7 +38,7 @@ def found_rows(
 
     def found(id: str, view: View) -> Iterator[JSONObject]:
         calls = calls_after(view, wanted, last if id == begin else 0)
-        return ({"recording": id, **json_rows.call(call)} for call in calls)
+        return ({"recording": id, **json_rows.call(call), "cause": _cause(view, call)} for call in calls)
 
     search = RecordingSearch(ids, lambda each: open_view(entries[each].path, only_reads=True))
     rows: list[JSONObject] = []
@@ -52,3 +57,10 @@ def found_rows(
         "unreadable": len(search.faults),
         "next": following,
     }
+
+
+def _cause(view: View, call: Call) -> str:
+    """Return why a call has no result, in a sentence; empty if it has one."""
+    if call.outcome not in (*ERRORS, Outcome.NO_ANSWER, Outcome.CANCELLED):
+        return ""
+    return view.parts(call.number, _MOST_RECORDS).cause

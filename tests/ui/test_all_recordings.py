@@ -70,6 +70,9 @@ def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, pa
     visitor.page.locator("#choose").fill("no such words")
     visitor.sees("No recording has these words.")
     visitor.page.locator("#choose").fill("")
+    visitor.page.get_by_role("link", name="1 with failed calls").click()
+    expect(visitor.page.locator(".found")).to_contain_text("tool error: no such city: Atlantis.")
+    visitor.page.go_back()
 
     last = all_of_them.last.get_attribute("href") or ""
     visitor.opens(f"{page.home}{last}")

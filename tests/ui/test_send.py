@@ -104,7 +104,8 @@ def page(recorded: Path) -> Iterator[Served]:
 
 def sends(running: Served, body: dict[str, Any]) -> httpx.Response:
     """Send a call again as a script does."""
-    (one,) = httpx.get(f"{running.home}/api/recordings", headers=running.bearer, timeout=60).json()["recordings"]
+    listed = httpx.get(f"{running.home}/api/recordings", headers=running.bearer, timeout=60)
+    (one,) = listed.json()["recordings"]
     url = f"{running.home}/api/recordings/{one['id']}/send"
     return httpx.post(url, headers=running.bearer, json=body, timeout=60)
 

@@ -122,7 +122,8 @@ function Found({ call, running, go }) {
     <span class="count">#${call.number}</span>
     <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span>
     <span>${visible(title(call))}</span>
-    <span class="preview"><span class="count">${visible(call.arguments)}</span>${call.result || call.progress ? html` <span class=${kind === "bad" ? "bad" : ""}>→ ${visible(call.result || call.progress)}</span>` : null}</span>
+    <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && (call.result || call.progress) ? html` <span>→ ${visible(call.result || call.progress)}</span>` : null}</span>
     <span class="count">${duration(call.latency_ms ?? call.waited_ms)}</span>
+    ${call.cause ? html`<span class=${`why ${kind}`}>${visible(call.cause)}</span>` : null}
   </a>`;
 }

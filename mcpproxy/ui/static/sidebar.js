@@ -5,10 +5,14 @@ import { heldIn } from "./held.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { useStill } from "./still.js";
 import { href } from "./address.js";
+import { isExported } from "./api.js";
 import { focusList } from "./virtual_list.js";
 
 /** How many recordings are listed before the rest is asked for. */
 const FEW = 200;
+
+/** What is searched for in all recordings to see why calls have no result. */
+const WITHOUT_RESULT = "status:error,unanswered,cancelled";
 
 /**
  * @typedef {object} Group The recordings of a run, or one that is alone.
@@ -34,6 +38,8 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   const [isWhole, setWhole] = useState(false);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const here = () => /** @type {HTMLElement | null} */ (list.current?.querySelector("[aria-current]") ?? null);
+  const troubled = recordings.filter((one) => one.failed).length;
+  const all = { recording: place.recording, view: "search", find: WITHOUT_RESULT, filter: "", order: "", call: 0, other: "" };
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const fitting = recordings.filter((one) => words.every((word) => one.searched.includes(word)));
   const days = byDay(grouped(fitting, runs), isWhole ? Infinity : FEW);
@@ -59,6 +65,12 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
       <h2>Recordings <span class="count" role="status">${words.length ? `${fitting.length.toLocaleString("en")} of ` : ""}${recordings.length.toLocaleString("en")}</span></h2>
       <input id="choose" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Filter the recordings" placeholder="filter: label, server, failed …"
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
+      ${troubled && !isExported ? html`<a class="troubled" href=${href(all)} title="all calls that failed, have no answer or were cancelled" onClick=${(/** @type {MouseEvent} */ event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        go(all);
+        onChosen();
+      }}>${troubled.toLocaleString("en")} with failed calls</a>` : null}
     </div>
     <div class="list" ref=${list}>
       ${!fitting.length && isLoaded ? html`<p class="empty">${recordings.length ? "No recording has these words." : "No recording yet."}</p>` : null}

@@ -131,7 +131,7 @@
  * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
  *
  * @typedef {object} FoundRows Rows of all recordings that pass a filter, those of the latest recording first.
- * @property {(Call & {recording: string})[]} rows
+ * @property {(Call & {recording: string, cause: string})[]} rows `cause` says why a call has no result; it is empty if it has one
  * @property {number} searched how many recordings were searched to their end
  * @property {number} recordings how many there are
  * @property {number} unreadable how many of the searched ones are damaged, or could not be read
