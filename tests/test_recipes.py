@@ -85,7 +85,7 @@ def _add_policy(copy: Path) -> None:
         (copy / path).write_text(file(path), encoding="utf-8")
     options = copy / "mcpproxy/cli/new_recording.py"
     for block, before in (
-        (named("row of a new option"), '    ("--faults", "FILE"'),
+        (named("row of a new option"), '        ("--faults", "FILE"'),
         (named("row of a new policy"), '    "--enforce": "'),
     ):
         _insert(options, before, block.text.splitlines(keepends=True)[1])

@@ -27,7 +27,6 @@ STATIONS: Final[Object] = {
 
 def main() -> None:
     """Answer requests until stdin ends."""
-    sys.stderr.write("weather server ready\n")
     for line in sys.stdin:
         try:
             message: Object = json.loads(line)

@@ -7,9 +7,11 @@ import os
 import time
 
 from mcpproxy.base.json_string import quoted
-from mcpproxy.base.visible import visible
+from mcpproxy.base.visible import visible, visible_lines
 
 PREFIX = "mcpproxy: "
+
+_STDERR = 2
 
 _MODE = {"json": False}
 
@@ -61,7 +63,8 @@ def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
         level = "error" if "a fault of mcpproxy" in text else "warning" if is_warning else "info"
     stamped = {name: quoted(value) for name, value in stamp(event, level).items()}
     pairs = {**stamped, **members, "message": quoted(visible(text))}
-    return ("{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}\n").encode()
+    line = "{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}\n"
+    return visible_lines(line).encode()
 
 
 def stamp(event: str, level: str) -> dict[str, str]:
@@ -81,6 +84,6 @@ def write_own_line(line: bytes, *, quiet: bool = False) -> None:
         line = stderr_line(text.rstrip("\n"))
     if not quiet:
         try:
-            os.write(2, line)
+            os.write(_STDERR, line)
         except OSError:
             pass  # nobody reads it, or not fast enough

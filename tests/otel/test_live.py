@@ -12,10 +12,10 @@ from typing import IO, Final
 
 import pytest
 
-from mcpproxy.base import companion
 from mcpproxy.cli.commands import http, run
 from mcpproxy.errors import UsageError
 from mcpproxy.otel.live_process import LiveSpans
+from mcpproxy.relay import stderr_line
 from tests.otel.decoding import exported, values
 from tests.otel.receiver import receiving
 from tests.relay.hosts import until_recorded
@@ -166,7 +166,7 @@ class Sender:
         os.mkfifo(gate)
         stderr, write_end = os.pipe()
         self._monkeypatch.setattr(sys, "executable", str(program))
-        self._monkeypatch.setattr(companion, "_STDERR", write_end)
+        self._monkeypatch.setattr(stderr_line, "_STDERR", write_end)
         spans = LiveSpans("s.jsonl", "http://127.0.0.1:4318", content=False, quiet=False)
         with open(stderr) as lines:
             assert lines.readline() == "mcpproxy: ready\n"

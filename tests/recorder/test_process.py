@@ -180,7 +180,7 @@ def test_machines_get_findings_in_json(trace: Path) -> None:
     *findings, last = recorder.notes()
     recorder.leave()
     assert [json.loads(line)["rule"] for line in findings] == ["TEST-001", "TEST-001", "TEST-002"]
-    assert last.startswith("mcpproxy: 2 frames from the client, 0 from the server; ")
+    assert json.loads(last)["message"].startswith("2 frames from the client, 0 from the server; ")
 
 
 def test_a_file_that_is_there_is_not_touched(trace: Path) -> None:

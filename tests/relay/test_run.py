@@ -87,6 +87,7 @@ def test_options() -> None:
         "rotate": '{"bytes":1048576}',
         "max_bytes": 1 << 30,
         "reserve": 0,
+        "keep": "",
         "live": "json",
         "is_awaited": True,
         "grace_s": 1.5,

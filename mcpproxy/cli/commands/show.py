@@ -179,7 +179,8 @@ def _refuse_no_span(argument: str) -> None:
     Raises:
         UsageError: it is neither a range nor the name of a recording.
     """
-    if argument.startswith("-") or os.path.lexists(argument) or find_traces.is_url(argument):
+    is_path = os.sep in argument or argument.endswith(".jsonl")  # perhaps of a recording that has only begun
+    if argument.startswith("-") or is_path or os.path.lexists(argument) or find_traces.is_url(argument):
         return
     found = find_traces.expand(argument, tells=False)
     if len(found) == 1 and (found[0] == argument or find_traces.means_by_part(argument, found[0])):
