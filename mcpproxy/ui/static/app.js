@@ -96,6 +96,9 @@ function App() {
           grid.dispatchEvent(new KeyboardEvent("keydown", { key: event.key }));
         };
       }
+      // The focus is nowhere for a moment when the detail of another call takes its place.
+      const detail = document.querySelector(".detail");
+      if (detail && !root.classList.contains("menu")) keys.Escape = () => detail.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
       if (event.key in keys) {
         event.preventDefault();
         keys[event.key]();

@@ -57,6 +57,21 @@ export function Calls({ summary, sessions, live, place, go }) {
     return () => cache.close();
   }, [cache]);
 
+  /** The call in the address now, for answers that come later. */
+  const chosen = useRef(place.call);
+  chosen.current = place.call;
+  /** Select the call in the address among the rows of a filter. @param {string} filter @param {string} order */
+  const selectCall = (filter, order) => {
+    const number = chosen.current;
+    if (!number) {
+      setSelected(-1);
+      return;
+    }
+    get(`/api/recordings/${id}/position`, { filter, order, call: number }).then((answer) => {
+      if (answer.position !== null && chosen.current === number) setSelected(answer.position);
+    });
+  };
+
   // Get the number of rows that pass the filter, and the position of the call in the address among them. A filter
   // with free text reads the whole recording, so the server applies a filter step by step first; it sorts so, too.
   // Until then, and if the filter cannot be read, the rows of the last one stay.
@@ -72,7 +87,8 @@ export function Calls({ summary, sessions, live, place, go }) {
       if (!isCurrent) return;
       setApplying(false);
       setListed({ filter, order, total: answer.total });
-      setSelected(answer.position ?? -1);
+      if (chosen.current === place.call) setSelected(answer.position ?? -1);
+      else selectCall(filter, order); // another row was chosen while the server looked for this one
     };
     const showAll = () => {
       setListed({ filter: "", order: "", total: live.rows });
@@ -115,14 +131,7 @@ export function Calls({ summary, sessions, live, place, go }) {
 
   // Select the call in the address after a link or the browser's history has changed the address.
   useEffect(() => {
-    if (total === null || cache.row(selected)?.number === place.call) return;
-    if (!place.call) {
-      setSelected(-1);
-      return;
-    }
-    get(`/api/recordings/${id}/position`, { filter: listed.filter, order: listed.order, call: place.call }).then((answer) => {
-      if (answer.position !== null) setSelected(answer.position);
-    });
+    if (total !== null && cache.row(selected)?.number !== place.call) selectCall(listed.filter, listed.order);
   }, [place.call]);
 
   // Read the rows that were added or have changed while the recording runs. To sort many rows takes a while.
@@ -281,9 +290,13 @@ function FilterBar({ place, go, total, all, error, shown, following, onFollowing
     applied.current = place.filter;
   }, [place.filter]);
   useEffect(() => () => clearTimeout(typing.current), []);
+  const stopTyping = () => {
+    clearTimeout(typing.current);
+    typing.current = undefined;
+  };
   /** @param {string} now @param {boolean} isTyping */
   const apply = (now, isTyping) => {
-    clearTimeout(typing.current);
+    stopTyping();
     if (now.trim() === place.filter) return;
     applied.current = now.trim();
     go({ filter: applied.current, call: 0 }, isTyping && place.filter !== "");
@@ -310,11 +323,15 @@ function FilterBar({ place, go, total, all, error, shown, following, onFollowing
           clearTimeout(typing.current);
           typing.current = setTimeout(() => apply(now, true), TYPED_MS);
         }}
+        onBlur=${(/** @type {any} */ event) => {
+          // What comes next, a sorted column or a chosen row, is of the rows that the whole text leaves.
+          if (typing.current) apply(event.target.value, true);
+        }}
         onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
           if (event.key === "Escape") {
             event.stopPropagation();
             setText("");
-            clearTimeout(typing.current);
+            stopTyping();
             go({ filter: "", call: 0 });
             /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
           }
