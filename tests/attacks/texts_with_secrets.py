@@ -1,6 +1,7 @@
 """Secrets in the messages of a recording: what no copy, export or answer may show."""
 
 import json
+import re
 from pathlib import Path
 from typing import Final
 
@@ -98,6 +99,8 @@ def _recording(path: Path) -> None:
 
 def _held(shown: bytes, where: str) -> None:
     hold(MARKER.encode() in shown, f"{where} does not show the messages at all")
+    # The digits of a PIN may stand in the hash of another secret, by chance.
+    shown = re.sub(rb"hash=[0-9a-f]{12}\b", b"hash=", shown)
     left = [secret for secret in _secrets() if secret.encode() in shown]
     hold(not left, f"{where} shows {len(left)}: {', '.join(left)}")
 
