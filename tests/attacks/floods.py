@@ -20,7 +20,7 @@ MEMORY: Final = 1 << 30
 """What a command may have of memory here."""
 DISK: Final = 300 * MIB
 """How long a file of it may be."""
-ENDS_S: Final = 5 * DEADLINE_S
+ENDS_S: Final = 15 * DEADLINE_S
 """A command that judges hundreds of thousands of messages takes a while on a busy machine."""
 SENT: Final = 160 * MIB
 """How much an endless answer has at most, so that no disk is filled by a command that keeps it."""

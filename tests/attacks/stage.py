@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeAlias, TypeVar
@@ -123,7 +123,8 @@ class Stage:
             env=self.env,
             cwd=self.folder,
         )
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        with suppress(PermissionError):  # it has lowered the limit itself by now
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         self._processes.append(process)
         return process
 
