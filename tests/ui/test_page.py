@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 import mcpproxy.ui
 from mcpproxy.cli.main import main
@@ -50,6 +50,9 @@ def looks_at(visitor: Visitor, running: Served, name: str, more: str = "") -> No
     visitor.enters(running.url)
     visitor.opens(f"{running.home}/?recording={recording(running, name)}{more}")
 
+
+TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Until it returns, whatever an answer leads to has been drawn."""
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 
@@ -333,6 +336,24 @@ def test_a_recording_is_compared_with_the_one_before_it_and_has_local_times(
         expect(when).to_have_text(visitor.page.evaluate(local))
 
 
+def test_a_late_comparison_does_not_stand_below_another_choice(visitor: Visitor, page: Served) -> None:
+    late: list[Route] = []
+    slow, other = recording(page, "slow-call"), recording(page, "wrong-id")
+    visitor.page.route(f"**/api/compare?before={slow}**", lambda route: late.append(route))
+    visitor.enters(page.url)
+    here = recording(page, "failed-tool")
+    visitor.page.goto(f"{page.home}/?recording={here}&view=compare&other={slow}")
+    visitor.sees("loading")
+    visitor.page.locator("select").select_option(other)
+    compared = visitor.page.locator("main .page")
+    visitor.sees("compared with the other one")
+    seen = compared.inner_text()
+    with visitor.page.expect_request_finished():
+        late[0].continue_()
+    visitor.page.evaluate(TWO_FRAMES)
+    assert compared.inner_text() == seen
+
+
 def test_failed_calls_stand_out_among_the_latencies(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "failed-tool")
     with visitor.page.expect_response("**/latencies**") as asked:
@@ -501,8 +522,12 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             visitor.page.wait_for_function(
                 "(wide) => document.querySelector('.span.waiting').offsetWidth > wide", arg=wide
             )
-            visitor.presses("1")
+            visitor.presses("5")
+            failed = visitor.page.locator("tbody tr", has_text="fail")
+            expect(visitor.page.locator("tbody tr", has_text="hang")).to_have_count(1)
             asks(3, "fail")
+            expect(failed.locator("td.bad")).to_have_text("1")  # within the second, not with the tenth change
+            visitor.presses("1")
             expect(visitor.page.locator(".about .bad")).to_have_text("1 failed call")
             expect(visitor.page.locator(".about .problem")).to_have_count(0)
             visitor.page.get_by_role("button", name="time", exact=True).click()

@@ -1,9 +1,9 @@
 // @ts-check
 /** What a server did in two recordings, compared. */
 import { href } from "./address.js";
-import { get } from "./api.js";
+import { useAnswer } from "./answer.js";
 import { localTime, utcTime, visible } from "./format.js";
-import { html, useEffect, useState } from "./preact.js";
+import { html, useEffect } from "./preact.js";
 
 /**
  * @param {object} props
@@ -13,14 +13,8 @@ import { html, useEffect, useState } from "./preact.js";
  * @param {(change: Partial<import("./address.js").Place>, small?: boolean) => void} props.go
  */
 export function Compare({ summary, recordings, place, go }) {
-  const [answer, setAnswer] = useState(/** @type {any} */ (null));
-  const [error, setError] = useState("");
   const { id } = summary.recording;
-  useEffect(() => {
-    setAnswer(null);
-    setError("");
-    if (place.other) get("/api/compare", { before: place.other, after: id }).then(setAnswer, (fault) => setError(fault.message));
-  }, [id, place.other]);
+  const [answer, instead] = useAnswer(place.other && "/api/compare", { before: place.other, after: id });
   const here = recordings.find((one) => one.id === id) ?? summary.recording;
   const others = recordings.filter((one) => one.id !== id).sort((left, right) => right.started_ms - left.started_ms);
   const isSame = (/** @type {import("./types.js").Recording} */ one) => (here.server !== "" && one.server === here.server) || one.label === here.label;
@@ -35,8 +29,7 @@ export function Compare({ summary, recordings, place, go }) {
         ${previous ? null : html`<option value="">choose a recording</option>`}
         ${groups.map(([words, of]) => of.length ? html`<optgroup label=${words}>${/** @type {import("./types.js").Recording[]} */ (of).map((one) => html`<option value=${one.id} title=${utcTime(one.started_ms)}>${one.label}, ${localTime(one.started_ms)}</option>`)}</optgroup>` : null)}
       </select></label></p>
-    ${error ? html`<p class="problem">${error}</p>` : null}
-    ${place.other && !answer && !error ? html`<p class="empty">comparing</p>` : null}
+    ${instead}
     ${answer
       ? html`<p>What the server did in this recording, compared with the other one: ${answer.summary}.</p>
           ${answer.differences.map(

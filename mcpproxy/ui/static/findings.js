@@ -1,8 +1,8 @@
 // @ts-check
 /** One finding with the sentence of the specification, and all findings of a recording, grouped by rule. */
-import { get } from "./api.js";
+import { useAnswer } from "./answer.js";
 import { SEVERITY_MARKS, plural, visible } from "./format.js";
-import { html, useEffect, useState } from "./preact.js";
+import { html } from "./preact.js";
 
 /** @type {Record<string, string>} */
 const SEVERITY_WORDS = { error: "breaks a requirement", warning: "against a recommendation", info: "legal, but notable" };
@@ -39,18 +39,13 @@ function RuleText({ rule }) {
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
 export function Findings({ summary, live, go }) {
-  const [rules, setRules] = useState(/** @type {any[] | null} */ (null));
-  const [error, setError] = useState("");
-  useEffect(() => {
-    get(`/api/recordings/${summary.recording.id}/findings`).then(setRules, (fault) => setError(fault.message));
-  }, [summary.recording.id, live.version]);
-  if (error) return html`<p class="problem">${error}</p>`;
-  if (!rules) return html`<p class="empty">loading</p>`;
+  const [rules, instead] = useAnswer(`/api/recordings/${summary.recording.id}/findings`, {}, live.version);
+  if (!rules) return instead;
   if (!rules.length) {
     return html`<p class="empty">No finding was recorded. If this recording was made without judging, <code>mcpproxy check</code> judges it now.</p>`;
   }
   return html`<div class="page">${rules.map(
-    (rule) => html`<section class=${`finding ${rule.severity}`}>
+    (/** @type {any} */ rule) => html`<section class=${`finding ${rule.severity}`}>
       <h3><span class=${`mark ${rule.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[rule.severity]}</span> ${rule.severity}</span> ${rule.rule} <span class="count">${rule.name}, ${plural(rule.count, "time")}</span></h3>
       <p>${rule.summary}</p>
       <${RuleText} rule=${rule} />

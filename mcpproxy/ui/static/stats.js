@@ -1,5 +1,6 @@
 // @ts-check
 /** Counts, latencies and sizes for each method and tool, and a plot of the latencies. */
+import { useAnswer } from "./answer.js";
 import { get, isExported } from "./api.js";
 import { duration, size, visible } from "./format.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
@@ -26,15 +27,9 @@ const COLUMNS = [
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
 export function Stats({ summary, live, place, go }) {
-  const [answer, setAnswer] = useState(/** @type {any} */ (null));
-  const [error, setError] = useState("");
   const [order, setOrder] = useState("calls");
-  const everyTenth = Math.floor(live.version / 10); // changes with every tenth change of the recording
-  useEffect(() => {
-    get(`/api/recordings/${summary.recording.id}/stats`).then(setAnswer, (fault) => setError(fault.message));
-  }, [summary.recording.id, everyTenth]);
-  if (error) return html`<p class="problem">${error}</p>`;
-  if (!answer) return html`<p class="empty">loading</p>`;
+  const [answer, instead] = useAnswer(`/api/recordings/${summary.recording.id}/stats`, {}, live.version);
+  if (!answer) return instead;
   const member = order === "calls" ? "count" : (COLUMNS.find(([name]) => name === order) ?? COLUMNS[0])[1];
   const rows = [...answer.rows].sort((left, right) => (right[member] ?? 0) - (left[member] ?? 0));
   return html`<div class="page">

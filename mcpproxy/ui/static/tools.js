@@ -1,9 +1,9 @@
 // @ts-check
 /** The tools of each server: schema, cost, use, and how each tool differs from its pin, the approved definition. */
-import { get } from "./api.js";
+import { useAnswer } from "./answer.js";
 import { plural, quoted, size, visible } from "./format.js";
 import { JsonTree } from "./json_tree.js";
-import { html, useEffect, useState } from "./preact.js";
+import { html } from "./preact.js";
 
 /** @type {Record<string, [string, string, string]>} state -> symbol, words, class */
 const DRIFT = {
@@ -25,13 +25,8 @@ function DriftMark({ drift }) {
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
 export function Tools({ summary, live, go }) {
-  const [answer, setAnswer] = useState(/** @type {any} */ (null));
-  const [error, setError] = useState("");
-  useEffect(() => {
-    get(`/api/recordings/${summary.recording.id}/tools`).then(setAnswer, (fault) => setError(fault.message));
-  }, [summary.recording.id, live.version]);
-  if (error) return html`<p class="problem">${error}</p>`;
-  if (!answer) return html`<p class="empty">loading</p>`;
+  const [answer, instead] = useAnswer(`/api/recordings/${summary.recording.id}/tools`, {}, live.version);
+  if (!answer) return instead;
   if (!answer.tools.length) return html`<p class="empty">The server did not list tools in this recording.</p>`;
   const listed = answer.tools.filter((/** @type {any} */ tool) => tool.listed).length;
   const called = answer.tools.length - listed;
