@@ -104,6 +104,32 @@ def test_the_mark_of_a_finding_is_seen_beside_long_words(visitor: Visitor, page:
     assert mark["x"] + mark["width"] <= cell["x"] + cell["width"]
 
 
+def test_back_leads_out_of_the_page(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    here = visitor.page.locator(".recording.here")
+    first = here.get_attribute("href") or ""
+    visitor.page.locator(".recording:not(.here)").first.click()
+    expect(here).not_to_have_attribute("href", first)
+    visitor.page.go_back()
+    expect(here).to_have_attribute("href", first)
+    visitor.page.go_back()
+    assert visitor.page.url == "about:blank"
+
+
+def test_a_fault_of_the_network_is_told_until_it_is_over(visitor: Visitor, tmp_path: Path) -> None:
+    write(tmp_path / "first.jsonl", SITUATIONS["failed tool"])
+    problem = visitor.page.locator("main .problem")
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.page.route("**/api/recordings", lambda route: route.abort())
+        write(tmp_path / "second.jsonl", SITUATIONS["progress"])
+        expect(problem).to_have_count(1)
+        visitor.page.unroute("**/api/recordings")
+        write(tmp_path / "third.jsonl", SITUATIONS["progress"])
+        expect(visitor.page.locator(".recording")).to_have_count(3)
+        expect(problem).to_have_count(0)
+
+
 def test_the_token_leaves_the_address(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     assert "token" not in visitor.page.url

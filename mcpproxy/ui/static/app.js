@@ -26,7 +26,7 @@ const VIEWS = [
   ["findings", "Findings", Findings],
   ["tools", "Tools", Tools],
   ["stats", "Stats", Stats],
-  ["compare", "Compare", Compare],
+  ...(isExported ? [] : [/** @type {[string, string, any]} */ (["compare", "Compare", Compare])]),
 ];
 const THEMES = ["system", "dark", "light"];
 
@@ -51,6 +51,7 @@ function App() {
       const recordings = answer.recordings;
       const newest = recordings.find((one) => one.running && known.current && !known.current.has(one.id));
       known.current = new Set(recordings.map((one) => one.id));
+      setError("");
       if (newest) setBegun(newest.id);
       setFolder({ ...answer, isLoaded: true });
     };
@@ -60,7 +61,7 @@ function App() {
   }, []);
   useEffect(() => {
     const latest = folder.recordings.find((one) => !one.is_empty) ?? folder.recordings[0];
-    if (!place.recording && place.view !== "search" && latest) go({ recording: latest.id });
+    if (!place.recording && place.view !== "search" && latest) go({ recording: latest.id }, true); // back leads out of the page
   }, [folder.recordings.length, place.recording, place.view]);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
@@ -134,7 +135,7 @@ function App() {
     <header class="top">
       ${isExported || isRefused ? null : html`<button type="button" class="menu-button" aria-expanded=${isMenu} aria-controls="recordings" onClick=${() => setMenu(!isMenu)}>☰ Recordings</button>`}
       <h1>mcpproxy</h1>
-      <nav aria-label="Views"><ul class="tabs">${VIEWS.filter(([name]) => !isExported || name !== "compare").map(
+      <nav aria-label="Views"><ul class="tabs">${VIEWS.map(
         ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name, find: "" })}>${words}</button></li>`,
       )}</ul></nav>
       ${isExported || isRefused ? html`<span class="space"></span>` : html`<${SearchBox} place=${place} go=${go} onAsked=${() => setAsked((before) => before + 1)} />`}
