@@ -107,3 +107,10 @@ def test_what_has_the_focus_keeps_the_keys_that_it_needs(visitor: Visitor, page:
     visitor.presses("Enter")
     expect(visitor.page.locator(".recording").nth(5)).to_have_class("recording here")
     expect(visitor.page.locator(".grid")).to_be_focused()
+    # A click on the recording that is shown gives its list the focus once, and not when it comes back later.
+    visitor.page.locator(".recording").nth(5).click()
+    visitor.page.locator("#filter").press_sequentially("target:nothing")
+    visitor.sees("No call fits this filter.")
+    visitor.page.locator("#filter").fill("kind:request")
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
+    expect(visitor.page.locator("#filter")).to_be_focused()

@@ -5,7 +5,7 @@
  * Browsers limit the height of an element (Firefox to about 17.9 million pixels). Above `MAX_HEIGHT` the scroll
  * bar is scaled: its position is a fraction of the list, and the wheel moves by rows.
  */
-import { needs } from "./keys.js";
+import { needs, takesText } from "./keys.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 
 export const ROW_HEIGHT = 28;
@@ -49,7 +49,8 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
     const observer = new ResizeObserver(() => setHeight(element.clientHeight));
     observer.observe(element);
     setHeight(element.clientHeight);
-    if (isFocusWanted) element.parentElement?.focus();
+    // The list may come late, and the reader may be typing by then.
+    if (isFocusWanted && !(document.activeElement && takesText(/** @type {HTMLElement} */ (document.activeElement)))) element.parentElement?.focus();
     isFocusWanted = false;
     return () => observer.disconnect();
   }, []);
