@@ -22,6 +22,7 @@ from tests.intercept.test_fault_relay import THE_PEER_S
 from tests.peers.fixtures import had, page_tools
 from tests.relay.hosts import DEADLINE_S, until_recorded
 from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.view.situations import SITUATIONS, write
 
 __all__ = ["browser", "streams", "visitor"]
 
@@ -260,6 +261,57 @@ def test_a_message_that_was_released_meanwhile_says_so(held: Held, visitor: Visi
     assert sends(visitor, {"do": "drop", "numbers": [1, 2]}) == [200, '{"released":1,"missing":1}']
     row(visitor, 1).get_by_role("button", name="Close").click()
     expect(visitor.page.locator(".held li")).to_have_count(0)
+
+
+def test_a_key_that_is_pressed_twice_releases_once(held: Held, visitor: Visitor, page: Served) -> None:
+    held.call(1)
+    held.call(2)
+    goes(visitor, page, 2)
+    asked: list[Route] = []
+    visitor.page.route("**/held", lambda route: asked.append(route) if _is_post(route) else route.continue_())
+    row(visitor, 1).locator(".j-toggle").focus()
+    visitor.presses("r", "r")
+    expect(row(visitor, 1)).to_be_visible()
+    asked[0].continue_()
+    expect(visitor.page.locator(".held")).to_contain_text("Message 1 was resumed.")
+    expect(row(visitor, 1)).to_have_count(0)
+    assert len(asked) == 1
+
+
+def _is_post(route: Route) -> bool:
+    return route.request.method == "POST"
+
+
+def test_a_text_that_comes_late_leaves_the_focus_where_it_is(
+    held: Held, visitor: Visitor, page: Served
+) -> None:
+    held.call(1)
+    held.call(2)
+    goes(visitor, page, 2)
+    late: list[Route] = []
+    visitor.page.route("**/held/1", lambda route: late.append(route))
+    row(visitor, 1).locator(".j-toggle").focus()
+    visitor.presses("e", "j")
+    expect(row(visitor, 2).locator(".j-toggle")).to_be_focused()
+    late[0].continue_()
+    expect(row(visitor, 1).locator("textarea")).to_be_visible()
+    visitor.presses("r")
+    expect(visitor.page.locator(".held")).to_contain_text("Message 2 was resumed.")
+
+
+def test_what_was_released_is_told_beside_its_recording_alone(
+    held: Held, visitor: Visitor, tmp_path: Path
+) -> None:
+    write(tmp_path / "other.jsonl", SITUATIONS["failed tool"])
+    held.call(1)
+    with served(tmp_path, "--allow-send") as running:
+        goes(visitor, running)
+        press(visitor, "Resume", 1)
+        expect(visitor.page.locator(".held")).to_contain_text("Message 1 was resumed.")
+        expect(row(visitor, 1)).to_have_count(0)
+        visitor.page.locator(".recording:not(.here)").click()
+        expect(visitor.page.locator(".about strong")).to_have_text("weather")
+        assert visitor.page.locator(".held").count() == 0
 
 
 def test_a_time_that_is_over_is_seen(visitor: Visitor, tmp_path: Path) -> None:

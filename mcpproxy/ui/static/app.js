@@ -151,7 +151,7 @@ function App() {
     <main id="main" tabindex="-1">
       ${fault ? html`<p class="problem">The page failed: ${String(fault)}. Reload it, and please report what led here.</p>` : null}
       ${error ? html`<p class="problem">${error}</p>` : null}
-      <${HeldPanel} held=${held} recordings=${folder.recordings} here=${chosen} go=${go} />
+      <${HeldPanel} key=${place.recording} held=${held} recordings=${folder.recordings} here=${chosen} go=${go} />
       ${place.view === "search" && !isExported
         ? html`<${Search} key=${`${asked} ${place.find}`} recordings=${folder.recordings} place=${place} go=${go} />`
         : place.recording && !isRefused

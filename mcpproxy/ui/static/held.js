@@ -60,7 +60,7 @@ export function subscribeFolder(onRecordings, setHeld) {
 }
 
 /**
- * The panel above the views. An open message stays when it is not held any more, and says so.
+ * The panel above the views, of one recording. An open message stays when it is not held any more, and says so.
  *
  * @param {object} props
  * @param {Held} props.held
@@ -97,7 +97,6 @@ export function HeldPanel({ held, recordings, here, go }) {
     const timer = setTimeout(() => setSaid(""), SAID_MS);
     return () => clearTimeout(timer);
   }, [said]);
-  useEffect(() => setOpen(new Map()), [id]);
   // After a release the focus goes from the row of the message to the next row. This waits until the row is gone:
   // until then rows may move, and a row that moves loses the focus.
   useLayoutEffect(() => {
@@ -118,8 +117,10 @@ export function HeldPanel({ held, recordings, here, go }) {
       else after.delete(message.number);
       return after;
     });
-  /** @param {number[]} released @param {Answer} answer @returns {Promise<string>} why nothing was released; empty if something was */
-  const release = async (released, answer) => {
+  /** @param {number[]} wanted @param {Answer} answer @returns {Promise<string>} why nothing was released; empty if something was */
+  const release = async (wanted, answer) => {
+    const released = wanted.filter((number) => !mine.current.has(number)); // a key may be pressed twice
+    if (!released.length) return "";
     for (const number of released) mine.current.add(number);
     try {
       const result = await post(`/api/recordings/${id}/held`, { ...answer, numbers: released });
@@ -205,7 +206,6 @@ function onKeyDown(event, list) {
 function useHeldContext(id, messages) {
   const [context, setContext] = useState(/** @type {HeldContext | null} */ (null));
   const numbers = messages.map((one) => one.number).join();
-  useEffect(() => setContext(null), [id]);
   useEffect(() => {
     if (!numbers) return undefined;
     let isOver = false;
@@ -222,7 +222,7 @@ function useHeldContext(id, messages) {
     return () => {
       isOver = true;
     };
-  }, [id, numbers]);
+  }, [numbers]);
   return context;
 }
 
@@ -348,7 +348,11 @@ function HeldText({ id, number, isEdited, isHeld, answer, close }) {
       (error) => setProblem(error.message),
     );
   }, [id, number]);
-  useEffect(() => area.current?.focus(), [found !== null, isEdited]);
+  useEffect(() => {
+    // The text may come late, when the reader is at another message.
+    const { activeElement, body } = document;
+    if (activeElement === body || activeElement?.closest(`[data-number="${number}"]`)) area.current?.focus();
+  }, [found !== null, isEdited]);
   if (problem) return html`<p class="problem" role="alert">${visible(problem)}</p>`;
   if (!found) return html`<p class="count" role="status">loading</p>`;
   const isWhole = found.length === found.text.length;
