@@ -563,6 +563,10 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             expect(latest).to_contain_text("pong")
             visitor.page.locator(".scroller .row", has_text="hang").click()
             visitor.sees("There is no answer for")
+            asks(5, "late")  # above the call that is open, which stays open
+            expect(latest).to_contain_text("late")
+            expect(visitor.page.locator(".row.selected")).to_contain_text("hang")
+            expect(visitor.page.locator(".detail h2")).to_contain_text("hang")
             session.stdin.close()
             session.wait()
         expect(visitor.page.locator(".about .running")).to_have_count(0)
@@ -603,6 +607,69 @@ def test_the_first_rows_take_few_answers(visitor: Visitor, page: Served) -> None
     one = f"/api/recordings/{recording(page, 'failed-tool')}"
     asked = {url.removeprefix(page.home) for url in visitor.requests if one in url}
     assert asked == {one, f"{one}/calls?start=0&limit=200"}
+
+
+def test_rows_that_change_while_they_are_fetched_are_fetched_again(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    seen = visitor.page.evaluate(
+        """async () => {
+            const { RowCache } = await import("/static/row_cache.js");
+            const settle = () => new Promise((done) => setTimeout(done));
+            const asked = [];
+            window.fetch = (url, { signal }) => new Promise((done, fail) => {
+                const rows = (words) => done(Response.json({ rows: [words] }));
+                asked.push({ start: new URL(url, location.href).searchParams.get("start"), rows });
+                signal.addEventListener("abort", () => fail(new DOMException("", "AbortError")));
+            });
+            let arrive;
+            const cache = new RowCache("id", "", "", () => arrive(), () => {});
+            const seen = [];
+            const answered = async (words) => {
+                await settle();
+                const arrival = new Promise((done) => (arrive = done));
+                asked.at(-1).rows(words);
+                await arrival;
+                seen.push(cache.row(0));
+            };
+            cache.show(0, 10);
+            await settle();
+            cache.changed(3);
+            await answered("before the change");
+            await answered("after it");
+            cache.changed(3);
+            await settle();
+            cache.show(400, 410);
+            await settle();
+            cache.show(0, 10);
+            await answered("after another one");
+            return [seen, asked.map((one) => one.start)];
+        }"""
+    )
+    words = ["before the change", "after it", "after another one"]
+    assert seen == [words, ["0", "0", "0", "400", "0"]]
+
+
+def test_several_changes_at_once_are_all_read(visitor: Visitor, tmp_path: Path) -> None:
+    talk = begun()
+    for number in range(220):
+        talk.asks(number + 2, "tools/call", {"name": "count"}, ms=100 + number)
+        talk.answers(number + 2, text("1"), ms=100 + number)
+    write(tmp_path / "s.jsonl", talk.closes(ms=999))
+    running_now: list[Route] = []
+
+    def told_as_running(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "running": True})
+
+    with served(tmp_path) as running:
+        one = f"**/api/recordings/{recording(running, 's')}"
+        visitor.page.route(one, told_as_running)
+        visitor.page.route(f"{one}/live", lambda route: running_now.append(route))
+        looks_at(visitor, running, "s")
+        visitor.page.evaluate(TWO_FRAMES)
+        event = 'event: rows\ndata: {"rows": 223, "first": %d, "running": true}\n\n'
+        with visitor.page.expect_request("**/calls?start=0&**"):
+            running_now[0].fulfill(body=event % 150 + event % 210, content_type="text/event-stream")
 
 
 def test_events_are_read_in_any_pieces_and_a_fault_of_the_page_is_not_one_of_the_network(

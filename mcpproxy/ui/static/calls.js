@@ -57,9 +57,11 @@ export function Calls({ summary, sessions, live, place, go }) {
     return () => cache.close();
   }, [cache]);
 
-  /** The call in the address now, for answers that come later. */
+  /** The call in the address and what is listed now, for answers that come later. */
   const chosen = useRef(place.call);
   chosen.current = place.call;
+  const shown = useRef(listed);
+  shown.current = listed;
   /** Select the call in the address among the rows of a filter. @param {string} filter @param {string} order */
   const selectCall = (filter, order) => {
     const number = chosen.current;
@@ -68,7 +70,8 @@ export function Calls({ summary, sessions, live, place, go }) {
       return;
     }
     get(`/api/recordings/${id}/position`, { filter, order, call: number }).then((answer) => {
-      if (answer.position !== null && chosen.current === number) setSelected(answer.position);
+      const isCurrent = chosen.current === number && shown.current.filter === filter && shown.current.order === order;
+      if (answer.position !== null && isCurrent) setSelected(answer.position);
     });
   };
 
@@ -134,19 +137,30 @@ export function Calls({ summary, sessions, live, place, go }) {
     if (total !== null && cache.row(selected)?.number !== place.call) selectCall(listed.filter, listed.order);
   }, [place.call]);
 
+  /** The first row that has changed since rows were read again: several changes may come before that. */
+  const changed = useRef(Infinity);
+  useEffect(() => {
+    if (live.first) changed.current = Math.min(changed.current, live.first);
+  }, [live.version]);
   // Read the rows that were added or have changed while the recording runs. To sort many rows takes a while.
   const version = useThrottled(live.version, listed.order ? SORT_MS : 0);
   useEffect(() => {
     if (!version || total === null || (live.running && !live.first)) return;
     const { filter, order } = listed;
+    const first = changed.current - 1;
+    changed.current = Infinity;
+    /** @param {number} count */
+    const grow = (count) => setListed((now) => (now.filter === filter && now.order === order ? { filter, order, total: count } : now));
     if (!filter && !order) {
-      setListed({ filter, order, total: live.rows });
+      grow(live.rows);
       // At the end, calls without an answer have waited until then, whether or not their rows have changed.
-      cache.changed(live.running ? live.first - 1 : 0);
+      cache.changed(live.running ? first : 0);
       return;
     }
-    get(`/api/recordings/${id}/position`, { filter, order }).then((answer) => {
-      setListed((now) => (now.filter === filter && now.order === order ? { filter, order, total: answer.total } : now));
+    const call = place.call;
+    get(`/api/recordings/${id}/position`, { filter, order, call: call || undefined }).then((answer) => {
+      grow(answer.total);
+      if (call && chosen.current === call) setSelected(answer.position ?? -1); // new rows may have moved it
       cache.changed(order ? 0 : Math.max(0, Math.min(total, answer.total) - 200));
     });
   }, [version, total === null]);
@@ -161,16 +175,20 @@ export function Calls({ summary, sessions, live, place, go }) {
   const names = sessionNames(sessions);
   const scale = waterfall(rows, now);
 
+  /** The index of a row that was chosen before it was loaded, or -1. */
+  const awaited = useRef(-1);
   /** @param {number} index */
   const select = (index) => {
     setSelected(index);
     const call = cache.row(index);
+    awaited.current = call ? -1 : index;
     if (call) go({ call: call.number });
   };
-  // Put a selected row into the address once it is loaded.
   const call = cache.row(selected);
   useEffect(() => {
-    if (call && call.number !== place.call && selected >= 0) go({ call: call.number });
+    if (!call || awaited.current !== selected) return;
+    awaited.current = -1;
+    go({ call: call.number });
   }, [call?.number]);
 
   const open = () => document.querySelector(/** @type {"section"} */ (".detail"))?.focus();

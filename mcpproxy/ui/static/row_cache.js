@@ -50,7 +50,8 @@ export class RowCache {
 
   /** Fetch the rows from `index` on again, because they have changed. @param {number} index */
   changed(index) {
-    for (const number of this.windows.keys()) if ((number + 1) * WINDOW > index) this.stale.add(number);
+    // The rows of a window that is being fetched may be older than the change.
+    for (const number of [...this.windows.keys(), ...this.pending.keys()]) if ((number + 1) * WINDOW > index) this.stale.add(number);
     this.#fetch();
   }
 
@@ -86,6 +87,7 @@ export class RowCache {
         this.windows.delete(oldest);
       }
     } catch (error) {
+      this.stale.add(number);
       if (!request.signal.aborted && !this.isClosed) {
         this.isClosed = true; // another request would fail, too
         this.onError(/** @type {Error} */ (error));
