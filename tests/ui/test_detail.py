@@ -236,7 +236,21 @@ def test_arguments_and_result_are_side_by_side_and_the_bar_between_them_moves(
         expect(page.locator(".grid")).to_be_hidden()
         visitor.presses("Escape")
         expect(page.locator(".grid")).to_be_visible()
-        page.evaluate("document.activeElement.blur()")  # Escape works wherever the focus is, also where it is nowhere
+        page.get_by_role("button", name="wide").click()
+        page.get_by_role("button", name="Close the detail").click()
+        expect(page.locator(".grid")).to_be_focused()
+        # The next call has its list beside it, however the detail was closed.
+        goes_to(visitor, "fail")
+        page.get_by_role("button", name="wide").click()
+        page.get_by_role("button", name="failed").click()
+        expect(page.locator(".scroller .row")).to_have_count(1)
+        goes_to(visitor, "fail")
+        expect(page.locator(".grid")).to_be_visible()
+        page.locator("#filter").press("Escape")
+        goes_to(visitor, "fail")
+        page.evaluate(
+            "document.activeElement.blur()"
+        )  # Escape works wherever the focus is, also where it is nowhere
         visitor.presses("Escape")
         page.wait_for_selector(".detail", state="detached")
 

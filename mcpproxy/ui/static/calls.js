@@ -132,6 +132,10 @@ export function Calls({ summary, sessions, live, place, go }) {
     };
   }, [id, place.filter, place.order]);
 
+  useEffect(() => {
+    if (!place.call) setWide(false);
+  }, [place.call]);
+
   // Select the call in the address after a link or the browser's history has changed the address.
   useEffect(() => {
     if (total !== null && cache.row(selected)?.number !== place.call) selectCall(listed.filter, listed.order);
@@ -302,16 +306,19 @@ function FilterBar({ place, go, total, all, error, shown, following, onFollowing
   const [text, setText] = useState(place.filter);
   const typing = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const applied = useRef(place.filter);
-  useEffect(() => {
-    // The own filter comes back here, when the text may already be a longer one.
-    if (place.filter !== applied.current) setText(place.filter);
-    applied.current = place.filter;
-  }, [place.filter]);
-  useEffect(() => () => clearTimeout(typing.current), []);
   const stopTyping = () => {
     clearTimeout(typing.current);
     typing.current = undefined;
   };
+  useEffect(() => {
+    // The own filter comes back here, when the text may already be a longer one.
+    if (place.filter !== applied.current) {
+      setText(place.filter);
+      stopTyping();
+    }
+    applied.current = place.filter;
+  }, [place.filter]);
+  useEffect(() => () => clearTimeout(typing.current), []);
   /** @param {string} now @param {boolean} isTyping */
   const apply = (now, isTyping) => {
     stopTyping();

@@ -51,7 +51,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
     if (isWide && !section.current?.contains(document.activeElement)) section.current?.focus();
   }, [isWide, detail !== null]);
   const close = () => {
-    setWide(false);
+    section.current?.parentElement?.classList.remove("wide"); // now, so that the list can take the focus
     go({ call: 0 });
     /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
   };
@@ -87,7 +87,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
   const card = (part, isOpened) =>
     part.role === "log" && part.seq === null
       ? html`<${StderrCard} key=${`stderr/${part.at_ms}`} part=${part} call=${call} />`
-      : html`<${PartCard} key=${`${part.seq}/${part.role}`} id=${id} part=${part} call=${call} go=${go} isOpened=${isOpened} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`;
+      : html`<${PartCard} key=${`${part.seq}/${part.role}/${part.at_ms}`} id=${id} part=${part} call=${call} go=${go} isOpened=${isOpened} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`;
   return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${call.number}`} onKeyDown=${onKeyDown}>
     <header>
       <h2><span class="count">#${call.number}</span> ${visible(title(call))}</h2>
