@@ -63,6 +63,7 @@ export function Search({ recordings, place, go }) {
       /** @type {import("./types.js").FoundRows} */
       const last = await get("/api/search", { filter: before.find, ...before.last?.next });
       if (isLeft.current) return;
+      setError("");
       kept = { find: before.find, rows: [...before.rows, ...last.rows], last, unreadable: before.unreadable + last.unreadable };
       setAnswers(kept);
     } catch (problem) {
@@ -74,12 +75,17 @@ export function Search({ recordings, place, go }) {
     if (place.find && !answers.last) search(answers);
   }, []);
   if (!place.find) return html`<p class="empty">Words that calls have in their bytes, or a filter, as in the filter of the calls: <code>status:error</code>, <code>tool:search* latency:>2s</code>.</p>`;
-  if (error) return html`<p class="problem" role="alert">${error}</p>`;
+  const problem = error ? html`<p class="problem" role="alert">${error}</p>` : null;
   const { last, rows } = answers;
+  if (problem && !last) return problem;
   const byId = new Map(recordings.map((one) => [one.id, one]));
   /** @type {Map<string, typeof rows>} */
   const grouped = new Map();
-  for (const row of rows) grouped.set(row.recording, [...(grouped.get(row.recording) ?? []), row]);
+  for (const row of rows) {
+    const found = grouped.get(row.recording);
+    if (found) found.push(row);
+    else grouped.set(row.recording, [row]);
+  }
   /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
     const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
@@ -93,6 +99,7 @@ export function Search({ recordings, place, go }) {
     <p role="status">${last ? said(answers) : "searching…"}</p>
     ${[...grouped].map(([id, found]) => html`<h3 key=${id}>${visible(byId.get(id)?.label ?? "a recording that is gone")} <span class="count">${when(byId.get(id))}</span></h3>
       <ul>${found.map((call) => html`<li key=${call.number}><${Found} call=${call} running=${byId.get(id)?.running ?? false} go=${go} /></li>`)}</ul>`)}
+    ${problem}
     ${last?.next ? html`<p><button type="button" disabled=${isBusy} onClick=${() => search(answers)}>${isBusy ? "searching…" : "Search on"}</button></p>` : null}
   </section>`;
 }

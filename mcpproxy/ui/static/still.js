@@ -14,6 +14,7 @@ export function useStill() {
   const pressedAt = useRef(-Infinity);
   const drawn = useRef(/** @type {any} */ (null));
   const [, draw] = useState(0);
+  const longest = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
   const release = () => {
     if (pressedAt.current === -Infinity) return;
     pressedAt.current = -Infinity;
@@ -31,7 +32,8 @@ export function useStill() {
   return {
     press: () => {
       pressedAt.current = performance.now();
-      setTimeout(release, LONGEST_MS);
+      clearTimeout(longest.current); // that of an earlier press
+      longest.current = setTimeout(release, LONGEST_MS);
     },
     still: (node) => {
       if (performance.now() - pressedAt.current > LONGEST_MS) drawn.current = node;
