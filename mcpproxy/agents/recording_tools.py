@@ -130,8 +130,8 @@ class RecordingTools:
             revision=shown(session.revision),
             started_ms=milliseconds(session.started_ns),
             ended_ms=milliseconds(session.ended_ns),
-            failed=session.failed,
-            unanswered=session.unanswered,
+            failed=session.calls.failed,
+            unanswered=session.calls.unanswered,
             findings=session.findings,
         )
 

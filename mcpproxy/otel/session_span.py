@@ -42,8 +42,8 @@ def session_span(
         if text:
             said[name] = text
     said |= attributes.of_transport(view.header) | attributes.of_server(view.header)
-    said["mcpproxy.errors"] = session.failed
-    said["mcpproxy.unanswered"] = session.unanswered
+    said["mcpproxy.errors"] = session.calls.failed
+    said["mcpproxy.unanswered"] = session.calls.unanswered
     said["mcpproxy.findings"] = session.findings
     if notes := view.notes:
         said["mcpproxy.incomplete"] = True

@@ -1,6 +1,6 @@
 """What a row of a recording is about, and how a call ended."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -120,6 +120,17 @@ def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
     failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
     unanswered, cancelled = (outcomes.get(one, 0) for one in (Outcome.NO_ANSWER, Outcome.CANCELLED))
     return CallCounts(sum(outcomes.values()), failed, unanswered, cancelled)
+
+
+def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
+    """Return the numbers of calls of several sessions together."""
+    listed = tuple(counts)
+    return CallCounts(
+        sum(one.total for one in listed),
+        sum(one.failed for one in listed),
+        sum(one.unanswered for one in listed),
+        sum(one.cancelled for one in listed),
+    )
 
 
 def outcome_of(answer: Response | ErrorResponse) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.transcripts.ending import ending_text
-from mcpproxy.session.outcomes import unanswered_word
+from mcpproxy.session.outcomes import sum_counts
 from mcpproxy.tui.call_lines import SEVERITY_MARKS
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
@@ -72,7 +72,7 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         left: Line = (Span("   ├ ", "dim"), Span(name, "plain"), Span(f" {session.client}", "dim"))
         right: Line = (_findings_mark(session.severity or "", session.findings),)
         if not session.findings:
-            right = (Span(f"{session.calls:,}", "bad" if session.failed else "dim"),)
+            right = (Span(f"{session.calls.total:,}", "bad" if session.calls.failed else "dim"),)
     else:
         mark, tone = _STATES[entry.state]
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
@@ -108,7 +108,11 @@ def _failed_calls(entry: RecordingEntry) -> Span:
     if calls is None or not entry.has_failed:
         return Span("")
     number, word = calls.lost(running=entry.running)[0]
-    return Span(f"{number:,} {word}", "bad")
+    return Span(f"{number:,} {word}", _lost_tone(word))
+
+
+def _lost_tone(word: str) -> Tone:
+    return "bad" if word == "failed" else "dim" if word == "cancelled" else "warning"
 
 
 def _worst_findings(entry: RecordingEntry) -> Span:
@@ -161,13 +165,11 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
 
 
 def _tally(view: View) -> Iterator[Span]:
-    """Yield the numbers of calls, of those that failed, and of those without an answer."""
-    sessions = view.sessions
-    yield Span(count(sum(session.calls for session in sessions), "call"))
-    if failed := sum(session.failed for session in sessions):
-        yield Span(f", {failed:,} failed", "bad")
-    if unanswered := sum(session.unanswered for session in sessions):
-        yield Span(f", {unanswered:,} {unanswered_word(running=view.running)}", "warning")
+    """Yield the number of calls, and of those of them that got no result."""
+    calls = sum_counts(session.calls for session in view.sessions)
+    yield Span(count(calls.total, "call"))
+    for number, word in calls.lost(running=view.running):
+        yield Span(f", {number:,} {word}", _lost_tone(word))
 
 
 def _finding_groups(view: View) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from typing import Final, cast
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity, Stderr
+from mcpproxy.session.outcomes import CallCounts, sum_counts
 from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
@@ -138,8 +139,6 @@ def session(found: SessionSummary) -> JSONObject:
         "server": f"{found.server} {found.server_version}".strip(),
         "revision": found.revision,
         "rows": found.rows,
-        "errors": found.failed,
-        "unanswered": found.unanswered,
         "findings": found.findings,
     }
 
@@ -178,10 +177,15 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "state": entry.state,
         "ended": entry.ended,
         "failed": entry.failures,
+        "lost": _worst_loss(entry.calls),
         "searched": entry.searched,
         "findings": None if entry.findings is None else sum(entry.findings.values()),
         "severity": _worst_severity(entry.findings or {}),
     }
+
+
+def _worst_loss(calls: CallCounts | None) -> str:
+    return next((word for _, word in calls.lost(running=False)), "") if calls else ""
 
 
 def _worst_severity(findings: Mapping[str, int]) -> Severity | None:
@@ -274,13 +278,16 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
     ``mcpproxy ui``, ``PageApp`` replaces them.
     """
     sessions = view.sessions
+    calls = sum_counts(each.calls for each in sessions)
+    found = view.findings.by_rule()
     notes = (note for note in view.notes if note != STILL_RECORDING)  # ``running`` says so
     return {
         "recording": entry,
         "running": view.running,
         "rows": view.count(),
-        "errors": sum(session.failed for session in sessions),
-        "findings": sum(group.count for group in view.findings.by_rule()),
+        "calls": {"failed": calls.failed, "unanswered": calls.unanswered, "cancelled": calls.cancelled},
+        "findings": sum(group.count for group in found),
+        "severity": _worst_severity({group.severity: group.count for group in found}),
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],
         "target": shlex.join(view.header.command) or view.header.upstream,

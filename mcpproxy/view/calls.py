@@ -10,7 +10,7 @@ from enum import StrEnum
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.session.frame import Event, Finding, Sender, Severity
-from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
+from mcpproxy.session.outcomes import ERRORS, CallCounts, Kind, Outcome
 
 
 @slotted(frozen=True)
@@ -177,8 +177,7 @@ class SessionSummary:
 
     ``name`` is the argument of ``show --session``; empty on stdio and for traffic without a session id.
     ``revision`` is the protocol revision that was agreed on or used last, empty if unknown. ``rows`` counts
-    all rows, ``calls`` the requests of both peers, ``failed`` and ``unanswered`` those of them that failed
-    or have no answer.
+    all rows, ``calls`` the requests of both peers.
     """
 
     number: int
@@ -194,9 +193,7 @@ class SessionSummary:
     ended_ns: int
     """The time of its last record."""
     rows: int
-    calls: int
-    failed: int
-    unanswered: int
+    calls: CallCounts
     findings: int
     severity: Severity | None
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import Finding
-from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome, count_calls
 from mcpproxy.view.calls import SessionSummary
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
 from mcpproxy.view.index.peers import SessionFacts
@@ -70,9 +70,7 @@ def summaries(
             started_ns=spans[number][0],
             ended_ns=spans[number][1],
             rows=sum(outcomes[number, outcome] for outcome in (*range(len(OUTCOMES)), _NO_CALL)),
-            calls=sum(outcomes[number, outcome] for outcome in range(len(OUTCOMES))),
-            failed=sum(outcomes[number, OUTCOMES.index(outcome)] for outcome in ERRORS),
-            unanswered=outcomes[number, OUTCOMES.index(Outcome.NO_ANSWER)],
+            calls=count_calls({outcome: outcomes[number, place] for place, outcome in enumerate(OUTCOMES)}),
             findings=finding_counts[number],
             severity=SEVERITIES[worst_severity.get(number, 0)],
         )

@@ -437,7 +437,14 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
         assert all(url.startswith((running.home, "data:")) for url in visitor.requests)
 
 
-def test_a_call_without_an_answer_is_counted(visitor: Visitor, page: Served) -> None:
+def test_calls_without_a_result_and_findings_are_counted(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "cancelled-call")
+    expect(visitor.page.locator(".about .note")).to_have_text("1 cancelled")
+    looks_at(visitor, page, "finding")
+    expect(visitor.page.locator(".about .mark.error")).to_have_text("✗ 2 findings, the worst: error")
+    mark = visitor.page.locator(".recording.here .mark")
+    expect(mark).to_have_text(re.compile(r"^✗\d findings?, the worst: error$"))
+    expect(mark.locator("[aria-hidden]")).to_have_text("✗")
     looks_at(visitor, page, "hanging-call")
     expect(visitor.page.locator(".about .waiting")).to_have_text("1 unanswered")
     visitor.presses("5")
@@ -455,10 +462,13 @@ def test_a_session_without_messages_says_how_it_ended(visitor: Visitor, tmp_path
 def test_the_list_says_how_many_calls_failed(visitor: Visitor, tmp_path: Path) -> None:
     calls = recordings.close(2, 1, errors=3, calls=(7, 2, 1))
     recordings.write(tmp_path / "s.jsonl", (*recordings.HANDSHAKE, calls))
+    hanging = recordings.close(2, 1, errors=0, calls=(7, 0, 1))
+    recordings.write(tmp_path / "t.jsonl", (*recordings.HANDSHAKE, hanging))
     with served(tmp_path) as running:
         visitor.page.goto(running.url)
         expect(visitor.page.locator(".recording .failed")).to_have_text("2 of 7 calls failed, 1 unanswered")
         expect(visitor.page.locator(".recording .mark.error")).to_contain_text("3")
+        expect(visitor.page.locator(".recording .unanswered")).to_have_text("1 of 7 calls unanswered")
 
 
 @pytest.mark.parametrize(

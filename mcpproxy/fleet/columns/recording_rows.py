@@ -137,7 +137,7 @@ class _Reader:
                     "protocol": session.protocol,
                     "revision": session.revision,
                     "calls": session.rows,
-                    "errors": session.failed,
+                    "errors": session.calls.failed,
                 }
                 for session in self._sessions
             ],

@@ -5,7 +5,7 @@ import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
 import { Compare } from "./compare.js";
 import { Findings } from "./findings.js";
-import { OUTCOMES, WAITING, plural, visible } from "./format.js";
+import { OUTCOMES, SEVERITY_MARKS, WAITING, plural, visible } from "./format.js";
 import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
 import { needs } from "./keys.js";
@@ -209,7 +209,7 @@ function Opened({ summary, folder, place, go, paused }) {
   // The list of the folder is the first to say how a session has ended.
   const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
   const sessions = current.sessions.filter((one) => one.client || one.server || one.name);
-  const unanswered = current.sessions.reduce((sum, one) => sum + one.unanswered, 0);
+  const { failed, unanswered, cancelled } = current.calls;
   useEffect(() => {
     const mark = /^\(\d+ held\) /.exec(document.title)?.[0] ?? "";
     document.title = `${mark}${recording.label} – mcpproxy`;
@@ -220,9 +220,10 @@ function Opened({ summary, folder, place, go, paused }) {
       ${sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? html` <button type="button" class="link" title="only this session" onClick=${() => go({ view: "calls", filter: `session:${one.name}`, call: 0 })}>${one.name}</button>` : null}</span>`)}
       ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
-      ${current.errors ? html`<span class="bad">${plural(current.errors, "failed call")}</span>` : null}
-      ${unanswered ? html`<span class="waiting">${unanswered} ${live.running ? WAITING : OUTCOMES.unanswered[1]}</span>` : null}
-      ${current.findings ? html`<span>${plural(current.findings, "finding")}</span>` : null}
+      ${failed ? html`<span class="bad">${plural(failed, "failed call")}</span>` : null}
+      ${unanswered ? html`<span class="waiting">${unanswered.toLocaleString("en")} ${live.running ? WAITING : OUTCOMES.unanswered[1]}</span>` : null}
+      ${cancelled ? html`<span class=${OUTCOMES.cancelled[2]}>${cancelled.toLocaleString("en")} ${OUTCOMES.cancelled[1]}</span>` : null}
+      ${current.findings ? html`<span class=${`mark ${current.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[current.severity ?? "info"]} </span>${plural(current.findings, "finding")}<span class="hidden">, the worst: ${current.severity}</span></span>` : null}
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
     <${View} summary=${summary} sessions=${current.sessions} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;

@@ -161,8 +161,8 @@ function Entry({ one, held, place, go, onChosen }) {
     <span class="words who">${visible(peers)}</span>
     <span class="words">
       <span>${one.running ? html`<span class="running">● running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}</span>
-      ${one.failed ? html`<span class=${one.running && !one.failed.includes("failed") ? "open" : "failed"}>${one.failed}</span>` : null}
-      ${one.findings ? html`<span class=${`mark ${one.severity}`} title="findings">${SEVERITY_MARKS[one.severity ?? "info"]}${one.findings}<span class="hidden"> ${one.severity}</span></span>` : null}
+      ${one.failed ? html`<span class=${one.lost}>${one.failed}</span>` : null}
+      ${one.findings ? html`<span class=${`mark ${one.severity}`} title="findings"><span aria-hidden="true">${SEVERITY_MARKS[one.severity ?? "info"]}</span>${one.findings}<span class="hidden"> ${one.findings === 1 ? "finding" : "findings"}, the worst: ${one.severity}</span></span>` : null}
     </span>
   </a>`;
 }

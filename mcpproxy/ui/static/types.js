@@ -106,6 +106,7 @@
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {string} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if none is known
+ * @property {string} lost the worst of them: failed, unanswered or cancelled; empty if there is none
  * @property {string} searched the text in which words are looked for that choose recordings, in lower case
  * @property {number | null} findings
  * @property {Severity | null} severity the worst severity of its findings
@@ -120,15 +121,16 @@
  * @property {Recording} recording
  * @property {boolean} running
  * @property {number} rows
- * @property {number} errors
+ * @property {{failed: number, unanswered: number, cancelled: number}} calls
  * @property {number} findings
+ * @property {Severity | null} severity the worst of their severities
  * @property {string[]} notes what is missing from the recording
  * @property {string} target the command or the URL of the server
  * @property {string} cwd the folder that the command ran in
  * @property {boolean} is_own whether only this user can have written the recording
  * @property {boolean} may_send
  * @property {string} not_sent_because why calls of this recording cannot be sent again; empty without --allow-send
- * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, errors: number, unanswered: number, findings: number}[]} sessions
+ * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, findings: number}[]} sessions
  *
  * @typedef {object} FoundRows Rows of all recordings that pass a filter, those of the latest recording first.
  * @property {(Call & {recording: string, cause: string})[]} rows `cause` says why a call has no result; it is empty if it has one
