@@ -44,7 +44,7 @@ from mcpproxy.protocol.revisions import (
     VERSION_KEY,
     is_later,
 )
-from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.frame import CLIENT, SERVER, Frame
 from mcpproxy.session.history import History, SentRequest, Side
 
 _ERA_METHODS: Final = ("initialize", "server/discover")
@@ -79,11 +79,22 @@ def context_of(frame: Frame, message: Single, pointer: str, history: History) ->
     return context
 
 
-def is_acp(frame: Frame, message: Request | Notification) -> bool:
-    """Whether ``message``, the first of a session, shows that the session uses ACP."""
-    if message.method == "initialize":
-        return frame.sender == CLIENT and acp.is_initialize(message.params)
-    return acp.is_acp_method(message.method, frame.sender)
+def is_acp(frame: Frame, message: Single, history: History) -> bool:
+    """Whether ``message``, one of the first of a session, shows that the session uses ACP.
+
+    After an ``initialize`` that has neither the version nor the members of a protocol, its result or the
+    methods of later messages show it.
+    """
+    initialize = history.initialize
+    if initialize is not None and acp.looks_like_mcp(initialize.params):
+        return False
+    if isinstance(message, Request | Notification):
+        if message.method == "initialize":
+            return frame.sender == CLIENT and acp.is_initialize(message.params)
+        return acp.is_acp_method(message.method, frame.sender)
+    if not isinstance(message, Response) or initialize is None or message.id != initialize.id:
+        return False
+    return frame.sender == SERVER and acp.is_initialize_result(message.result)
 
 
 def _read_request(context: MessageContext, message: Request, history: History) -> None:

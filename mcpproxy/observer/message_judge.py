@@ -26,7 +26,6 @@ from mcpproxy.protocol.jsonrpc import (
     Flaw,
     Malformed,
     Message,
-    Notification,
     Request,
     Single,
     parse_leniently,
@@ -332,7 +331,7 @@ class MessageJudge:
     def _judge_single(self, frame: Frame, message: Single, pointer: str) -> list[Finding]:
         """Judge the message at the JSON Pointer ``pointer`` of ``frame``, and add it to the history."""
         history = self._history
-        if history.stateful_seq is None and history.stateless_seq is None:
+        if history.negotiated is None and history.stateless_seq is None:
             self._recognise(frame, message)
         context = context_of(frame, message, pointer, history)
         plan = self._dispatch.plans[type(message), context.method, frame.sender, context.candidates]
@@ -376,11 +375,11 @@ class MessageJudge:
         return findings
 
     def _recognise(self, frame: Frame, message: Single) -> None:
-        """Recognise by its first message that a session uses ACP, which is defined on stdio only."""
+        """Recognise by its first messages that a session uses ACP, which is defined on stdio only."""
         history = self._history
-        if history.protocol == "acp" or frame.exchange or not isinstance(message, Request | Notification):
+        if history.protocol == "acp" or frame.exchange:
             return
-        if is_acp(frame, message):
+        if is_acp(frame, message, history):
             history.protocol, history.candidates = "acp", ACP
             self._dispatch = self._dispatch.for_protocol("acp")
 

@@ -283,19 +283,34 @@ def session_in(params: object) -> str:
 
 
 def is_initialize(params: object) -> bool:
-    """Whether the params of ``initialize`` are those of ACP, in which the version is a small integer.
+    """Whether the params of ``initialize`` are those of ACP, by the version or by the other members.
 
-    If the params have the other members of MCP's initialize, and none of ACP's, they are those of MCP with a
-    version of the wrong type.
+    In ACP the version is a small integer, and in MCP a date. If it is neither, the members decide: MCP has
+    ``capabilities`` and ``clientInfo``, version 1 of ACP ``clientCapabilities``, and version 2 ``info``.
     """
     if not isinstance(params, dict):
         return False
     members = cast("JSONObject", params)
     version = members.get("protocolVersion")
-    if type(version) is not int or not 0 <= version <= 0xFFFF:
+    has_number = isinstance(version, int | float) and type(version) is not bool and 0 <= version <= 0xFFFF
+    if looks_like_mcp(members):
+        return has_number and ("clientCapabilities" in members or "info" in members)
+    if isinstance(version, str) and version.isdecimal():
+        has_number = "capabilities" not in members or "info" in members
+    return has_number or ("clientCapabilities" in members and "capabilities" not in members)
+
+
+def looks_like_mcp(params: object) -> bool:
+    """Whether the params of ``initialize`` have the members that MCP requires beside the version."""
+    return isinstance(params, dict) and "capabilities" in params and "clientInfo" in params
+
+
+def is_initialize_result(result: object) -> bool:
+    """Whether the result of ``initialize`` is one of ACP: its version is an integer, and it is not of MCP."""
+    if not isinstance(result, dict):
         return False
-    looks_like_mcp = "capabilities" in members and "clientInfo" in members
-    return not looks_like_mcp or "clientCapabilities" in members or "info" in members
+    members = cast("JSONObject", result)
+    return type(members.get("protocolVersion")) is int and "serverInfo" not in members
 
 
 def is_acp_method(method: str, sender: str) -> bool:

@@ -148,14 +148,35 @@ OPENINGS: Final[dict[str, tuple[dict[str, object], bool]]] = {
         },
         True,
     ),
+    "a version as text": ({"protocolVersion": "1", "clientCapabilities": {}}, True),
+    "a version as text, with nothing else": ({"protocolVersion": "1"}, True),
+    "version 2 as text": ({"protocolVersion": "2", "capabilities": {}, "info": INFO}, True),
+    "a version with a fraction": ({"protocolVersion": 1.0, "clientInfo": INFO}, True),
+    "a version in dotted form": ({"protocolVersion": "0.9", "clientCapabilities": {}}, True),
+    "a date for a version": ({"protocolVersion": "2026-01-01", "clientCapabilities": {}}, True),
+    "null for a version": ({"protocolVersion": None, "clientCapabilities": {}, "clientInfo": INFO}, True),
+    "no version": ({"clientCapabilities": {}, "clientInfo": INFO}, True),
     "MCP": ({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": INFO}, False),
     "MCP with a number for its version": (
         {"protocolVersion": 2, "capabilities": {}, "clientInfo": INFO},
         False,
     ),
-    "MCP with a date for a number": ({"protocolVersion": 20250618, "clientInfo": INFO}, False),
-    "true is not a number": ({"protocolVersion": True}, False),
+    "MCP with a text that is no date": (
+        {"protocolVersion": "1", "capabilities": {}, "clientInfo": INFO},
+        False,
+    ),
+    "MCP with a member of ACP": (
+        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": INFO, "clientCapabilities": {}},
+        False,
+    ),
 }
+
+UNCLEAR: Final[dict[str, dict[str, object]]] = {
+    "nothing": {},
+    "true is not a number": {"protocolVersion": True},
+    "too large a number": {"protocolVersion": 20250618, "clientInfo": INFO},
+}
+"""Params of an initialize that may be one of MCP or of ACP."""
 
 
 @pytest.mark.parametrize(("params", "is_acp"), OPENINGS.values(), ids=OPENINGS)
@@ -166,6 +187,46 @@ def test_a_session_is_recognised_by_its_opening(params: dict[str, object], is_ac
     rules = {finding.rule.partition("-")[0] for finding in found}
     assert ("ACP" in rules) == is_acp
     assert ("PROTO" in rules or "SEQ" in rules) != is_acp
+
+
+@pytest.mark.parametrize("params", UNCLEAR.values(), ids=UNCLEAR)
+def test_an_unclear_opening_is_made_clear_by_what_follows(params: dict[str, object]) -> None:
+    opening = initialize(**params)
+    answer = SERVER, {"id": 0, "result": {"protocolVersion": 1, "agentInfo": INFO}}
+    new: tuple[Sender, dict[str, Any]] = (
+        CLIENT,
+        {"id": 1, "method": "session/new", "params": {"cwd": "/srv", "mcpServers": []}},
+    )
+    assert {f.rule.partition("-")[0] for f in findings_of(opening)} == {"PROTO"}
+    for rest in ((answer, new), (new, answer)):
+        after = findings_of(opening, *rest)[len(findings_of(opening)) :]
+        assert {f.rule for f in after} <= {"ACP-006"}
+
+
+def test_a_client_of_mcp_with_an_agent_speaks_mcp() -> None:
+    """The client is right by its own protocol, and the answer is none of it."""
+    opening = initialize(protocolVersion="2025-06-18", capabilities={}, clientInfo=INFO)
+    answer = SERVER, {"id": 0, "result": {"protocolVersion": 1, "agentInfo": INFO, "agentCapabilities": {}}}
+    assert {(f.rule, f.blame) for f in findings_of(opening, answer)} == {("PROTO-001", SERVER)}
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [("1", "as a string"), (None, "without protocolVersion"), (1.5, "written as 1.5"),
+     (1.0, "written as 1.0"), ("2026-01-01", "as a string"), ([1], "as an array")],
+)  # fmt: skip
+def test_a_wrong_version_is_the_only_finding(version: object, says: str) -> None:
+    found = findings_of(
+        initialize(protocolVersion=version, clientCapabilities={}),
+        (SERVER, {"id": 0, "result": {"protocolVersion": 1, "agentInfo": INFO, "agentCapabilities": {}}}),
+        (CLIENT, {"id": 1, "method": "session/new", "params": {"cwd": "/srv", "mcpServers": []}}),
+        (SERVER, {"id": 1, "result": {"sessionId": "s-1"}}),
+        (CLIENT, {"id": 2, "method": "session/prompt", "params": {"sessionId": "s-1", "prompt": []}}),
+        (SERVER, {"id": 2, "result": {"stopReason": "end_turn"}}),
+    )
+    assert [(f.rule, f.requirement, f.blame) for f in found] == [("ACP-011", "A-033", CLIENT)]
+    assert says in found[0].message
+    assert found[0].severity == ("info" if version == 1.0 else "error")
 
 
 def test_a_session_stays_what_it_opened_as() -> None:

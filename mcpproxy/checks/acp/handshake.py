@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, R
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import ACP
 from mcpproxy.protocol.wording import kind, shown
-from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
+from mcpproxy.session.frame import CLIENT, SERVER, Sender, Severity, other
 from mcpproxy.session.history import History
 
 NAMES: Final[Mapping[Sender, str]] = MappingProxyType({CLIENT: "client", SERVER: "agent"})
@@ -283,10 +283,19 @@ def _is_the_senders(dispatch_key: DispatchKey) -> bool:
 
 
 def incomplete_opening(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a client that does not name itself in initialize (ACP-011)."""
-    message = context.message
-    if context.sender == CLIENT and len(context.candidates) == 1:
-        yield from _unnamed_peer(message.params, "client", context.candidates[0], context.at + "/params")
+    """Report a client that names no version, or not itself, in initialize (ACP-011)."""
+    message, pointer = context.message, context.at + "/params"
+    if context.sender != CLIENT:
+        return
+    version = member(message.params, "protocolVersion")
+    if type(version) is not int:
+        problem = f"client sent initialize {_version_fault(version)}; it must be the integer of its version"
+        # To JSON Schema 1.0 is an integer; many parsers refuse it.
+        at_most: Severity | None = "info" if isinstance(version, float) and version.is_integer() else None
+        version_pointer = pointer + "/protocolVersion"
+        yield Violation("ACP-011", "A-033", problem, pointer=version_pointer, at_most=at_most)
+    else:
+        yield from _unnamed_peer(message.params, "client", context.candidates[0], pointer)
 
 
 def incomplete_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
@@ -296,11 +305,18 @@ def incomplete_answer(context: MessageContext[Response], history: History) -> It
         return
     version = member(message.result, "protocolVersion")
     if type(version) is not int:
-        fault = "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
+        fault = _version_fault(version)
         problem = f"agent answered initialize {fault}; it must be the integer that the agent chose"
         yield Violation("ACP-011", "A-031", problem, pointer=pointer + "/protocolVersion")
     else:
         yield from _unnamed_peer(message.result, "agent", acp.possible_versions(version)[0], pointer)
+
+
+def _version_fault(version: JSON) -> str:
+    """Return what is wrong with a ``protocolVersion`` that is no integer, as a clause."""
+    if isinstance(version, float):
+        return f"with protocolVersion written as {shown(version)}"
+    return "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
 
 
 def _unnamed_peer(container: object, side: str, version: str, pointer: str) -> Iterator[Violation]:
