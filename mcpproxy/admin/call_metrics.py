@@ -40,7 +40,7 @@ MAX_OPEN: Final = 4096
 _LONGEST_TOOL: Final = 128
 
 _SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED)
-_METHODS: Final = {*methods.method_names(*REVISIONS)}.union(*methods.EXTENSIONS.values())
+_METHODS: Final = {*methods.method_names(*REVISIONS), *methods.extension_methods()}
 
 
 @dataclass(slots=True)

@@ -153,10 +153,17 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tasks/update",
             "tasks/cancel",
             "notifications/tasks",
-        )
+        ),
+        "io.modelcontextprotocol/skills": ("skills/list", "skills/get", "resources/directory/read"),
     }
 )
 """By the name under which peers declare an extension: its methods, which no row of 2026-07-28 defines."""
+
+
+@cache
+def extension_methods() -> frozenset[str]:
+    """Return the methods of all known extensions."""
+    return frozenset(name for names in EXTENSIONS.values() for name in names)
 
 
 def defined(method: str, revision: str) -> Method | None:

@@ -338,14 +338,15 @@ def _unknown_notification(
 def _may_be_extension(context: MessageContext[Request | Notification], history: History) -> bool:
     """Whether an extension may define this method: a known extension, or any extension that a peer declares.
 
-    Known extensions count only where requests are stateless.
+    A client need not have seen the declaration on this connection, so the methods of known extensions always
+    count.
     """
     message = context.message
+    if message.method in methods.extension_methods():
+        return True
     capability_sets = [history.client_capabilities, history.server_capabilities]
     # ``stateless_memories`` is set in a stateless session over HTTP.
     if history.stateless_seq is not None or context.stateless or history.stateless_memories is not None:
-        if any(message.method in names for names in methods.EXTENSIONS.values()):
-            return True
         # A stateless request declares the client's capabilities in its own params.
         pending_params = (request.params for request in history.client.pending.values())
         capability_sets += [
@@ -369,7 +370,7 @@ def unknown_method_code(context: MessageContext[ErrorResponse], history: History
         request.sender, request.method, "request", request.candidates
     ):
         return
-    if methods.revisions_with(request.method):
+    if methods.revisions_with(request.method) or request.method in methods.extension_methods():
         return  # The server may have this method of another revision, and refuse it for another reason.
     method = shortened(request.method)
     problem = f"{context.sender} refused the unknown method {method} with {code} instead of -32601"
