@@ -9,7 +9,8 @@ The tables come from ``rules/<family>.toml``; this module reads no files. In a r
 and ``source`` are either one text for all revisions or a table whose keys mean "from this revision on":
 ``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` names the first revision of a
 single keyword. ``until`` names the first revision to which the requirement no longer applies. A source is a
-page of the specification with its section (``basic/lifecycle#initialization``) or a full URL.
+page of the specification with its section (``basic/lifecycle#initialization``) or a full URL. ``softer.info``
+and ``softer.warning`` say when and why a check reports a violation at a level below that of the keyword.
 
 A requirement may apply to versions of the Agent Client Protocol, alone (``since = "acp-1"``) or together with
 revisions of MCP (a table with keys of both). "From this revision on" stays within one protocol.
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final, Literal, cast, get_args
 
-from mcpproxy.base.slotted import slotted
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, since
 
@@ -48,7 +49,7 @@ _KEYWORDS: Final = frozenset(get_args(Keyword))
 _RULE_TEXTS: Final = ("name", "summary", "why", "example", "instead")
 _RULE_MEMBERS: Final = frozenset((*_RULE_TEXTS, "requirements", "opt-in"))
 _REQUIREMENT_MEMBERS: Final = frozenset(
-    ("text", "blame", "keyword", "since", "until", "source", "unobservable")
+    ("text", "blame", "keyword", "since", "until", "source", "unobservable", "softer")
 )
 _RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 
@@ -64,7 +65,8 @@ class Requirement:
     ``keywords`` has the keyword for each revision in which the requirement applies, ``pages`` the page and
     section for the same revisions, as the table names them. ``blame`` is who can break the requirement:
     ``client``, ``server`` or ``either``. ``unobservable`` says why no recording can show a violation; it is
-    empty for a requirement that has a check.
+    empty for a requirement that has a check. ``softer`` says for each level below that of the keyword when
+    and why a violation has it: ``{"info": "for null: many clients read it as the end of the list"}``.
     """
 
     id: str
@@ -74,6 +76,7 @@ class Requirement:
     keywords: Mapping[str, Keyword]
     pages: Mapping[str, str]
     unobservable: str = ""
+    softer: Mapping[Level, str] = field(default_factory=dict[Level, str])
 
     @property
     def sources(self) -> dict[str, str]:
@@ -200,7 +203,16 @@ def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
         keywords=keywords,
         pages=pages,
         unobservable=str(unobservable),
+        softer=_softer(where, row),
     )
+
+
+def _softer(where: str, row: Mapping[str, object]) -> dict[Level, str]:
+    """Return when and why a violation has a level below that of the keyword."""
+    table = _table(f"{where}: softer", row.get("softer", {}))
+    if unknown_levels := table.keys() - {"info", "warning"}:
+        raise RuleError(f"{where}: softer is info or warning, not {sorted(unknown_levels)[0]!r}")
+    return {cast("Level", level): _text(f"{where}: softer", table, level) for level in table}
 
 
 def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:

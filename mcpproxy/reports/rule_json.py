@@ -32,4 +32,5 @@ def _requirement(requirement: Requirement) -> dict[str, object]:
         "keywords": dict(requirement.keywords),
         "sources": dict(requirement.sources),
         "unobservable": requirement.unobservable or None,
+        "softer": dict(requirement.softer),
     }

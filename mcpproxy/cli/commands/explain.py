@@ -87,6 +87,7 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
         colour = SEVERITY_COLOUR.get(severity or "", "dim")
         word = style.paint(f"{severity:<7}" if severity else "does not apply", colour)
         yield f"  {span:<24}  {word}{wording}"
+    yield from _softer(rule, columns)
     yield from _heading("Why it matters", style)
     yield from _prose(rule.why, columns)
     yield from _heading("Breaks it", style)
@@ -97,6 +98,17 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     yield from _heading("Rests on", style)
     for requirement in rule.requirements:
         yield from _requirement(requirement, columns, style)
+
+
+def _softer(rule: Rule, columns: int) -> Iterator[str]:
+    """Yield when and why a violation has a lower level than its requirement."""
+    softer = [requirement for requirement in rule.requirements if requirement.softer]
+    for requirement in softer:
+        which = f" ({requirement.id})" if len(rule.requirements) > 1 else ""
+        for level, why in requirement.softer.items():
+            noun = f"{'an' if level == 'info' else 'a'} {level}{which}"
+            rest = why.removeprefix("always")
+            yield from _prose(f"but always {noun}{rest}" if rest != why else f"but {noun} {why}", columns)
 
 
 def _example(line: str, columns: int) -> Iterator[str]:
