@@ -10,7 +10,7 @@ import pytest
 from mcpproxy import checks
 from mcpproxy.cli.commands import explain
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
-from mcpproxy.protocol.rules import SEVERITY, Requirement, RuleError
+from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, RuleError
 from mcpproxy.ruleset import catalogue
 
 from . import runner
@@ -22,10 +22,11 @@ MODULES: Final = sorted(Path(checks.__file__).parent.rglob("*.py"))
 RANK: Final = {"info": 0, "warning": 1, "error": 2}
 
 
-def levels_of(requirement: Requirement, versions: tuple[str, ...] = VERSIONS) -> set[str]:
+def levels_of(requirement: Requirement, versions: tuple[str, ...] = VERSIONS) -> set[Level]:
     """Return the levels of the keywords that a requirement has in ``versions``."""
-    keywords = [keyword for version, keyword in requirement.keywords.items() if version in versions]
-    return {level for keyword in keywords if (level := SEVERITY[keyword])}
+    keywords = requirement.keywords.items()
+    levels: set[Level | None] = {SEVERITY[keyword] for version, keyword in keywords if version in versions}
+    return {level for level in levels if level is not None}
 
 
 def lowered(fixture: Fixture) -> Iterator[tuple[str, str]]:
