@@ -229,6 +229,22 @@ def header_fault_600(site: Site) -> None:
 
 
 @flaw
+def version_in_header_alone(site: Site) -> None:
+    """It compares the header with a body that has no version, before it asks whether one is missing."""
+    site.incomplete = lambda key, message: refused(-32020, "MCP-Protocol-Version differs", id=key)
+
+
+@flaw
+def invalid_params_600(site: Site) -> None:
+    good = site.stateless
+    site.stateless = lambda asked, message: (
+        refused(-32600, "No", id=message["id"])
+        if message["method"] == "tools/call" and "name" not in message["params"]
+        else good(asked, message)
+    )
+
+
+@flaw
 def undecoded_names(site: Site) -> None:
     site.decoded = lambda value: value
 

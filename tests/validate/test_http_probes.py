@@ -146,7 +146,10 @@ CASES = (
     fails(
         "two-subscriptions", "stateless", "confused-subscriptions", "under its id", "SUB-003", timeout_s=1.5
     ),
+    warns("invalid-params", "stateless", "invalid-params-600", "-32600; -32602 says what is wrong"),
     # Lawful, if rare
+    Case("invalid-params", "stateless", "", "passed", "with -32020: it lacks Mcp-Name"),
+    Case("request-without-version", "stateless", "version-in-header-alone", "passed", "-32020, as a header"),
     Case(
         "header-version-missing", "dual", "blind-to-headers", "passed", "which a server of both eras may do"
     ),
@@ -249,7 +252,7 @@ def test_a_stream_of_http_sse_that_begins_with_something_else(tmp_path: Path) ->
 
 def test_no_probe_is_without_its_flaw() -> None:
     broken = {case.probe for case in CASES if case.status in ("failed", "warning")} | {"first-request"}
-    not_of_http_alone = {"huge-message", "handshake"}
+    not_of_http_alone = {"huge-message", "handshake", "invalid-params"}
     assert {probe.name for probe in PROBES} == broken - not_of_http_alone
     used = {case.flaw for case in CASES}
     assert set(FLAWS) - used == set(), http_flaws.__name__

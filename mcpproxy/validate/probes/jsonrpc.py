@@ -8,7 +8,13 @@ Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic
 from typing import Final
 
 from mcpproxy.base.style import count
-from mcpproxy.protocol.error_message import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from mcpproxy.protocol.error_message import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+)
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     ErrorResponse,
@@ -17,7 +23,7 @@ from mcpproxy.protocol.jsonrpc import (
     RequestId,
     Response,
 )
-from mcpproxy.protocol.message_parts import singles
+from mcpproxy.protocol.message_parts import TARGETS, singles
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.connection import dumps
@@ -83,6 +89,9 @@ async def _invalid_params(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(method, params)
     if answer.code == INVALID_PARAMS:
         return passed(f"{method} with empty params was refused with -32602", answer.frames)
+    if answer.code == HEADER_MISMATCH and context.target.url and context.is_stateless and method in TARGETS:
+        # A request that names nothing cannot have the header that repeats the name, and lacks both.
+        return passed(f"{method} with empty params was refused with -32020: it lacks Mcp-Name", answer.frames)
     if answer.is_error:
         text = f"{method} with empty params was refused with {shown(answer.code)}; -32602 says what is wrong"
         return Conclusion("warning", text, answer.frames, source=JSON_RPC)

@@ -8,7 +8,12 @@ from typing import Final
 from uuid import uuid4
 
 from mcpproxy.base.style import count
-from mcpproxy.protocol.error_message import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION
+from mcpproxy.protocol.error_message import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+)
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
@@ -84,6 +89,9 @@ async def _no_version(context: ProbeContext) -> Conclusion:
     if is_unclear and await speaks_both_eras(context):
         await context.close_session()  # the process may now be in the older era
         return passed(f"{reply.outcome}, as a message of the older era may be", reply.frames)
+    if reply.status == 400 and reply.code == HEADER_MISMATCH:
+        # Two sentences with MUST concern it: the header has a version, and the body has another one, none.
+        return passed(f"{reply.outcome}, as a header that does not match the body", reply.frames)
     return _incomplete(context, reply, "a request without protocolVersion")
 
 
