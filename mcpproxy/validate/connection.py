@@ -88,6 +88,10 @@ class RpcConnection:
         self._pending: Final[UnansweredRequests[Pending]] = UnansweredRequests()
         self._used_ids: Final[set[RequestId]] = set()
         self._next_id = 0
+        self._unreadable_sent = 0
+        """How many messages of ours nobody can read and nobody has refused so far."""
+        self._refusals: Final[set[int]] = set()
+        """The frames that refuse them, with an id that no request had or with none."""
         self._tasks: Final = BackgroundTasks()
         self._has_news: Final = asyncio.Condition()
         wire.on_event = self._on_event
@@ -242,6 +246,7 @@ class RpcConnection:
             TimedOutError: the server does not read its input.
         """
         message = parse(raw)
+        self._unreadable_sent += isinstance(message, Malformed)
         for single in singles(message):
             if isinstance(single, Request) and single.id is not None:
                 self._used_ids.add(single.id)
@@ -307,17 +312,30 @@ class RpcConnection:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 pending = self._pending.find(CLIENT, id)
                 if pending is None:
-                    self._pass_to_only_pending(id, frame)
+                    if not self._is_refusal_of_unreadable(message, frame):
+                        self._pass_to_only_pending(id, frame)
                     return False
                 self.has_answered = True
                 pending.events.put_nowait(Answer(message, frame, pending.seq))
                 return True
+            case ErrorResponse():
+                self._is_refusal_of_unreadable(message, frame)
+                return False
             case Request():
                 self.server_requests.append(message)
                 self._tasks.start(self._reply(message))
                 return False
             case _:
                 return False
+
+    def _is_refusal_of_unreadable(self, message: Response | ErrorResponse, frame: Frame) -> bool:
+        """Whether an error with an id that no open request has, or without one, refuses a message that nobody
+        can read; if so, count it."""
+        if not self._unreadable_sent or isinstance(message, Response) or message.id in self._used_ids:
+            return False
+        self._unreadable_sent -= 1
+        self._refusals.add(frame.seq)
+        return True
 
     def _pass_to_only_pending(self, id: RequestId, frame: Frame) -> None:
         """If exactly one request is open, pass to it a response whose id no request had."""
@@ -355,6 +373,8 @@ class RpcConnection:
     def _wrong_answer(self, pending: Pending) -> Exception | None:
         """Return the error for a frame that came instead of the response, if there is such a frame."""
         for frame in self.unsolicited[pending.unsolicited_before :]:
+            if frame.seq in self._refusals:
+                continue
             if isinstance(frame.message, Malformed):
                 return MalformedAnswerError(
                     f"instead of an answer to {pending.method} came something that is not a message: "

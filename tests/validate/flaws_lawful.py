@@ -48,6 +48,14 @@ def takes_json_without_line_feed(server: Server) -> None:
 
 
 @flaw
+def names_what_it_cannot_read(server: Server) -> None:
+    """Its error for a line that it cannot read has an id of its own making."""
+    server.malformed = lambda: server.say(
+        {"jsonrpc": "2.0", "id": "no-id", "error": {"code": -32700, "message": "Parse error"}}
+    )
+
+
+@flaw
 def completes_templates_alone(server: Server) -> None:
     """It declares completions and resources, but no prompts."""
     good = server.declared

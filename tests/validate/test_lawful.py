@@ -46,6 +46,20 @@ def test_a_server_without_prompts_completes_its_templates(tmp_path: Path) -> Non
     assert check(result, "complete").conclusion.message == "answered"
 
 
+def test_the_refusal_of_our_own_malformed_line_is_no_answer_to_the_next_request(tmp_path: Path) -> None:
+    result = tried(target("names-what-it-cannot-read"), tmp_path, ("stdout", "malformed-json"))
+    assert check(result, "stdout").status == "passed", check(result, "stdout").conclusion
+    assert check(result, "malformed-json").conclusion.message == "refused with -32700"
+
+
+@pytest.mark.parametrize(("flaw", "is_cause"), [("traceback-on-stdout", True), ("farewell-on-stdout", False)])
+def test_a_malformed_line_is_named_as_the_cause_of_what_comes_at_once(
+    flaw: str, is_cause: bool, tmp_path: Path
+) -> None:
+    found = check(tried(target(flaw), tmp_path, ("stdout",)), "stdout")
+    assert found.conclusion.message.startswith("after a malformed line") == is_cause
+
+
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_a_backend_that_is_away_is_told_once(revision: str, tmp_path: Path) -> None:
     result = tried(target("backend-away"), tmp_path, (), revision)

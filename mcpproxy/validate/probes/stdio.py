@@ -6,6 +6,7 @@ shutdown, in older revisions, the page ``basic/lifecycle``.
 
 import asyncio
 import signal
+import sys
 import time
 from contextlib import suppress
 from typing import Final
@@ -43,14 +44,15 @@ async def _stdout(context: ProbeContext) -> Conclusion:
         await client.request(UNKNOWN_METHOD)
         if context.declares("tools"):
             await client.request("tools/call", {"name": "mcpproxy-no-such-tool", "arguments": {}})
-        malformed = 0
+        malformed, answered = 0, sys.maxsize
         if not context.stops_at_malformed_json:
             malformed = await client.send(b'{"jsonrpc":"2.0","method":')
             with suppress(GoneError, TimedOutError):  # the probe ``malformed-json`` reports such a server
-                await client.ping()
+                answered = (await client.ping()).frame.seq
         await client.close()
     for finding in wire.recording.findings:
-        if malformed and finding.rule in _STDOUT_RULES and finding.frame > malformed:
+        # What comes after the next answer may have another cause, such as the end of the server.
+        if malformed and finding.rule in _STDOUT_RULES and malformed < finding.frame < answered:
             text = f"after a malformed line (frame {malformed}): {finding.message}"
             frames = (finding.frame, malformed)
             status, source = STATUS_OF[finding.severity], finding.source
