@@ -115,6 +115,7 @@ class CallRow:
     """A call, or a record that belongs to none. ``latency_ms`` is missing if there is no answer.
 
     ``arguments`` are JSON as they were sent, or their beginning as a text if they are long.
+    ``cause`` says why there is no result.
     """
 
     call: int
@@ -136,6 +137,7 @@ class CallRow:
     arguments: JsonValue = ""
     result: str = ""
     progress: str = ""
+    cause: str = ""
     intervention: str = ""
     findings: int = 0
     severity: str | None = None

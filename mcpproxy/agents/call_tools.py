@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.agents import cursors
-from mcpproxy.agents.answer_types import CallDetail, FindingRow, FrameText, PartRow
+from mcpproxy.agents.answer_types import CallDetail, CallRow, FindingRow, FrameText, PartRow
 from mcpproxy.agents.call_rows import call_row
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.finding_rows import finding_row, rule_rows
@@ -50,7 +50,7 @@ class CallTools:
         is_brief = len(shown) < len(detail.told) or more_findings or any(part.cut for part in parts)
         return CallDetail(
             opened.handle,
-            call_row(detail.call),
+            _row(detail),
             parts,
             detail.cause,
             findings,
@@ -66,7 +66,7 @@ class CallTools:
         findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])
         head = CallDetail(
             opened.handle,
-            call_row(detail.call),
+            _row(detail),
             [],
             "" if start else detail.cause,
             findings,
@@ -126,6 +126,11 @@ def _shown_frame(opened: OpenedRecording, frame: int) -> _ShownFrame:
         raise AgentError(f"{opened.handle}: {fault.args[0]}; {known}") from None
     sender, text = text_of_record(record)
     return _ShownFrame(opened.view, frame, sender, getattr(record, "observed_at_ns", 0), text)
+
+
+def _row(detail: Detail) -> CallRow:
+    """Return the call as a row; its cause stands beside it in full."""
+    return replace(call_row(detail.call), cause="")
 
 
 def _findings(opened: OpenedRecording, found: tuple[FoundRule, ...]) -> list[FindingRow]:

@@ -64,7 +64,8 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     """Return direction, name, arguments and result in at most ``room`` columns."""
     direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
     words, tone = outcome_words(call, waits=waits)
-    result = error_words(call) or ": ".join(filter(None, (words, call.progress or call.result)))
+    said = error_words(call) or ": ".join(filter(None, (words, call.progress or call.result)))
+    result = ("; " if call.progress or call.result else ": ").join(filter(None, (said, call.cause)))
     result = f" ⇒ {result}" if result else ""
     result += f" ({call.intervention})" if call.intervention else ""
     arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""

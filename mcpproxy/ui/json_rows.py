@@ -48,6 +48,7 @@ def detail(found: Detail) -> JSONObject:
     return {
         "call": call(found.call),
         "cause": found.cause,
+        "cause_row": found.cause_row,
         "parts": [part(each) for each in found.told],
         "findings": [finding(each) for each in found.findings],
         "inner": list(found.inner),

@@ -30,6 +30,7 @@ class CallMembers(TypedDict):
     arguments: str
     result: str
     progress: str
+    cause: str
     intervention: str
     findings: int
     severity: Severity | None
@@ -56,6 +57,7 @@ def call_members(call: Call) -> CallMembers:
         "arguments": call.arguments,
         "result": call.result,
         "progress": call.progress,
+        "cause": call.cause,
         "intervention": call.intervention,
         "findings": call.findings,
         "severity": call.severity,

@@ -59,6 +59,8 @@ class Call:
     """Over HTTP the number of the exchange of its first record, else 0."""
     progress: str = ""
     """How far a call without an answer came by its last progress notification, such as ``1/2 model 1``."""
+    cause: str = ""
+    """Why it got no result, in a few words, beyond what ``outcome`` and ``result`` say."""
     intervention: str = ""
     """What mcpproxy did to its messages because the user asked for it: ``request edited by mcpproxy``."""
 
@@ -133,7 +135,8 @@ class Detail:
     """A call with everything that belongs to it.
 
     ``parts`` are in the order of the wire, and ``told`` as a person asks for them. ``cause`` says in one or
-    two sentences why the call failed, or why it has no answer; it is empty for any other call.
+    two sentences why the call failed, or why it has no answer, or that the peer wrote what is not a message
+    before its answer; it is empty for any other call. ``cause_row`` is the other row that it names, or 0.
     """
 
     call: Call
@@ -144,6 +147,7 @@ class Detail:
     left_out: int = 0
     """How many records were left out of the middle of ``parts``."""
     cause: str = ""
+    cause_row: int = 0
 
     @property
     def told(self) -> tuple[Part, ...]:

@@ -1,17 +1,21 @@
-"""Why a call failed, or has no answer, in a sentence or two."""
+"""Why a call failed, or has no answer: in a sentence or two, and in a few words for its row."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.base.style import duration
+from mcpproxy.base.style import count, duration
 from mcpproxy.base.visible import visible
-from mcpproxy.protocol.jsonrpc import Notification
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
+from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import ExchangeEnd, Frame, Stderr
-from mcpproxy.session.outcomes import WORDS, Kind, Outcome, state_words
+from mcpproxy.session.outcomes import ERRORS, WORDS, Kind, Outcome, state_words
 from mcpproxy.view.calls import Call, Part, Role
+
+LOST: Final = frozenset({*ERRORS, Outcome.NO_ANSWER, Outcome.CANCELLED, Outcome.REFUSED})
+"""The outcomes of calls that got no result."""
 
 _LONG_NS: Final = 5_000_000_000
 """A call that waited so long may have met a limit of its client, which progress could have moved."""
@@ -27,27 +31,50 @@ def error_words(call: Call) -> str:
     return words(call).rstrip(": ") if words else ""
 
 
-def cause_of(call: Call, parts: Sequence[Part], *, ended: str, running: bool) -> str:
-    """Return why a call failed or has no answer; empty for any other call.
+def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, *, ended: str, running: bool) -> str:
+    """Return why a call failed or has no answer; empty for any other call, unless there is a ``stray``.
 
     It is empty, too, while the answer may be in a part of the recording that was not read yet. ``parts`` are
-    the records of the call, ``ended`` says in words how the recording ended.
+    the records of the call, ``stray`` is the record of another row that came in the place of its answer, or
+    before it. ``ended`` says in words how the recording ended.
     """
+    if _is_unread(call):
+        return ""
+    said = [] if stray is None else [_stray_sentence(call, stray)]
     match call.outcome:
-        case Outcome.NO_ANSWER if call.waited_ns is not None:
-            said = [*_waited(call, ended, running=running), *_cut(parts), *_progress(call, parts)]
+        case Outcome.NO_ANSWER if _wrong_id(stray) is None:
+            said += [*_waited(call, ended, running=running), *_cut(parts), *_progress(call, parts)]
         case Outcome.CANCELLED:
-            said = [_cancelled(call, parts)]
+            said.append(_cancelled(call, parts))
         case _ if words := error_words(call):
-            said = [words]
+            said.append(words)
         case _:
-            return ""
-    on_stderr = [line for part in parts for line in stderr_lines(part, _MOST_BYTES)]
-    line = telling_line(on_stderr, only_errors=True)
-    if line and line not in call.result and not (call.result and call.result in line):
-        short = line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}…"
-        said.append(f"On stderr: {short}")
+            pass
+    if call.outcome in LOST and (line := _error_on_stderr(call, parts)):
+        said.append(f"On stderr: {line}")
     return " ".join(text if text.endswith((".", "…")) else f"{text}." for text in said)
+
+
+def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, *, ended: str, running: bool) -> str:
+    """Return why a call got no result, in a few words for its row, which has its outcome and its result.
+
+    It is empty for a call with a result, and where ``cause_of`` is. ``latest`` are some of the last records
+    of the call, without its request and its answer; the others are as for ``cause_of``.
+    """
+    if call.outcome not in LOST or _is_unread(call):
+        return ""
+    said = [] if stray is None or call.result else [_stray_words(stray)]
+    if call.outcome is Outcome.CANCELLED and not call.result:
+        said += [reason for part in latest if (reason := _reason(part))]
+    elif call.outcome is Outcome.NO_ANSWER and _wrong_id(stray) is None:
+        said += _cut(latest) or ([] if running or not ended else [ended.removeprefix("the ")])
+    line = _error_on_stderr(call, latest)
+    why = "; ".join(said) or ("stderr" if line and call.result else "")
+    return ": ".join(filter(None, (why, line)))
+
+
+def _is_unread(call: Call) -> bool:
+    return call.outcome is Outcome.NO_ANSWER and call.waited_ns is None
 
 
 def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
@@ -68,6 +95,16 @@ def telling_line(lines: Sequence[str], *, only_errors: bool = False) -> str:
     return named or ("" if only_errors or not last else last[-1])
 
 
+def _error_on_stderr(call: Call, parts: Sequence[Part]) -> str:
+    """Return the last line on stderr that names an error; empty if there is none, or the result has it."""
+    line = telling_line(
+        [line for part in parts for line in stderr_lines(part, _MOST_BYTES)], only_errors=True
+    )
+    if line in call.result or (call.result and call.result in line):
+        return ""
+    return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}…"
+
+
 _NAMES_AN_ERROR: Final = pattern(
     r"\b\w*(?:error|exception|panic|panicked|fatal|failed|failure|errno)\b", re.IGNORECASE
 )
@@ -83,6 +120,39 @@ _ERRORS: Final[Mapping[Outcome, Callable[[Call], str]]] = {
 def _error(call: Call) -> str:
     words = state_words(call.outcome, call.error_code)
     return f"{words} without an integer code" if call.error_code is None else words
+
+
+def _wrong_id(stray: Part | None) -> Response | ErrorResponse | None:
+    """Return the answer that names its call by a wrong id; ``None`` if ``stray`` is not one."""
+    if stray is None or not isinstance(stray.record, Frame):
+        return None
+    messages = singles(stray.record.message)
+    return next((message for message in messages if isinstance(message, Response | ErrorResponse)), None)
+
+
+def _stray_sentence(call: Call, stray: Part) -> str:
+    assert isinstance(stray.record, Frame)
+    peer, frame, where = stray.record.sender, stray.record, f"(row {stray.row})"
+    if (answer := _wrong_id(stray)) is not None:
+        id = answer.value.get("id")
+        is_other_kind = isinstance(id, str) != call.id.startswith('"')
+        named = f"{visible(shown(id))}{f', {kind(id)}' if is_other_kind else ''}"
+        return (
+            f"The {peer} answered after {duration(stray.at_ns - call.started_ns)} with the id {named} {where}"
+        )
+    if not frame.terminated:
+        bytes_sent = count(len(frame.raw), "byte")
+        return f"The last line of the {peer} was cut after {bytes_sent} {where}: {stray.summary}"
+    return f"The {peer} wrote what is not a message while the call was open {where}: {stray.summary}"
+
+
+def _stray_words(stray: Part) -> str:
+    assert isinstance(stray.record, Frame)
+    where = f"(row {stray.row})"
+    if (answer := _wrong_id(stray)) is not None:
+        return f"answered with the id {visible(shown(answer.value.get('id')))} {where}"
+    what = "not a message" if stray.record.terminated else "the last line was cut"
+    return f"{what} {where}: {stray.summary}"
 
 
 def _waited(call: Call, ended: str, *, running: bool) -> list[str]:
@@ -115,19 +185,19 @@ def _progress(call: Call, parts: Sequence[Part]) -> list[str]:
 
 
 def _cancelled(call: Call, parts: Sequence[Part]) -> str:
+    by, why = call.sender, ""
     for part in parts:
         if part.role is Role.CANCEL and isinstance(part.record, Frame):
-            by = part.record.sender
-            why = _reason(part.record)
+            by, why = part.record.sender, _reason(part)
             break
-    else:
-        by, why = call.sender, ""
     waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
     late = " An answer came later" if call.answer else ""
     return f"The {by} cancelled the call{waited}{f': {why}' if why else ''}.{late}"
 
 
-def _reason(frame: Frame) -> str:
-    params: Any = frame.message.params if isinstance(frame.message, Notification) else None
+def _reason(part: Part) -> str:
+    """Return the reason that a cancellation gives; empty if it gives none, or the part is another one."""
+    message = part.record.message if part.role is Role.CANCEL and isinstance(part.record, Frame) else None
+    params: Any = message.params if isinstance(message, Notification) else None
     reason = member(params, "reason")
     return visible(reason[:_REASON_CHARACTERS]) if isinstance(reason, str) else ""

@@ -25,7 +25,7 @@ from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import Part, Role
 from mcpproxy.view.causes import telling_line
-from mcpproxy.view.index.columns import Columns
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, Columns
 from mcpproxy.view.interventions import MOST_FRAMES, interventions
 
 _NOTIFICATION_ROLES: Final = {
@@ -39,6 +39,13 @@ _NOTIFICATION_ROLES: Final = {
 
 _LINES_BEFORE: Final = 4096
 """How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""
+
+_NEAR_LINES: Final = 1 << 14
+_LATEST: Final = 50
+"""For its row in a list, a call's records are looked for in so many lines, and so many of them are read."""
+
+_NEAR_ROWS: Final = 16
+_NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 
 
 class CallParts:
@@ -66,6 +73,34 @@ class CallParts:
             return list(join_stderr(parts)), 0
         half = (limit or 0) // 2  # lines before and after what was left out are not successive
         return [*join_stderr(parts[:half]), *join_stderr(parts[half:])], left_out
+
+    def latest(self, row: int) -> list[Part]:
+        """Return the last records of a row near its first, without its request and its answer.
+
+        It takes as long in a recording of any length.
+        """
+        begin, answer = self._columns.first_line[row] + 1, self._columns.answer_line[row]
+        near = places(self._columns.line_row[begin : begin + _NEAR_LINES], row)
+        lines = [begin + place for place in near if begin + place != answer]
+        return [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
+
+    def first(self, row: int) -> Part:
+        """Return the record that a row began with."""
+        return next(self._on_line(row, self._columns.first_line[row]))
+
+    def noise_row(self, row: int) -> int:
+        """Return the first of the next rows that is not a message, if the receiver of a request on stdio sent
+        it before it answered, or before it was told that the request is cancelled; 0 if there is none."""
+        columns = self._columns
+        kind = _NOT_A_MESSAGE | (~columns.kind[row] & FROM_SERVER)
+        place = columns.kind[row + 1 : row + 1 + _NEAR_ROWS].tobytes().find(kind)
+        if place < 0:
+            return 0
+        noise, answer, took_ns = row + 1 + place, columns.answer_line[row], columns.latency_ns[row]
+        if answer:
+            return noise if columns.first_line[noise] < answer else 0
+        is_late = 0 <= took_ns < columns.started_ns[noise] - columns.started_ns[row]
+        return 0 if is_late else noise
 
     def _lines(self, row: int, start: int) -> list[int]:
         return places(self._columns.line_row, row, start)

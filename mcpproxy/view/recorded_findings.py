@@ -13,6 +13,9 @@ from mcpproxy.view.index.indexed_trace import IndexedTrace
 if TYPE_CHECKING:
     from mcpproxy.protocol.rules import Rule
 
+_WRONG_ID: Final = "PROTO-007"
+"""The rule whose findings name the request that an answer with a wrong id is meant for, if that is known."""
+
 
 class RecordedFindings:
     """The findings in the index. Row 0 stands for the whole session."""
@@ -24,6 +27,8 @@ class RecordedFindings:
         self._read_lines = 0
         self._with_rows: list[tuple[Finding, int]] = []
         self._of_row: dict[int, list[Finding]] = {}
+        self.wrongly_answered: Final[dict[int, int]] = {}
+        """Frame of a request -> frame of the answer that names it by a wrong id."""
 
     def with_rows(self) -> list[tuple[Finding, int]]:
         """Return all findings with their rows, in the order of the recording.
@@ -41,6 +46,10 @@ class RecordedFindings:
                 columns.findings[row] = min(columns.findings[row] + 1, 0xFFFF)
                 columns.severity[row] = max(columns.severity[row], SEVERITIES.index(finding.severity))
                 self._scan.touch(row)
+            if finding.rule == _WRONG_ID and finding.related:
+                self.wrongly_answered.setdefault(finding.related[0], finding.frame)
+                if asked := columns.row_of(finding.related[0]):
+                    self._scan.touch(asked)
         self._read_lines = len(self._scan.finding_lines)
         return self._with_rows
 

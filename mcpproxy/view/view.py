@@ -22,8 +22,8 @@ from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
-from mcpproxy.view.calls import Call, Detail, Progress, Refreshed, SessionSummary
-from mcpproxy.view.causes import cause_of
+from mcpproxy.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
+from mcpproxy.view.causes import LOST, brief_cause, cause_of
 from mcpproxy.view.details import CallParts, SortedCallParts, intervention_in, progress_of
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
@@ -204,13 +204,32 @@ class View:
         if row in self.columns.faults:
             words = intervention_in(self.columns, self.index.reader, row, is_running=self.running)
             call = replace(call, intervention=words)
-        if call.outcome is not Outcome.NO_ANSWER:
+        if call.outcome not in LOST:
             return call
-        if self.unread:
-            call = replace(call, waited_ns=None)
-        if call.kind is Kind.REQUEST:
-            return replace(call, progress=progress_of(self.columns, self.index.reader, row))
-        return call
+        if call.outcome is Outcome.NO_ANSWER:
+            if self.unread:
+                call = replace(call, waited_ns=None)
+            if call.kind is Kind.REQUEST:
+                call = replace(call, progress=progress_of(self.columns, self.index.reader, row))
+        latest, stray = self._parts.latest(row), self._stray(call)
+        cause = brief_cause(call, latest, stray, ended=self._how_it_ended, running=self.running)
+        return replace(call, cause=cause) if cause else call
+
+    @property
+    def _how_it_ended(self) -> str:
+        return ending_text(self.ended, self.header.transport) if self.ended else ""
+
+    def _stray(self, call: Call) -> Part | None:
+        """Return what the receiver of a request sent in the place of its answer, or before it: an answer with
+        a wrong id, or what is not a message; ``None`` if there is nothing like that."""
+        if call.kind is not Kind.REQUEST:
+            return None
+        # All requests of a batch are in one frame.
+        is_alone = call.number not in self.columns.elements
+        row = self.columns.row_of(self.findings.wrongly_answered.get(call.frame, 0)) if is_alone else 0
+        if not row and not call.exchange:  # over HTTP it belongs to the call
+            row = self._parts.noise_row(call.number)
+        return self._parts.first(row) if row else None
 
     def find(self, filter: AnyFilter, order: str = "") -> Iterator[Progress]:
         """Apply a filter with a free text and an order step by step, and yield how much was searched.
@@ -236,9 +255,10 @@ class View:
         call = self.call(number)
         inner = self._parts.inner_rows(number)
         parts, left_out = self._parts.parts(number, inner, limit)
-        ended = ending_text(self.ended, self.header.transport) if self.ended else ""
-        cause = cause_of(call, parts, ended=ended, running=self.running)
-        return Detail(call, tuple(parts), self.findings.of_row(number), tuple(inner), left_out, cause)
+        stray = self._stray(call)
+        cause = cause_of(call, parts, stray, ended=self._how_it_ended, running=self.running)
+        findings, cause_row = self.findings.of_row(number), stray.row if stray and cause else 0
+        return Detail(call, tuple(parts), findings, tuple(inner), left_out, cause, cause_row)
 
     def sort_parts(self) -> None:
         """Sort the index by calls. After that ``parts`` of all rows takes a fraction of the time.

@@ -16,15 +16,15 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "hanging call": (
         " desk 2.1 → weather 1.4  3 calls, 1 unanswered  2025-11-25",
-        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered                             5.10 s',
+        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered: server exited with 0       5.10 s',
     ),
     "cancelled call": (
-        '  4 ⊘ → forecast {"city":"Oslo"} ⇒ cancelled                              800 ms',
+        '  4 ⊘ → forecast {"city":"Oslo"} ⇒ cancelled: too slow                    800 ms',
         '   "params": {"requestId": 2, "reason": "too slow"}}',
     ),
     "slow call": ('  4 ✓ → archive {"day":"1969-07-20"} ⇒ clear                              4.20 s',),
     "wrong id": (
-        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered                             4.90 s',
+        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered: answered with the id "2"…  4.90 s',
         "  5 · ← answer to no request ⇒ Oslo: sunny                            ✗1",
     ),
     "server request in a call": (
@@ -51,7 +51,7 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "server crash": (
         " desk 2.1 → weather 1.4  3 calls, 1 unanswered, the server exited with 1",
-        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered                            10.0 ms',
+        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered: server exited with 1: Ze… 10.0 ms',
         "with 1. On stderr: ZeroDivisionError: division by zero.",
     ),
     "finding": (

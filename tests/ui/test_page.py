@@ -58,16 +58,16 @@ RECORDINGS = Path(__file__).parents[2] / "recordings"
 
 SEEN: dict[str, tuple[str, ...]] = {
     "failed-tool": ("✗ tool error",),
-    "hanging-call": ("… unanswered",),
-    "cancelled-call": ("⊘ cancelled",),
+    "hanging-call": ("… unanswered", "→ server exited with 0"),
+    "cancelled-call": ("⊘ cancelled", "→ too slow"),
     "slow-call": (" s",),
-    "wrong-id": ("answer", "… unanswered"),
+    "wrong-id": ("answer", "… unanswered", '→ answered with the id "2" (row 5)'),
     "server-request-in-a-call": ("↳",),
     "progress": ("archive",),
     "7-kB-result": ("archive",),
     "two-sessions": ("Oslo", "Lima"),
     "HTTP-with-SSE": ("Oslo: sunny", "✗ HTTP 405"),
-    "server-crash": ("… unanswered",),
+    "server-crash": ("… unanswered", "→ server exited with 1: ZeroDivisionError: division by zero"),
     "finding": ("✗1",),
 }
 

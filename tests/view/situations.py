@@ -7,7 +7,7 @@ tools ``forecast`` and ``archive`` in frames 4 and 5 (rows 1 to 3), so the situa
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,11 +84,13 @@ class Conversation:
         cut = {"cut": bool(cut_by)} | ({"by": cut_by} if cut_by else {})
         self.record("end", ms, {"exchange": exchange, "connection": exchange, **cut})
 
-    def finds(self, rule: str, frame: int, message: str, severity: str = "error") -> None:
+    def finds(
+        self, rule: str, frame: int, message: str, severity: str = "error", *, related: Sequence[int] = ()
+    ) -> None:
         """Write a finding about a frame."""
         self._errors += severity == "error"
         found = {"rule": rule, "severity": severity, "blame": S, "message": message, "frame": frame}
-        more: dict[str, Any] = {"related": [], "pointer": None, "revision": "2025-11-25"}
+        more: dict[str, Any] = {"related": list(related), "pointer": None, "revision": "2025-11-25"}
         source = {
             "source": "https://modelcontextprotocol.io/specification/2025-11-25/basic",
             "requirement": "R-008",
@@ -196,11 +198,10 @@ def slow_call() -> tuple[str, ...]:
 
 def wrong_id() -> tuple[str, ...]:
     session = begun()
-    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    asked = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
     answer = session.answers("2", text("Oslo: sunny"), ms=112)
-    session.finds(
-        "PROTO-007", answer, 'server answered with string "2"; the request in frame 6 used number 2'
-    )
+    message = f'server answered with string "2"; the request in frame {asked} used number 2'
+    session.finds("PROTO-007", answer, message, related=(asked,))
     return session.closes(ms=5000)
 
 

@@ -8,8 +8,11 @@ import pytest
 from mcpproxy.cli.main import main
 from mcpproxy.session.frame import Stderr
 from mcpproxy.session.outcomes import Outcome
+from mcpproxy.trace.records import Record
+from mcpproxy.tui.call_lines import call_line
+from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import Role
-from mcpproxy.view.causes import telling_line
+from mcpproxy.view.causes import LOST, telling_line
 from mcpproxy.view.view import open_view
 from tests.agents.agent import Agent
 from tests.view.situations import SITUATIONS, Conversation, begun, forecast, text, write
@@ -93,14 +96,83 @@ CAUSES = {
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_a_call_that_failed_or_has_no_answer_says_why(name: str, tmp_path: Path) -> None:
     with open_view(write(tmp_path / "s.jsonl", SITUATIONS[name])) as view:
-        causes = [cause for number in view.numbers() if (cause := view.parts(number).cause)]
-        wrong = [
-            call for call in view.calls() if call.is_error or call.outcome in ("unanswered", "cancelled")
-        ]
-        assert len(causes) == len(wrong)
+        lost = [call.number for call in view.calls() if call.outcome in LOST]
+        causes = [cause for number in lost if (cause := view.parts(number).cause)]
+        assert len(causes) == len(lost)
         if name in CAUSES:
             (cause,) = causes
             assert CAUSES[name] in cause
+
+
+IN_THE_ROW = {
+    "failed tool": "no such city: Atlantis",
+    "hanging call": "server exited with 0",
+    "cancelled call": "too slow",
+    "wrong id": 'answered with the id "2" (row 5)',
+    "HTTP with SSE": "405",
+    "server crash": "server exited with 1: ZeroDivisionError: division by zero",
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_the_row_of_a_call_without_a_result_says_why_in_a_few_words(name: str, tmp_path: Path) -> None:
+    with open_view(write(tmp_path / "s.jsonl", SITUATIONS[name])) as view:
+        said = [call.result or call.cause for call in view.calls() if call.outcome in LOST]
+        assert said == ([IN_THE_ROW[name]] if name in IN_THE_ROW else [])
+        assert not [call for call in view.calls() if call.cause and call.outcome not in LOST]
+
+
+@pytest.mark.parametrize(("content", "before"), [([{"type": "text", "text": HIDDEN}], "stderr: "), ([], "")])
+def test_a_reason_that_stands_on_stderr_only_is_in_the_row(
+    content: list[object], before: str, tmp_path: Path
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.record("stderr", 101, {"text": REASON})
+    if content:
+        session.answers(2, {"content": content, "isError": True}, ms=110)
+    else:
+        session.fails(2, -32000, "", ms=110)
+    session.record("stderr", 111, {"text": "that was the only connection"})
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert view.call(CALL).cause == f"{before}{REASON}"
+
+
+def test_a_row_reads_few_records_however_many_belong_to_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    for number in range(5000):
+        session.record("stderr", 101, {"text": f"row {number} of the table"})
+    session.record("stderr", 101, {"text": REASON})
+    read: list[int] = []
+    reads_record = CallReader.record
+
+    def record(self: CallReader, line: int) -> Record:
+        read.append(line)
+        return reads_record(self, line)
+
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200, code=1))) as view:
+        monkeypatch.setattr(CallReader, "record", record)
+        assert view.call(CALL).cause == f"server exited with 1: {REASON}"
+    assert len(read) < 60
+
+
+def test_every_face_shows_why_in_its_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "s.jsonl", SITUATIONS["server crash"])
+    why = IN_THE_ROW["server crash"]
+    assert main(["show", path]) == 0
+    shown = capsys.readouterr().out
+    assert f"… unanswered for 10.0 ms: {why}\n" in shown
+    assert "stderr:" not in shown
+    with open_view(path) as view:
+        line = "".join(span.text for span in call_line(view.call(CALL), 140))
+    assert f"⇒ unanswered: {why} " in line
+    with Agent(tmp_path) as agent:
+        (row,) = agent("find_calls", filter="status:unanswered")["found"][0]["calls"]
+        assert row["cause"] == why
+        assert "cause" not in agent("get_call", call=CALL)["call"]
 
 
 def test_a_cause_is_short_whatever_stderr_holds(tmp_path: Path) -> None:

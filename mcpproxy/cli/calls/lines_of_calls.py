@@ -5,7 +5,7 @@
 
 A request of the server begins with an arrow to the left. ``→`` comes before an answer, ``✗`` before an error,
 ``…`` if there is no answer. If the style has a width, arguments and results are cut so that a call takes one
-line; an error that does not fit that line gets lines of its own, and is never cut.
+line; an error or a cause that does not fit that line gets lines of its own, and is never cut.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,8 @@ class CallLines:
             beside = min(columns(arguments) + columns(answer), _LEAST_ROOM)
             name = style.shorten(name, room - (beside + len(mark) + 3 if beside else 0))
             room -= columns(name) + 1
-            if call.is_error and columns(answer) + len(mark) + 2 > room - min(columns(arguments), room // 3):
+            is_long = columns(answer) + len(mark) + 2 > room - min(columns(arguments), room // 3)
+            if is_long and (call.is_error or call.cause):
                 mark, below, answer = "", f"{mark} {answer}", ""
                 arguments = style.shorten(arguments, room)
             elif answer:
@@ -183,11 +184,13 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
             said = state_words(call.outcome, running=is_running)
             said += "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
             said += f", {call.progress}" if call.progress else ""
+            said += f": {call.cause}" if call.cause else ""
             return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")
         case Outcome.CANCELLED:
             waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
             late = f", then answered: {call.result}" if call.result else ""
-            return bad, f"{state_words(call.outcome)}{waited}{late}", ("yellow",)
+            why = f": {call.cause}" if call.cause else ""
+            return bad, f"{state_words(call.outcome)}{waited}{late}{why}", ("yellow",)
         case Outcome.INPUT_REQUIRED:
             return good, f"{state_words(call.outcome)}: {call.result}", ("yellow",)
         case _:

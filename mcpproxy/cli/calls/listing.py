@@ -88,14 +88,17 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
 def stderr_of(view: View, call: Call, lines: CallLines) -> list[str]:
     """Return what the server wrote to stderr while a call was open. It may say why the call failed.
 
-    Of more than a few lines, the one that probably says it is shown, and where the others are.
+    Of more than a few lines, the one that probably says it is shown, and where the others are; without the
+    line that the call's own line has.
     """
     blocks = [part for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
     number = sum(part.lines for part in blocks)
+    said = telling_line([part.summary for part in blocks])
+    is_told = call.outcome is Outcome.NO_ANSWER and said and call.cause.endswith(said)
     if number > _STDERR_LINES:
-        said = telling_line([part.summary for part in blocks])
-        return lines.note(f"stderr: {said} ({count(number, 'line')}: show --call {call.number})", "dim")
-    texts = [line for part in blocks for line in stderr_lines(part) if line]
+        where = f"{count(number, 'line')}: show --call {call.number}"
+        return lines.note(f"stderr: {where if is_told else f'{said} ({where})'}", "dim")
+    texts = [] if is_told else [line for part in blocks for line in stderr_lines(part) if line]
     return [line for text in texts for line in lines.note(f"stderr: {text}", "dim")]
 
 

@@ -141,6 +141,15 @@ export function title(call) {
 }
 
 /**
+ * Return what the row of a call says of its result: the result, or how far it came, and why it has none.
+ *
+ * @param {import("./types.js").Call} call
+ */
+export function said(call) {
+  return [call.result || call.progress, call.cause].filter(Boolean).join("; ");
+}
+
+/**
  * Return how long a call took, or how long it has waited without an answer, in milliseconds.
  *
  * @param {import("./types.js").Call} call

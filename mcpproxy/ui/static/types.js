@@ -24,6 +24,7 @@
  * @property {string} arguments
  * @property {string} result
  * @property {string} progress the last progress notification of a call without an answer, as text
+ * @property {string} cause why it got no result, in a few words, beyond its outcome and its result
  * @property {string} intervention what mcpproxy did to its messages because the user asked for it, in words
  * @property {number} findings
  * @property {Severity | null} severity
@@ -87,6 +88,7 @@
  * @property {Call} call
  * @property {Part[]} parts
  * @property {string} cause why the call failed or has no answer, in words
+ * @property {number} cause_row the other row that the cause names, or 0
  * @property {number} left_out how many records in the middle of the parts are left out
  * @property {Finding[]} findings
  * @property {number[]} inner

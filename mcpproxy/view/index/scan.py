@@ -252,7 +252,10 @@ class Scan(MessageScan):
 
     def _stderr(self, at_ns: int, size: int, at: int) -> int:
         self.last_ns = at_ns
-        if row := self._parent(None, self._session("")) or self._failed_before(at_ns):
+        if row := self._parent(None, self._session("")):
+            return row
+        if row := self._failed_before(at_ns):
+            self.touch(row)
             return row
         if self._stderr_row and self._stderr_row == self.columns.rows:  # no row was added since
             sizes = self.columns.request_bytes
