@@ -480,6 +480,14 @@ def test_the_detail_says_first_why_a_call_failed(visitor: Visitor, page: Served,
     expect(visitor.page.locator(".error-box, .waiting-box")).to_contain_text(box)
 
 
+def test_the_cause_of_a_wrong_id_leads_to_the_answer(visitor: Visitor, page: Served) -> None:
+    looks_at(visitor, page, "wrong-id", "#call=4")
+    box = visitor.page.locator(".waiting-box")
+    expect(box).to_have_text('The server answered after 12.0 ms with the id "2", a string (row 5).')
+    box.get_by_role("button", name="row 5").click()
+    expect(visitor.page.locator(".detail h2")).to_contain_text("#5")
+
+
 def test_a_cause_on_stderr_and_the_answer_are_seen_at_once(visitor: Visitor, tmp_path: Path) -> None:
     write(tmp_path / "s.jsonl", a_hidden_cause())
     with served(tmp_path) as running:

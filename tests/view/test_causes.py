@@ -86,6 +86,7 @@ def test_an_agent_learns_the_cause_in_two_kilobytes(recorded: str) -> None:
 
 
 CAUSES = {
+    "wrong id": 'The server answered after 12.0 ms with the id "2", a string (row 5).',
     "failed tool": "tool error: no such city: Atlantis.",
     "hanging call": "There was no answer in ",
     "cancelled call": "The client cancelled the call after ",
@@ -214,6 +215,70 @@ def test_who_cancelled_and_why(tmp_path: Path) -> None:
     )
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=61_000))) as view:
         assert view.parts(CALL).cause == "The client cancelled the call after 1m00s: Request timed out."
+
+
+def a_call_after_which(sent: str, *, cut: bool, answer: bool) -> tuple[str, ...]:
+    """The server writes a line that is not a message, and perhaps then the answer."""
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.says("server", sent, 105, **({"eol": ""} if cut else {}))
+    if answer:
+        session.answers(2, text("sunny"), ms=110)
+    session.asks(3, "tools/call", forecast("Lima"), ms=120)
+    session.answers(3, text("fog"), ms=130)
+    return session.closes(ms=200)
+
+
+@pytest.mark.parametrize(
+    ("sent", "cut", "answer", "in_the_row", "cause"),
+    [
+        ("DEBUG sunny", False, False, "not a message (row 5): DEBUG sunny; server exited with 0",
+         "The server wrote what is not a message while the call was open (row 5): DEBUG sunny. "
+         "There was no answer in 100 ms, until the recording ended: the server exited with 0."),
+        ("DEBUG sunny", False, True, "",
+         "The server wrote what is not a message while the call was open (row 5): DEBUG sunny."),
+        ('{"jsonrpc": "2.0", "id', True, False,
+         'the last line was cut (row 5): {"jsonrpc": "2.0", "id; server exited with 0',
+         'The last line of the server was cut after 22 bytes (row 5): {"jsonrpc": "2.0", "id. '
+         "There was no answer in 100 ms, until the recording ended: the server exited with 0."),
+    ],
+)  # fmt: skip
+def test_what_came_in_the_place_of_an_answer_is_named_with_its_row(
+    sent: str, cut: bool, answer: bool, in_the_row: str, cause: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "s.jsonl", a_call_after_which(sent, cut=cut, answer=answer))
+    with open_view(path) as view:
+        detail = view.parts(CALL)
+        assert (detail.call.cause, detail.cause, detail.cause_row) == (in_the_row, cause, 5)
+        for number in (3, 6):  # before and after
+            other = view.parts(number)
+            assert (other.cause, other.cause_row) == ("", 0)
+
+
+def test_a_line_after_a_cancellation_is_not_why_there_is_no_answer(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.notifies("notifications/cancelled", {"requestId": 2}, ms=200, by="client")
+    session.says("server", "DEBUG stopped", 300)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=400))) as view:
+        assert view.parts(CALL).cause == "The client cancelled the call after 100 ms."
+
+
+def test_who_gave_up_waiting_learns_of_the_answer_with_a_wrong_id(tmp_path: Path) -> None:
+    session = begun()
+    asked = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    answered = session.answers("2", text("sunny"), ms=112)
+    session.finds("PROTO-007", answered, "an id of another type", related=(asked,))
+    session.notifies(
+        "notifications/cancelled", {"requestId": 2, "reason": "timed out"}, ms=60_100, by="client"
+    )
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=61_000))) as view:
+        detail = view.parts(CALL)
+        assert detail.call.cause == 'answered with the id "2" (row 5); timed out'
+        assert detail.cause == (
+            'The server answered after 12.0 ms with the id "2", a string (row 5). '
+            "The client cancelled the call after 1m00s: timed out."
+        )
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
   const [symbol, words, kind] = outcome(call, live.running);
   const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
-  const cause = call.outcome === "unanswered" && live.running ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
+  const cause = call.outcome === "unanswered" && live.running && !detail.cause_row ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
   const pointers = findings.filter((finding) => finding.pointer).map((finding) => ({ frame: finding.frame, pointer: finding.pointer }));
   const asked = call.kind === "request" ? parts.find((part) => part.role === "request") : undefined;
   const answer = parts.find((part) => part.role === "answer");
@@ -108,7 +108,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
       ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
-    ${cause ? html`<p class=${kind === "bad" ? "error-box" : "waiting-box"} role="note">${visible(cause)}</p>` : null}
+    ${cause ? html`<p class=${kind === "bad" ? "error-box" : "waiting-box"} role="note"><${Cause} cause=${cause} row=${detail.cause_row} go=${go} /></p>` : null}
     ${findings.length ? html`<h3>${plural(findings.length, "finding")}</h3>` : null}
     ${findings.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}
     ${summary.not_sent_because ? html`<p class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</p>` : null}
@@ -129,6 +129,14 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
     ${others.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(others.length - count, "more record")}</button>` : null}
     ${detail.left_out ? html`<p class="note">${plural(detail.left_out, "record")} in the middle not shown</p>` : null}
   </section>`;
+}
+
+/** @param {{cause: string, row: number, go: (change: Partial<import("./address.js").Place>) => void}} props `row` is the other row that the cause names, or 0 */
+function Cause({ cause, row, go }) {
+  const words = `row ${row}`;
+  const at = row ? cause.indexOf(words) : -1;
+  if (at < 0) return visible(cause);
+  return html`${visible(cause.slice(0, at))}<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>${words}</button>${visible(cause.slice(at + words.length))}`;
 }
 
 /** @param {{tab: string, choose: (tab: string) => void}} props */
