@@ -151,8 +151,11 @@ def _stray_words(stray: Part) -> str:
     where = f"(row {stray.row})"
     if (answer := _wrong_id(stray)) is not None:
         return f"answered with the id {visible(shown(answer.value.get('id')))} {where}"
-    what = "not a message" if stray.record.terminated else "the last line was cut"
-    return f"{what} {where}: {stray.summary}"
+    return (
+        f"not a message {where}: {stray.summary}"
+        if stray.record.terminated
+        else f"the last line was cut {where}"
+    )
 
 
 def _waited(call: Call, ended: str, *, running: bool) -> list[str]:

@@ -238,7 +238,7 @@ def a_call_after_which(sent: str, *, cut: bool, answer: bool) -> tuple[str, ...]
         ("DEBUG sunny", False, True, "",
          "The server wrote what is not a message while the call was open (row 5): DEBUG sunny."),
         ('{"jsonrpc": "2.0", "id', True, False,
-         'the last line was cut (row 5): {"jsonrpc": "2.0", "id; server exited with 0',
+         "the last line was cut (row 5); server exited with 0",
          'The last line of the server was cut after 22 bytes (row 5): {"jsonrpc": "2.0", "id. '
          "There was no answer in 100 ms, until the recording ended: the server exited with 0."),
     ],
@@ -253,6 +253,30 @@ def test_what_came_in_the_place_of_an_answer_is_named_with_its_row(
         for number in (3, 6):  # before and after
             other = view.parts(number)
             assert (other.cause, other.cause_row) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("records", "second"),
+    [
+        (
+            a_call_after_which("DEBUG", cut=False, answer=True),
+            "The server wrote what is not a message ",
+        ),
+        (
+            a_call_after_which('{"id": 2', cut=True, answer=False),
+            "The last line of the server was cut after ",
+        ),
+        (SITUATIONS["wrong id"], 'The server answered after 12.0 ms with the id "2", a string (row 5).'),
+        (SITUATIONS["server crash"], "There was no answer in 10.0 ms, until the recording ended: the "),
+    ],
+)
+def test_the_cause_is_the_second_line_of_a_call(
+    records: tuple[str, ...], second: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", "--call", str(CALL), write(tmp_path / "s.jsonl", records)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert second in lines[1]
+    assert lines[2].strip().startswith("client to server")
 
 
 def test_a_line_after_a_cancellation_is_not_why_there_is_no_answer(tmp_path: Path) -> None:

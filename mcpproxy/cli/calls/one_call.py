@@ -1,6 +1,7 @@
 """One call with everything that belongs to it: its messages laid out, HTTP heads, findings."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.base.style import Style, count, duration, size
@@ -9,7 +10,7 @@ from mcpproxy.cli.calls.lines_of_calls import CallLines, seconds
 from mcpproxy.cli.calls.listing import content_lines, head_lines
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.view.calls import FoundRule, Part
-from mcpproxy.view.causes import error_words, stderr_lines
+from mcpproxy.view.causes import LOST, error_words, stderr_lines
 from mcpproxy.view.view import View
 
 _INDENT: Final = "  "
@@ -19,7 +20,11 @@ def detail(view: View, number: int, style: Style) -> Iterator[str]:
     """Yield the lines of one call."""
     call_detail = view.parts(number)
     call = call_detail.call
-    yield from CallLines(style).call(call, is_running=view.running)
+    lines = CallLines(style)
+    yield from lines.call(replace(call, cause=""), is_running=view.running)
+    if call_detail.cause and call_detail.cause != f"{error_words(call)}.":
+        colours = ("bold", "red") if call.outcome in LOST else ("yellow",)
+        yield from lines.note(call_detail.cause, *colours)
     facts = [f"{call.sender} to {'client' if call.sender == 'server' else 'server'}"]
     facts += [f"id {call.id}"] if call.id else []
     facts += [f"session {name}"] if (name := view.index.session_name(call.session)) else []
@@ -27,8 +32,6 @@ def detail(view: View, number: int, style: Style) -> Iterator[str]:
     facts += [f"in call {call.parent}"] if call.parent else []
     facts += [f"{size(call.request_bytes)} out, {size(call.answer_bytes)} back"] if call.answer else []
     yield style.paint(_INDENT + ", ".join(map(visible, facts)), "dim")
-    if call_detail.cause and call_detail.cause != f"{error_words(call)}.":
-        yield from CallLines(style).note(call_detail.cause, "bold", "red")
     for part in call_detail.told:
         yield ""
         yield from _part_lines(part, number, call.started_ns, style)
