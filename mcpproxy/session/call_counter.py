@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
-from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead, Sender
 from mcpproxy.session.outcomes import CallCounts, Outcome, count_calls, outcome_of
 
 MAX_OPEN: Final = 1 << 16
@@ -44,6 +44,8 @@ class _Call:
     """A request. Without ``__init__`` it is made in a third of the time, on the way of every request."""
 
     outcome: Outcome = _NO_ANSWER
+    sender: Sender = CLIENT
+    """Who asks, if the request met a fault."""
 
 
 @slotted(eq=False)
@@ -73,8 +75,8 @@ class CallCounter:
         self._exchanges: Final[dict[int, _Exchange]] = {}
         self._in_pieces: Final[set[tuple[int, str]]] = set()
         """(Exchange, sender) of each message whose last piece has not been seen."""
-        self._faulted: Final[dict[int, _Call]] = {}
-        """Number of a fault -> the open call whose request met it."""
+        self._faulted: Final[dict[_Key, _Call]] = {}
+        """Number of a fault -> the call whose request met it."""
         self._prompts: Final[dict[str, _Call]] = {}
         """In ACP: session -> its last prompt."""
         self._is_acp = False
@@ -126,7 +128,7 @@ class CallCounter:
             exchange = self._exchanges.setdefault(frame.exchange, _Exchange())
             exchange.has_body |= frame.sender == CLIENT
         is_ours = frame.by_proxy or frame.refused
-        if is_ours and frame.fault is not None and not self._is_our_answer(frame.fault):
+        if is_ours and frame.fault is not None and not self._is_our_answer(frame, frame.fault):
             return  # what was given in the place of a message
         if frame.continues or (frame.exchange, frame.sender) in self._in_pieces:
             self._count_piece(frame, exchange, session)
@@ -134,13 +136,16 @@ class CallCounter:
         if frame.is_unfinished_event:
             return
         call = self._count_message(frame.message, frame, exchange, session)
-        if call is not None and frame.fault is not None and not is_ours:
+        if call is not None and call.outcome is _NO_ANSWER and frame.fault is not None and not is_ours:
+            call.sender = frame.sender
             self._faulted[frame.fault.number] = call
+            if len(self._faulted) > MAX_OPEN:
+                self._forget(self._faulted)
 
-    def _is_our_answer(self, fault: FaultMark) -> bool:
-        """Whether what mcpproxy gave is its answer to a request, and not in the place of a message."""
-        call = self._faulted.pop(fault.number, None)
-        return fault.action == "error" and call is not None and call.outcome is _NO_ANSWER
+    def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
+        """Whether what mcpproxy gave is its answer to a request that still waits for one."""
+        call = self._faulted.get(fault.number)
+        return call is not None and call.outcome is _NO_ANSWER and frame.answers_instead(call.sender)
 
     def _count_piece(self, frame: Frame, exchange: _Exchange | None, session: str) -> None:
         """Count a piece of a message that is too long for one record, of which the first may have the id."""

@@ -102,6 +102,13 @@ class Frame:
         """
         return self.event is not None and not self.terminated
 
+    def answers_instead(self, sender: Sender) -> bool:
+        """Whether it is mcpproxy's own answer to what ``sender`` sent, and not given in the place of that.
+
+        What is given in the place of a message comes from its sender, and an answer from the other peer.
+        """
+        return self.by_proxy and self.sender != sender
+
     def with_message(self, message: Message) -> "Frame":
         """Set the message, which must be what ``parse`` returns for ``raw``, and return the frame."""
         self.parsed = message

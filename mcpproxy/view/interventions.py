@@ -37,7 +37,7 @@ def interventions(frames: Iterable[Frame], sender: Sender, *, is_running: bool) 
 
 def _words(action: str, side: str, sent: Frame, given: Sequence[Frame], *, is_running: bool) -> str:
     """Return what was done to one message; empty if it only waited behind another one."""
-    if any(frame.sender != sent.sender for frame in given):
+    if any(frame.answers_instead(sent.sender) for frame in given):
         return "answered"
     if not given:
         return f"{side} held" if is_running else f"{side} not passed on"

@@ -19,30 +19,35 @@ CALL: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"
 ANSWER: Final = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
 ERROR: Final = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"down"}}'
 SLOW: Final = FaultMark("slow", "delay", 1)
-DOWN: Final = FaultMark("down", "error", 1)
 
 LATE: Final = [
     Frame(1, CLIENT, CALL, 1_000_000),
     Frame(2, SERVER, ANSWER, 2_000_000, fault=SLOW),
     Frame(3, SERVER, ANSWER, 502_000_000, by_proxy=True, fault=SLOW),
 ]
-ANSWERED_HERE: Final = [
-    Frame(1, CLIENT, CALL, 1_000_000, fault=DOWN),
-    Frame(2, SERVER, ERROR, 2_000_000, by_proxy=True, fault=DOWN),
-]
+
+
+def answered_here(action: str) -> list[Frame]:
+    mark = FaultMark("down", action, 1)
+    given = Frame(2, SERVER, ERROR, 2_000_000, by_proxy=True, fault=mark)
+    return [Frame(1, CLIENT, CALL, 1_000_000, fault=mark), given]
+
+
 IN_PIECES: Final = [
     Frame(1, CLIENT, CALL[:9], 1_000_000, False, True, by_proxy=True, fault=SLOW),
     Frame(2, SERVER, b"not JSON", 2_000_000, fault=SLOW),
 ]
 
 
-@pytest.mark.parametrize("frame", [*LATE, *ANSWERED_HERE, *IN_PIECES])
+@pytest.mark.parametrize("frame", [*LATE, *answered_here("error"), *IN_PIECES])
 def test_a_record_keeps_the_fault(frame: Frame) -> None:
     assert decode(encode(frame)) == frame
 
 
 @pytest.mark.parametrize(
-    ("frames", "outcome"), [(LATE, "ok"), (ANSWERED_HERE, "refused")], ids=["late", "answered here"]
+    ("frames", "outcome"),
+    [(LATE, "ok"), *((answered_here(action), "refused") for action in ("error", "pause", "answer"))],
+    ids=["late", "answered by a rule", "by a person", "by an addon"],
 )
 def test_what_was_given_is_no_call_of_its_own(tmp_path: Path, frames: list[Frame], outcome: str) -> None:
     path = tmp_path / "session.jsonl"

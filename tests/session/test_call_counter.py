@@ -10,7 +10,7 @@ import pytest
 from mcpproxy.session import call_counter
 from mcpproxy.session.call_counter import CallCounter
 from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender
-from mcpproxy.session.outcomes import CallCounts
+from mcpproxy.session.outcomes import CallCounts, Outcome
 
 
 def said(counter: CallCounter, sender: Sender, **members: object) -> None:
@@ -60,12 +60,24 @@ def test_a_long_result_is_counted_when_it_begins() -> None:
     assert counter.counts == CallCounts(3, failed=0, unanswered=1)
 
 
-def test_what_mcpproxy_answers_has_not_failed() -> None:
-    counter = CallCounter()
-    request, answer = '{"jsonrpc":"2.0","id":1,"method":"ping"}', '{"jsonrpc":"2.0","id":1,"error":{}}'
-    mark = FaultMark("r", "error", 7)
-    counter.count_frame(Frame(1, CLIENT, request.encode(), fault=mark))
-    counter.count_frame(Frame(2, SERVER, answer.encode(), by_proxy=True, fault=mark))
+REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+@pytest.mark.parametrize("action", ["error", "pause", "answer"], ids=["a rule", "a person", "an addon"])
+def test_what_mcpproxy_answers_has_not_failed(action: str) -> None:
+    counter, mark = CallCounter(), FaultMark("r", action, 7)
+    counter.count_frame(Frame(1, CLIENT, REQUEST, fault=mark))
+    answer = b'{"jsonrpc":"2.0","id":1,"error":{}}'
+    counter.count_frame(Frame(2, SERVER, answer, by_proxy=True, fault=mark))
+    assert counter.outcomes == {**dict.fromkeys(Outcome, 0), Outcome.REFUSED: 1}
+
+
+def test_what_a_server_gets_instead_of_a_request_is_no_answer() -> None:
+    counter, mark = CallCounter(), FaultMark("r", "pause", 7)
+    counter.count_frame(Frame(1, CLIENT, REQUEST, fault=mark))
+    counter.count_frame(Frame(2, CLIENT, REQUEST, by_proxy=True, fault=mark))
+    assert counter.counts == CallCounts(1, failed=0, unanswered=1)
+    said(counter, SERVER, id=1, result={})
     assert counter.counts == CallCounts(1, failed=0, unanswered=0)
 
 

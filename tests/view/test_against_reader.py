@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.frame import Close, Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import Close, Event, FaultMark, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.conversation import Conversation
 from mcpproxy.trace.encode import encode, encode_close, encode_header
@@ -24,6 +24,7 @@ from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View, open_view
 from tests.rules import runner
 from tests.trace.events import events as any_event
+from tests.trace.events import senders
 
 RECORDINGS: Final = sorted((Path(__file__).parents[2] / "recordings").glob("*.jsonl"))
 
@@ -116,3 +117,26 @@ def test_anything_that_a_trace_can_hold_is_read(events: list[Event], tmp_path: P
         assert [view.parts(call.number) for call in view.calls(limit=1000)] == searched
         assert counted(events) == call_outcomes(view.columns)
     assert view.frames == sum(isinstance(event, Frame) for event in events)
+
+
+SAID: Final = [
+    b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+    b'{"jsonrpc":"2.0","id":1,"result":{}}',
+    b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}',
+    b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
+    b'{"jsonrpc":"2.0","method":"notifications/message"}',
+]
+met = st.builds(FaultMark, st.just("r"), st.sampled_from(["error", "pause", "delay"]), st.integers(1, 2))
+frames = st.builds(
+    Frame, st.just(0), senders, st.sampled_from(SAID), by_proxy=st.booleans(), fault=st.none() | met
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(talk=st.lists(frames, max_size=8))
+def test_calls_that_met_faults_are_counted_alike(talk: list[Frame], tmp_path: Path) -> None:
+    for number, frame in enumerate(talk, start=1):
+        frame.seq = frame.observed_at_ns = number
+    write(tmp_path / "faults.jsonl", talk)
+    with open_view(tmp_path / "faults.jsonl") as view:
+        assert counted(talk) == call_outcomes(view.columns)

@@ -76,8 +76,8 @@ class Scan(MessageScan):
         self._exchanges: Final[dict[int, ExchangeState]] = {}
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
         """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
-        self._rows_of_faults: Final[dict[int, int]] = {}
-        """Number of a fault -> the row of the message that met it."""
+        self._rows_of_faults: Final[dict[int, tuple[int, Sender]]] = {}
+        """Number of a fault -> the row of the message that met it, and who sent that."""
         self._stderr_row = 0
         """The row of the last lines on stderr that belong to no call."""
 
@@ -155,8 +155,8 @@ class Scan(MessageScan):
         by_us = frame.by_proxy or frame.refused
         seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
         place = (frame.exchange, client)
-        if by_us and (fault := frame.fault) is not None and not self._is_our_answer(fault):
-            row = self._rows_of_faults.get(fault.number, 0)
+        if by_us and (fault := frame.fault) is not None and not self._is_our_answer(frame, fault):
+            row, _ = self._rows_of_faults.get(fault.number, (0, frame.sender))
         elif frame.continues or place in self._pieces:
             row = self._piece(frame, seen, place)
         elif frame.is_unfinished_event:
@@ -166,16 +166,17 @@ class Scan(MessageScan):
         else:
             row = self._value(getattr(message, "value", None), seen, frame.raw)
         if frame.fault is not None and not by_us:
-            self._rows_of_faults[frame.fault.number] = row
+            self._rows_of_faults[frame.fault.number] = row, frame.sender
         if frame.fault is not None and row:
             self.columns.faults.setdefault(row, []).append(at)
             self.touch(row)
         return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
 
-    def _is_our_answer(self, fault: FaultMark) -> bool:
-        """Whether what mcpproxy gave is its answer to a request, and not in the place of a message."""
-        row = self._rows_of_faults.get(fault.number, 0)
-        return fault.action == "error" and row > 0 and self.columns.outcome[row] == _NO_ANSWER
+    def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
+        """Whether what mcpproxy gave is its answer to a request that still waits for one."""
+        row, sender = self._rows_of_faults.get(fault.number, (0, frame.sender))
+        is_of_request = self.columns.kind_of(row) is Kind.REQUEST and self.columns.sender_of(row) == sender
+        return is_of_request and self.columns.outcome[row] == _NO_ANSWER and frame.answers_instead(sender)
 
     def _value(self, value: object, seen: Seen, raw: bytes) -> int:
         """Add the JSON value of a frame. If it is not an object, the frame is not a message."""
