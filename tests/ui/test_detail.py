@@ -248,9 +248,8 @@ def test_arguments_and_result_are_side_by_side_and_the_bar_between_them_moves(
         expect(page.locator(".grid")).to_be_visible()
         page.locator("#filter").press("Escape")
         goes_to(visitor, "fail")
-        page.evaluate(
-            "document.activeElement.blur()"
-        )  # Escape works wherever the focus is, also where it is nowhere
+        # Escape works wherever the focus is, also where it is nowhere.
+        page.evaluate("document.activeElement.blur()")
         visitor.presses("Escape")
         page.wait_for_selector(".detail", state="detached")
 
