@@ -360,6 +360,19 @@ def test_stderr_that_is_read_just_after_an_error_belongs_to_its_call(tmp_path: P
         assert view.parts(4).cause == "tool error: no such city. On stderr: KeyError: 'Atlantis'."
 
 
+def test_stderr_just_after_an_error_does_not_belong_to_another_call_that_waits(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Atlantis"), ms=100)
+    session.asks(3, "tools/call", forecast("Lima"), ms=101)
+    session.answers(2, text("no such city", isError=True), ms=102)
+    session.record("stderr", 103, {"text": "KeyError: 'Atlantis'"})
+    session.record("stderr", 160, {"text": "Lima is far"})
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=300))) as view:
+        assert view.parts(4).cause == "tool error: no such city. On stderr: KeyError: 'Atlantis'."
+        assert "KeyError" not in view.parts(5).cause
+        assert [part.summary for part in view.parts(5).parts if part.role is Role.LOG] == ["Lima is far"]
+
+
 def test_a_log_message_between_two_open_calls_belongs_to_neither(tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)

@@ -9,10 +9,10 @@ Messages that are neither requests nor answers belong to a call if the wire show
 - progress belongs to the call with its token, and a cancellation to the call that it names;
 - what a subscription delivers belongs to the request that opened the subscription;
 - in ACP, updates and requests of an agent belong to the prompt that is open in their session;
-- on stdio, everything else from the server belongs to the only open request of the client;
 - what a server on stdio wrote to stderr just after the answer of a call that failed, and before the next
   message, belongs to that call. A server writes to stdout and stderr, two pipes, so what it wrote before its
-  answer may be read after it.
+  answer may be read after it;
+- on stdio, everything else from the server belongs to the only open request of the client.
 
 If two requests of the client are open, a log message may belong to either, so it is a row of its own.
 """
@@ -253,10 +253,10 @@ class Scan(MessageScan):
 
     def _stderr(self, at_ns: int, size: int, at: int) -> int:
         self.last_ns = at_ns
-        if row := self._parent(None, self._session("")):
-            return row
         if row := self._failed_before(at_ns):
             self.touch(row)
+            return row
+        if row := self._parent(None, self._session("")):
             return row
         if self._stderr_row and self._stderr_row == self.columns.rows:  # no row was added since
             sizes = self.columns.request_bytes
