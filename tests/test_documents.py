@@ -372,7 +372,7 @@ def test_the_action_does_its_steps(server: str, tmp_path: Path) -> None:
     action = yaml.safe_load((folder / "action.yml").read_text(encoding="utf-8"))
     commands = {
         "demo": f"{shlex.quote(sys.executable)} -m mcpproxy.demo.server",
-        "url": "http://127.0.0.1:9/mcp",
+        "url": "http://127.0.0.1:9/mcp?a=1&touch=$(touch made)",
     }
     given = {name: each.get("default", "") for name, each in action["inputs"].items()}
     assert use["with"].keys() < given.keys()
@@ -404,7 +404,8 @@ def test_the_action_does_its_steps(server: str, tmp_path: Path) -> None:
         assert "file=" not in ran[1].stdout
     else:
         assert (ran[1].returncode, ran[1].stdout) == (2, "")
-        assert "http://127.0.0.1:9/mcp: cannot be reached" in ran[1].stderr
+        assert f"{commands['url']}: cannot be reached" in ran[1].stderr
+        assert not (ROOT / "made").exists()
 
 
 def test_the_workflow_uses_the_action_with_its_inputs() -> None:
