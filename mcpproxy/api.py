@@ -32,7 +32,7 @@ from mcpproxy.reports.judged_traces import JudgedTraces
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
-from mcpproxy.session.outcomes import ERRORS, Outcome, outcome_of, state_words
+from mcpproxy.session.outcomes import ERRORS, Outcome, outcome_of, outcome_of_result, state_words
 from mcpproxy.trace import reader
 from mcpproxy.trace.records import Header
 
@@ -81,16 +81,10 @@ class Call:
         name = f" {self.name}" if self.name is not None else ""
         took = f", {duration(self.latency_ns)}" if self.latency_ns is not None else ""
         code = member(self.error, "code")
-        outcome = (
-            Outcome.RPC_ERROR
-            if self.error is not None
-            else Outcome.TOOL_ERROR
-            if self.is_error
-            else Outcome.OK
-        )
-        state = state_words(
-            outcome if self.is_answered else Outcome.NO_ANSWER, code if isinstance(code, int) else None
-        )
+        outcome = outcome_of_result(self.result) if self.is_answered else Outcome.NO_ANSWER
+        if self.is_error and outcome is Outcome.OK:
+            outcome = Outcome.RPC_ERROR
+        state = state_words(outcome, code if type(code) is int else None)
         return f"<mcpproxy.Call in frame {self.frame}: {self.method}{name}, {state}{took}>"
 
     @property
@@ -136,14 +130,10 @@ class Trace:
         from mcpproxy.view.folder import recording as entry_of  # reads the two ends of the file only
 
         entry = entry_of(self.path)
-        frames = [] if entry.frames is None else [count(entry.frames, "frame")]
-        calls = (
-            []
-            if entry.calls is None
-            else [count(entry.calls.total, "call"), entry.calls.words(running=False)]
-        )
-        said = ", ".join([*frames, *calls])
-        return f"<mcpproxy.Trace {self.path!r}{': ' if said else ''}{said}>"
+        said = [] if entry.frames is None else [count(entry.frames, "frame")]
+        if entry.calls is not None:
+            said += [count(entry.calls.total, "call"), entry.calls.words(running=entry.running)]
+        return f"<mcpproxy.Trace {self.path!r}{': ' if said else ''}{', '.join(said)}>"
 
     @property
     def path(self) -> str:

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -89,6 +90,8 @@ def test_what_is_shown_of_a_recording_and_its_calls_is_short(tmp_path: Path) -> 
         "<mcpproxy.Call in frame 5: roots/list, unanswered>",
         "<mcpproxy.Call in frame 6: resources/read file:///a, error -32002, 2.00 ms>",
     ]
+    asks = replace(trace.calls()[1], result={"resultType": "input_required"}, is_error=False)
+    assert repr(asks) == "<mcpproxy.Call in frame 4: tools/call add, input required, 3.00 ms>"
 
 
 def test_calls_of_one_method(tmp_path: Path) -> None:
