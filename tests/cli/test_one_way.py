@@ -113,6 +113,9 @@ def test_explain_without_a_rule(mcpproxy: Mcpproxy, state_dir: Path) -> None:
     assert "Why it matters" in explained.out
     recordings.write(state_dir / "20261121T112030.000Z-b-2.jsonl", recordings.CLEAN)
     assert "has no findings; name a rule" in mcpproxy("explain").err
+    house = tuple(line.replace("PROTO-007", "HOUSE-001") for line in recordings.FAULTY)
+    recordings.write(state_dir / "20261121T122030.000Z-c-3.jsonl", house)
+    assert "breaks HOUSE-001, of which nothing is known here; name the folder" in mcpproxy("explain").err
 
 
 def test_a_part_of_a_name_says_what_it_took(mcpproxy: Mcpproxy, state_dir: Path) -> None:

@@ -44,7 +44,7 @@ def _broken_rules(catalogue: Catalogue) -> list[str]:
     """Return the codes of the rules that the latest recording breaks.
 
     Raises:
-        UsageError: there is no recording, or it has no findings.
+        UsageError: there is no recording, it has no findings, or their rules are not known.
     """
     from mcpproxy.cli import find_traces  # not for those who name a rule
     from mcpproxy.view.view import open_view
@@ -54,9 +54,13 @@ def _broken_rules(catalogue: Catalogue) -> list[str]:
         raise UsageError("explain", "nothing recorded yet", example)
     path = find_traces.one(None, tells=False)
     with open_view(path) as view:
-        found = [group.rule for group in view.findings.by_rule() if group.rule in catalogue.rules]
-    if not found:
+        broken = [group.rule for group in view.findings.by_rule()]
+    if not broken:
         raise UsageError("explain", f"{path} has no findings", example)
+    found = [rule for rule in broken if rule in catalogue.rules]
+    if not found:
+        fact = f"{path} breaks {', '.join(broken)}, of which nothing is known here"
+        raise UsageError("explain", fact, "name the folder of their rules: --rules DIR")
     tell(f"{count(len(found), 'rule')} broken in the latest recording: {path}")
     return found
 
