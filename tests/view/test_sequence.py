@@ -37,6 +37,11 @@ def test_notifications_and_missing_answers_are_told(tmp_path: Path) -> None:
     assert "    S1--xC: no answer to tools/call forecast for " in "\n".join(lines(tmp_path, "hanging call"))
 
 
+def test_an_answer_has_the_word_of_its_outcome(tmp_path: Path) -> None:
+    said = "\n".join(lines(tmp_path, "failed tool"))
+    assert "S1-->>C: tools/call forecast#58; tool error, 12.0 ms#58; no such city#58; Atlantis" in said
+
+
 def test_only_the_first_calls_are_drawn(tmp_path: Path) -> None:
     with open_view(write(tmp_path / "s.jsonl", SITUATIONS["failed tool"])) as view:
         found = sequence(view, "kind:request", limit=1)

@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import duration
 from mcpproxy.session.frame import Frame, Sender
-from mcpproxy.session.outcomes import Outcome
+from mcpproxy.session.outcomes import Outcome, state_words
 from mcpproxy.view.calls import Call, Detail, Part, Role
 from mcpproxy.view.view import AnyFilter, View
 
@@ -131,9 +131,8 @@ def _words(call: Call, part: Part) -> str:
     if part.role is not Role.ANSWER:
         return part.summary[:_LONGEST]
     took = "" if call.latency_ns is None else f", {duration(call.latency_ns)}"
-    code = "" if call.error_code is None else f" {call.error_code}"
     reason = f": {call.result}" if call.is_error else ""
-    return f"{_name(call)}: {call.outcome}{code}{took}{reason}"[:_LONGEST]
+    return f"{_name(call)}: {state_words(call.outcome, call.error_code)}{took}{reason}"[:_LONGEST]
 
 
 def _name(call: Call) -> str:
