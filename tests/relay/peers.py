@@ -1,6 +1,7 @@
 """Small servers for the relay's tests: ``python peers.py NAME [ARG...]``. None of them speaks MCP."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -115,7 +116,8 @@ def tally() -> None:
 
 
 def notes(path: str) -> None:
-    """Notes in a file each signal that comes, until it is killed."""
+    """Notes in a file each signal that comes, until its parent is gone."""
+    parent = os.pidfd_open(os.getppid())
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell)
@@ -123,7 +125,7 @@ def notes(path: str) -> None:
         signal.signal(number, lambda number, frame: None)
     put(1, b"ready\n")
     with open(path, "ab", buffering=0) as file:
-        while True:
+        while told in select.select([told, parent], [], [])[0]:
             file.write(os.read(told, 1))
 
 

@@ -14,7 +14,7 @@ import pytest
 from mcpproxy.base.ready import is_readable
 from mcpproxy.relay import journal
 from mcpproxy.relay.stdio import signals
-from tests.relay.hosts import DEADLINE_S, HOME, LOOPS, Host, behind, peer, read_journal, stream
+from tests.relay.hosts import DEADLINE_S, HOME, LOOPS, Host, behind, gone, peer, read_journal, stream
 from tests.relay.signal_counts import HOSTS, PipeHost, TerminalHost, counts
 
 RECORDED = ["SIGQUIT", "SIGUSR1", "SIGWINCH", "SIGTSTP", "SIGCONT", "SIGRTMIN"]
@@ -136,6 +136,7 @@ def test_a_terminal_that_hangs_up(kind: str, tmp_path: Path) -> None:
     noted = tmp_path / "noted"
     noted.touch()
     host = TerminalHost(behind(kind, peer("notes", str(noted))))
+    started = descendants(host.pid)
     host.hang_up()
     for _ in range(DEADLINE_S * 200):
         if len(noted.read_bytes()) >= 2:
@@ -144,6 +145,7 @@ def test_a_terminal_that_hangs_up(kind: str, tmp_path: Path) -> None:
     seen = sorted(noted.read_bytes())
     host.close()  # with a session's leader the system ends the group in the same way once more
     assert seen == [signal.SIGHUP, signal.SIGCONT]
+    assert all(map(gone, started)), "a server is left"
 
 
 def descendants(pid: int) -> list[int]:
