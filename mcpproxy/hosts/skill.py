@@ -44,8 +44,8 @@ def check_free(path: str) -> None:
     """Check that nobody else has a skill at ``path``.
 
     Raises:
-        HostFileError: there is something that mcpproxy did not write, or that was changed since, or a link
-            leads there.
+        HostFileError: there is something that mcpproxy did not write, or that was changed since, a link
+            leads there, or the records cannot be read.
     """
     records, home = _records(), os.path.expanduser("~")
     if os.path.lexists(path):
@@ -60,7 +60,11 @@ def check_free(path: str) -> None:
 
 
 def is_added(path: str) -> bool:
-    """Whether mcpproxy has written a skill to ``path``, and not removed it."""
+    """Whether mcpproxy has written a skill to ``path``, and not removed it.
+
+    Raises:
+        HostFileError: the records cannot be read.
+    """
     return path in _records()
 
 
@@ -123,12 +127,24 @@ def _is_ours(path: str, records: _Records) -> bool:
 
 
 def _records() -> _Records:
+    """Return the records.
+
+    Raises:
+        HostFileError: they cannot be read. To go on without them would forget the skills in them.
+    """
+    path = _records_path()
     try:
-        stored = json.loads(files.read(_records_path(), _LARGEST_BYTES))
-        skills = cast("_Records", stored["skills"] if stored["version"] == _VERSION else {})
+        stored = json.loads(files.read(path, _LARGEST_BYTES))
+        if stored["version"] > _VERSION:
+            raise HostFileError(path, "written by a newer mcpproxy", "please update")
+        skills = cast("_Records", stored["skills"])
         return {path: {"sha256": record["sha256"], "made": record["made"]} for path, record in skills.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except FileNotFoundError:
         return {}
+    except OSError as fault:
+        raise _failure(path, "read", fault) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise HostFileError(path, "damaged", "move it away; the skills in it are then yours") from None
 
 
 def _save(records: _Records) -> None:

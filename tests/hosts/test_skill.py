@@ -126,3 +126,13 @@ def test_the_records_are_private_and_go_with_the_skill(
     assert list(json.loads(book.read_text())["skills"]) == [str(claude / "skills/mcpproxy/SKILL.md")]
     mcpproxy("hosts", "--remove-mcp", "claude-code")
     assert json.loads(book.read_text())["skills"] == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 2, "skills": {}}', '{"version": 1, "skills": []}'])
+def test_records_that_cannot_be_read_are_not_replaced(
+    mcpproxy: Mcpproxy, claude: Path, state_dir: Path, text: str
+) -> None:
+    book = write(state_dir / "hosts/skills.json", text)
+    said = mcpproxy("hosts", "--add-mcp", "claude-code", "--yes")
+    assert (said.code, book.read_text(), below(claude)) == (2, text, {})
+    assert "skills.json: " in said.err
