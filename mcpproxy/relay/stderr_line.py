@@ -79,11 +79,9 @@ def write_own_line(line: bytes, *, quiet: bool = False) -> None:
 
     It is not written if ``quiet`` forbids it or nobody reads it.
     """
-    if _MODE["json"] and line.startswith(PREFIX.encode()):
-        text = line.decode("utf-8", "backslashreplace").removeprefix(PREFIX)
-        line = stderr_line(text.rstrip("\n"))
     if not quiet:
+        text = line.decode("utf-8", "backslashreplace").removesuffix("\n").removeprefix(PREFIX)
         try:
-            os.write(_STDERR, line)
+            os.write(_STDERR, stderr_line(text))
         except OSError:
             pass  # nobody reads it, or not fast enough

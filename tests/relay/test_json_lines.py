@@ -84,6 +84,15 @@ def test_an_error_before_the_session() -> None:
     assert "unknown option --nothing" in objects(wrong.stderr)[0]["message"]
 
 
+def test_whatever_a_process_beside_the_recording_says_is_an_object() -> None:
+    code = (
+        "from mcpproxy.relay.stderr_line import use_json, write_own_line; use_json(); "
+        "[write_own_line(line) for line in (b'mcpproxy: deleted\\n', b'MemoryError\\n', b'{\"a\":1}\\n')]"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert [each["message"] for each in objects(done.stderr)] == ["deleted", "MemoryError", '{"a":1}']
+
+
 def test_text_stays_text() -> None:
     assert stderr_line(StderrEvent("hello\x1b", "x")) == b"mcpproxy: hello\\u001b\n"
 
