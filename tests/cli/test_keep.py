@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
+from tests.relay.hosts import until_recorded
 
 PROXY = (sys.executable, "-m", "mcpproxy")
 DAY_S = 86_400
@@ -38,7 +39,8 @@ def test_old_recordings_are_deleted_while_a_session_runs(tmp_path: Path) -> None
         assert not old.exists()
         assert process.poll() is None
         process.stdin.close()
-        assert any("trace" in line for line in lines)  # on a busy machine: the next command completes it
+        assert any("trace" in line for line in lines)
+    until_recorded(tmp_path)
     assert new.exists()
     assert notes.exists()
     assert len(list(tmp_path.glob("*-cat-*.jsonl"))) == 1
