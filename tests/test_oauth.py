@@ -20,6 +20,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from mcpproxy.opening import open_trace
+from mcpproxy.view.login.login import read_login
+from mcpproxy.view.login.meanings import Stage
 from tests.peers.fixtures import HERE, Peers
 from tests.peers.processes import DEADLINE_S, Proxy, run
 from tests.peers.web_server import WebServer
@@ -327,6 +330,9 @@ def test_every_step_is_the_same_and_leaves_no_secret(
     assert through == directly
     assert own.left_in(proxy.trace) == set()
     assert json.loads(proxy.trace.read_bytes().splitlines()[0])["redaction"] == "credentials"
+    login = read_login(open_trace(proxy.trace))
+    assert list(dict.fromkeys(step.stage for step in login.steps)) == list(Stage)
+    assert login.conclusion == f"the server takes the token (step {len(login.steps)})"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -42,6 +42,7 @@ COMMANDS = {
             "mcpproxy.cli.commands.view.stats",
             "counts, latencies, sizes and tokens per tool and method",
         ),
+        "auth": ("mcpproxy.cli.commands.view.auth", "a login as numbered steps, and why it failed"),
         "prune": ("mcpproxy.cli.commands.prune", "delete recordings that are older than an age"),
     },
     "Replay": {

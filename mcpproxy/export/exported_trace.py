@@ -1,27 +1,19 @@
 """A recording to export: with its secrets masked or kept, and with notes about what is missing."""
 
 import os
-import re
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
-from urllib.parse import quote
 
 from mcpproxy.base.visible import visible
 from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.importers.import_source import unix_ns
 from mcpproxy.opening import open_trace
-from mcpproxy.session.exchanges import Fields
-from mcpproxy.session.frame import Finding, RequestHead
+from mcpproxy.session.frame import Finding
 from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.reader import Trace
-from mcpproxy.trace.records import Header
 
-_AUTHORITY: Final = r"(?:[A-Za-z0-9._~-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?"
-_HOST: Final = re.compile(_AUTHORITY)
-_ABSOLUTE: Final = re.compile(rf"https?://{_AUTHORITY}(?:[/?].*)?", re.IGNORECASE)
-_URL_CHARACTERS: Final = "!#$%&'()*+,/:;=?@[]~"
 _NOT_JUDGED: Final = "it was recorded by another program and not judged; mcpproxy check judges it"
 
 
@@ -81,23 +73,6 @@ def masked_copy(trace: Trace) -> Generator[str]:
         path = os.path.join(folder, os.path.basename(trace.path))
         write_trace(path, redaction.header(trace.header), redaction.lines(trace))
         yield path
-
-
-def request_url(header: Header, request: RequestHead) -> str:
-    """Return the URL that a request was sent to, as its client saw it.
-
-    The ``Host`` header says more than the address on which the proxy listened, which may be ``0.0.0.0``.
-    An imported recording has no such address; there the URL of the server is used.
-    """
-    target = quote(request.target, safe=_URL_CHARACTERS, encoding="latin-1", errors="replace")
-    if _ABSOLUTE.fullmatch(target):
-        return target
-    scheme, _, place = (header.listen or header.upstream or "http://").partition("://")
-    host = Fields(request.headers).get("host") or ""
-    if not _HOST.fullmatch(host):
-        host = place.partition("/")[0]
-    # Other programs refuse an archive with a URL that they cannot read.
-    return f"{scheme}://{host}{'' if target.startswith('/') else '/'}{target}"
 
 
 def finding_text(finding: Finding) -> str:

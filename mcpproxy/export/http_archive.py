@@ -21,7 +21,7 @@ from mcpproxy import __version__
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
-from mcpproxy.export.exported_trace import ExportedTrace, request_url
+from mcpproxy.export.exported_trace import ExportedTrace
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
@@ -37,6 +37,7 @@ from mcpproxy.session.frame import (
     Sender,
 )
 from mcpproxy.trace.records import Encoded, frame_bytes
+from mcpproxy.trace.request_urls import request_url
 from mcpproxy.trace.session_labels import SessionNames
 
 _MS: Final = 1_000_000

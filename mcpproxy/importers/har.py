@@ -1,7 +1,7 @@
 """Read MCP traffic from the HTTP Archives (HAR 1.2) of browsers and other proxies.
 
-An exchange of the archive is read if JSON-RPC was posted to its URL, or if it is an event stream or
-authorization metadata of the same origin. All other exchanges are left out.
+An exchange of the archive is read if JSON-RPC was posted to its URL, if it is an event stream or a well-known
+document of the same origin, or if it is a step of a login, at any origin. All other exchanges are left out.
 
 An archive has one time for a whole response. So every event of a stream gets the time at which the stream
 ended. If the client answered a request of the stream earlier, the request and the events before it get a time
@@ -58,6 +58,10 @@ MAX_BYTES: Final = 512 << 20
 _IMPORT_NOTE: Final = "from HAR: times within answers, connections and the session's end are not in it"
 _PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
 _WELL_KNOWN: Final = "/.well-known/"
+_OAUTH_DOCUMENTS: Final = tuple(
+    f"{_WELL_KNOWN}{name}"
+    for name in ("oauth-protected-resource", "oauth-authorization-server", "openid-configuration")
+)
 _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
 
@@ -106,6 +110,7 @@ def read(path: str, session: int) -> ImportedSource:
         for entry in entries
         if entry.address in addresses
         or (entry.origin in origins and (entry.is_stream or _WELL_KNOWN in entry.address))
+        or _is_of_login(entry)
     ]
     clock = Clock()
     clock.since(selected[0].start_ns)  # this sets ``started_at``
@@ -174,6 +179,16 @@ def _is_mcp(entry: _Entry) -> bool:
     return any(member(single.value, "jsonrpc") == "2.0" for single in singles(parse(entry.body)))
 
 
+def _is_of_login(entry: _Entry) -> bool:
+    """Whether an exchange asks for metadata of OAuth, a client id, an authorization or a token."""
+    if any(name in entry.address for name in _OAUTH_DOCUMENTS):
+        return True
+    if entry.request.get("method") == "POST":
+        return b"grant_type=" in entry.body or b'"redirect_uris"' in entry.body
+    _, _, query = entry.url.partition("?")
+    return "client_id=" in query and ("response_type=" in query or "code_challenge=" in query)
+
+
 def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterator[Recorded]:
     """Yield the events of all exchanges in the order of their times, and number them in that order."""
     has_heads = all(_headers(entry.request) for entry in entries if _is_mcp(entry))
@@ -216,6 +231,8 @@ def _exchange_events(
     is_endpoint = entry.address in addresses or entry.is_stream
     parts = urlsplit(entry.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not any(address.startswith(f"{entry.origin}/") for address in addresses):
+        target = entry.origin + target  # a login also leads to other servers
     yield (
         entry.start_ns,
         RequestHead(
