@@ -109,7 +109,7 @@ CLIENTS: Final = (
 CONNECTING: Final = {"open_connection", "create_connection", "AsyncConnectionPool", "AsyncClient", "urlopen"}
 
 CONNECTS: Final = {
-    "base/tls_failures.py": "the host was connected to before; nothing is sent",
+    "base/upstream/tls_failures.py": "the host was connected to before; nothing is sent",
     "client/http_connection.py": "requests are those of RemoteServer, which resolves",
     "fleet/judge/engine_ray.py": "the address is the user's own",
     "validate/transports/reachability.py": "the URL is the user's own",
@@ -186,7 +186,7 @@ def test_what_is_listed_exists(path: str) -> None:
         ),
         ("client/http_session.py", "self.use_endpoint(data)", "str(data)", "reads in _receive_event"),
         ("client/http_session.py", "self._remote.resolve(reference", "urljoin(reference", "urljoin"),
-        ("replay/client/http_link.py", '"replay")', '"replay", follow_redirects=True)', "follow redirects"),
+        ("replay/client/http_link.py", "upstream=upstream)", "follow_redirects=True)", "follow redirects"),
         (
             "validate/transports/exchange.py",
             "self.wire.use_endpoint(block.data)",

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 from typing import Final
 
+from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.bridge.leg import Leg, StderrLines
 from mcpproxy.bridge.pipes import LineWriter, lines_from
 from mcpproxy.bridge.remote_session import RemoteBridge
@@ -16,17 +17,25 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(
-    url: str, headers: Sequence[tuple[str, str]], leg: Leg, stderr: StderrLines, *, is_insecure: bool
+    url: str,
+    headers: Sequence[tuple[str, str]],
+    leg: Leg,
+    stderr: StderrLines,
+    upstream: UpstreamSettings,
 ) -> int:
     """Carry messages between the server at ``url`` and our stdin and stdout, pipes of this process alone.
 
     Return the exit code: 0, 1 if the session was lost, or 128 + N after signal N.
     """
-    return asyncio.run(_run(url, headers, leg, stderr, is_insecure=is_insecure))
+    return asyncio.run(_run(url, headers, leg, stderr, upstream))
 
 
 async def _run(
-    url: str, headers: Sequence[tuple[str, str]], leg: Leg, stderr: StderrLines, *, is_insecure: bool
+    url: str,
+    headers: Sequence[tuple[str, str]],
+    leg: Leg,
+    stderr: StderrLines,
+    upstream: UpstreamSettings,
 ) -> int:
     leg.open()
     signals: list[int] = []
@@ -34,7 +43,7 @@ async def _run(
     for number in (0, 1):
         release(number)
     out = await LineWriter.open(pipes[1])
-    server = RemoteServer(url, headers, leg, "bridge", is_insecure=is_insecure, follows_redirects=True)
+    server = RemoteServer(url, headers, leg, "bridge", upstream=upstream, follows_redirects=True)
     bridge = RemoteBridge(server, out, stderr.say)
     carrying = asyncio.create_task(bridge.run(lines_from(pipes[0])))
     for number in _ENDING:

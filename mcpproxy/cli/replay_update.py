@@ -16,6 +16,8 @@ from typing import Final
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.base.own_process import own_command
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
+from mcpproxy.cli import upstream_options
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import await_finish, open_trace
@@ -30,16 +32,22 @@ _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 @dataclass(slots=True)
 class Update:
-    """The ``url`` or ``command`` of the server. The caller sets ``keeps`` to keep the new recording."""
+    """The ``url`` or ``command`` of the server, and how it is reached.
+
+    The caller sets ``keeps`` to keep the new recording.
+    """
 
     url: str
     command: Sequence[str]
+    upstream: UpstreamSettings = USUAL
     keeps: bool = False
 
 
 @contextmanager
-def updating(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Update]:
-    """Yield how to reach the server that ``url`` or ``command`` names.
+def updating(
+    recording: LoadedTrace, url: str, command: Sequence[str], upstream: UpstreamSettings, *, wanted: bool
+) -> Generator[Update]:
+    """Yield how to reach the server that ``url`` and ``upstream``, or ``command`` name.
 
     If ``wanted``, the server is reached through a proxy that makes a new recording. At the end, the new
     recording replaces ``recording`` if the caller has set ``keeps``.
@@ -48,7 +56,7 @@ def updating(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.
     """
     if not wanted:
-        yield Update(url, command)
+        yield Update(url, command, upstream)
         return
     path = os.path.realpath(recording.path)
     if not _is_ours(path):
@@ -65,7 +73,8 @@ def updating(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
     proxy = own_command("mcpproxy")
     try:
         if url:
-            with _proxy_before(url, [*proxy, "http", "--trace", new]) as proxy_url:
+            before = [*proxy, "http", *upstream_options.arguments(upstream), "--trace", new]
+            with _proxy_before(url, before) as proxy_url:
                 update = Update(proxy_url, ())
                 yield update
         else:

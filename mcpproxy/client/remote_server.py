@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 import h11
 
-from mcpproxy.base.client_connection import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.named_url import ForeignUrlError, resolved
-from mcpproxy.base.tls_failures import refusal, tls_reason
+from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
+from mcpproxy.base.upstream.tls_failures import refusal, tls_reason
 from mcpproxy.client.http_connection import CutShortError, HttpConnection, Tape
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
@@ -115,8 +116,9 @@ class HttpResponse:
 class RemoteServer:
     """The server at ``url``. ``headers`` are sent with every request to its origin.
 
-    ``tape`` takes a copy of all bytes, and ``client`` is the name of our program in it. With
-    ``follows_redirects``, ``url`` changes if the server redirects requests to another path of its origin.
+    ``upstream`` says how it is reached. ``tape`` takes a copy of all bytes, and ``client`` is the name of our
+    program in it. With ``follows_redirects``, ``url`` changes if the server redirects requests to another
+    path of its origin.
 
     Raises:
         McpProxyError: the URL is malformed.
@@ -129,7 +131,7 @@ class RemoteServer:
         tape: Tape,
         client: str,
         *,
-        is_insecure: bool = False,
+        upstream: UpstreamSettings = USUAL,
         follows_redirects: bool = False,
     ) -> None:
         try:
@@ -143,7 +145,8 @@ class RemoteServer:
         self._tape: Final = tape
         self._client: Final = client
         self._follows_redirects: Final = follows_redirects
-        self._tls: Final = tls_context(insecure=is_insecure) if url.startswith("https:") else None
+        self._tls: Final = tls_context(upstream) if url.startswith("https:") else None
+        self._upstream: Final = upstream
         self._idle: Final[list[HttpConnection]] = []
         self._last_number = 0
 
@@ -242,7 +245,11 @@ class RemoteServer:
         except TimeoutError:
             raise UnreachableError(f"cannot be reached (no connection within {CONNECT_S:g} s)") from None
         except OSError as fault:
-            raise UnreachableError(f"cannot be reached ({_reason(fault)})") from None
+            raise UnreachableError(f"cannot be reached ({self._reason(fault)})") from None
+
+    def _reason(self, fault: OSError) -> str:
+        """Return why there is no connection, in the system's words if they are known."""
+        return tls_reason(fault, self._upstream) if isinstance(fault, ssl.SSLError) else system_reason(fault)
 
     async def _check_refusal(self, url: str) -> None:
         """Find out whether the server refuses our TLS, after it has cut an exchange short.
@@ -250,7 +257,7 @@ class RemoteServer:
         Raises:
             UnreachableError: it does.
         """
-        if self._tls is not None and (reason := await refusal(*_host_and_port(url))):
+        if self._tls is not None and (reason := await refusal(*_host_and_port(url), self._upstream)):
             with self._noted():
                 raise UnreachableError(f"cannot be reached ({reason})")
 
@@ -284,10 +291,3 @@ def _target_and_fields(url: str, fields: list[tuple[bytes, bytes]]) -> tuple[str
     if any(name.lower() == b"host" for name, _ in fields):
         return target, fields
     return target, [(b"Host", host.encode("latin-1")), *fields]
-
-
-def _reason(fault: OSError) -> str:
-    """Return why there is no connection, in the system's words if they are known."""
-    if isinstance(fault, ssl.SSLError):
-        return tls_reason(fault, "--insecure")
-    return system_reason(fault)

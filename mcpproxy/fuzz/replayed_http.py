@@ -16,8 +16,8 @@ class RecordedHttpLink(HttpLink):
     has_ended: Final = False
 
     def __init__(self, target: Target, recording: SessionRecording, session: RecordedSession) -> None:
-        self._tape: Final = HttpEndpoint(recording, target.url, target.headers)
-        super().__init__(target.url, session, target.headers, self._tape)
+        self._tape: Final = HttpEndpoint(recording, target.url, target.headers, target.upstream)
+        super().__init__(target.url, session, target.headers, self._tape, target.upstream)
 
     async def close(self) -> None:
         """Close all connections, and the recording."""

@@ -216,7 +216,7 @@ class HttpPeer:
         self.recording = recording
         self.is_gone = False
         self.is_silent = False
-        self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers)
+        self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers, target.upstream)
         listed = {template.name: read_mirrors(template.schema) for template in material.templates}
         self._endpoint.mirrors.update(listed)
         self._material: Final = material

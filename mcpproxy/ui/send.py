@@ -13,6 +13,7 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.base.files import is_own_below
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON
 from mcpproxy.protocol.message_parts import member
@@ -116,10 +117,14 @@ def _refuse_unconfirmed(recorded: RecordedCall) -> None:
 
 
 class CallSender:
-    """Sends calls again, each in a session of its own, and records them in ``folder``."""
+    """Sends calls again, each in a session of its own, and records them in ``folder``.
 
-    def __init__(self, folder: str) -> None:
+    ``upstream`` says how servers over HTTP are reached.
+    """
+
+    def __init__(self, folder: str, upstream: UpstreamSettings = USUAL) -> None:
         self._folder: Final = folder
+        self._upstream: Final = upstream
 
     async def send(self, recorded: RecordedCall, params: JSON, *, confirmed: bool) -> SentAnswer:
         """Send a recorded call again, with ``params``, and wait for the answer.
@@ -137,7 +142,12 @@ class CallSender:
         revision = recorded.revision if recorded.revision in REVISIONS else STATEFUL[-1]
         if header.transport == "http":
             connecting = connected_http(
-                header.upstream, revision=revision, timeout_s=_TIMEOUT_S, trace=path, title=label
+                header.upstream,
+                upstream=self._upstream,
+                revision=revision,
+                timeout_s=_TIMEOUT_S,
+                trace=path,
+                title=label,
             )
         else:
             connecting = connected_stdio(

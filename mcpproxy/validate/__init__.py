@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.client import Client
@@ -55,6 +56,7 @@ async def connected_http(
     url: str,
     *,
     headers: Sequence[tuple[str, str]] = (),
+    upstream: UpstreamSettings = USUAL,
     revision: str = STATEFUL[-1],
     timeout_s: float = TIMEOUT_S,
     trace: str = "",
@@ -62,10 +64,12 @@ async def connected_http(
 ) -> AsyncGenerator[Client]:
     """Yield a client of the server at ``url``.
 
-    ``headers`` are sent with every request; the other arguments are as for ``connected_stdio``.
+    ``headers`` are sent with every request, and ``upstream`` says how the server is reached; the other
+    arguments are as for ``connected_stdio``.
     """
     options = ValidateOptions(timeout_s=timeout_s)
-    async with _connected(Target(url=url, headers=headers), revision, options, trace, title) as client:
+    target = Target(url=url, headers=headers, upstream=upstream)
+    async with _connected(target, revision, options, trace, title) as client:
         yield client
 
 

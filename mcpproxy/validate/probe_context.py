@@ -153,9 +153,7 @@ class ProbeContext:
 
         if self._http is None:
             recording = self._new_recording("session")
-            self._http = HttpEndpoint(
-                recording, self.target.url, self.target.headers, insecure=self.target.insecure
-            )
+            self._http = HttpEndpoint(recording, self.target.url, self.target.headers, self.target.upstream)
         return self._http
 
     @property

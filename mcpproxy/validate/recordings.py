@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy import __version__
 from mcpproxy.base import paths
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.recorder.secret_arguments import masked, shown
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.trace.records import ARGUMENTS_MASKED, Header
@@ -24,7 +25,7 @@ class Target:
     """The server to validate: a ``command`` or a ``url``.
 
     ``env`` is added to our environment for the command, and ``cwd`` is the folder it runs in (empty: the
-    current folder). ``headers`` are sent to the URL, and ``insecure`` accepts any TLS certificate.
+    current folder). ``headers`` are sent to the URL, and ``upstream`` says how it is reached.
     """
 
     command: tuple[str, ...] = ()
@@ -32,7 +33,7 @@ class Target:
     cwd: str = ""
     url: str = ""
     headers: Sequence[tuple[str, str]] = ()
-    insecure: bool = False
+    upstream: UpstreamSettings = USUAL
 
     @property
     def transport(self) -> str:

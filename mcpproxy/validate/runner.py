@@ -99,7 +99,7 @@ class Run:
         """
         try:
             if self._target.url:
-                await check_reachable(self._target.url, insecure=self._target.insecure)
+                await check_reachable(self._target.url, self._target.upstream)
             for wanted in await self._choose_revisions(revision):
                 is_one_of_all = revision == "all"
                 await self._test_revision(wanted, is_exact=revision != "auto", is_one_of_all=is_one_of_all)

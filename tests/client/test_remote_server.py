@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.bridge.leg import Leg, StderrLines
 from mcpproxy.client.remote_server import RemoteError, RemoteServer
 from mcpproxy.errors import McpProxyError
@@ -88,7 +89,7 @@ def converse(
             (),
             records,
             "test",
-            is_insecure=insecure,
+            upstream=UpstreamSettings(is_insecure=insecure),
             follows_redirects=follows_redirects,
         )
         async with listener:
@@ -269,7 +270,8 @@ def test_a_server_that_demands_a_client_certificate_is_said(version: ssl.TLSVers
     accepting = [accept_aside(strict)]
 
     async def main() -> None:
-        server = RemoteServer(f"{strict.origin}/mcp", (), Copies(), "test", is_insecure=True)
+        insecure = UpstreamSettings(is_insecure=True)
+        server = RemoteServer(f"{strict.origin}/mcp", (), Copies(), "test", upstream=insecure)
         if version == ssl.TLSVersion.TLSv1_3:  # where it asks again for the reason
             accepting.append(accept_aside(strict))
         with pytest.raises(RemoteError, match=r"^cannot be reached \(it .* client certificate"):

@@ -1,6 +1,6 @@
 """TLS on either side of the HTTP relay.
 
-The key in certs/ was made for these tests and is trusted by nobody else:
+The keys in certs/ were made for these tests and are trusted by nobody else:
 ``openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 36500 -subj /CN=localhost
 -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout localhost.key -out localhost.pem``
 """
@@ -24,9 +24,17 @@ CERT, KEY = str(HERE / "certs" / "localhost.pem"), str(HERE / "certs" / "localho
 TO_CLIENTS = ("--cert", CERT, "--key", KEY)
 
 
-def server_context() -> ssl.SSLContext:
+SERVER, CLIENT = str(HERE / "certs" / "server.example"), str(HERE / "certs" / "client")
+"""Without .pem and .key: a server of that name, and a client."""
+
+
+def server_context(name: str = "", *, asks: bool = False) -> ssl.SSLContext:
+    """TLS of a server; with ``asks`` it demands the certificate of ``CLIENT``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERT, KEY)
+    context.load_cert_chain(*((f"{name}.pem", f"{name}.key") if name else (CERT, KEY)))
+    if asks:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(f"{CLIENT}.pem")
     return context
 
 
@@ -127,6 +135,21 @@ def test_a_certificate_that_is_not_trusted(secure: Upstream, tmp_path: Path) -> 
         accepting.join()
     assert status == 502
     assert "not trusted" in message
+    assert "name its CA with --ca FILE or SSL_CERT_FILE; --insecure accepts any" in message
+
+
+def test_a_name_that_the_certificate_has_not(tmp_path: Path) -> None:
+    """No other CA would help."""
+    other = Upstream(server_context(SERVER))
+    with Proxy(str(tmp_path / "u"), other.origin, "--ca", f"{SERVER}.pem") as proxy:
+        accepting = accept_aside(other)
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        _, message = client.error()
+        accepting.join()
+    other.close()
+    assert "not trusted" in message
+    assert "--ca" not in message
     assert "--insecure" in message
 
 
@@ -151,7 +174,7 @@ def test_a_server_that_demands_a_client_certificate(
             accepting.join()
             assert status == 502
             assert "demands a client certificate" in message
-            assert "put a program before it that does" in message
+            assert "give one with --client-cert and --client-key" in message
         records = proxy.stop()
         said = proxy.stderr.read().decode().splitlines()
     assert stream(records, journal.OWN).startswith(b"HTTP/1.1 502 ")
@@ -160,6 +183,34 @@ def test_a_server_that_demands_a_client_certificate(
     assert [line for line in said if "demands" in line] == [line for line in said if "no TLS with" in line]
     assert len([line for line in said if "demands a client certificate" in line]) == 1
     strict.close()
+
+
+@VERSIONS
+def test_a_client_certificate(version: ssl.TLSVersion, tmp_path: Path) -> None:
+    context = server_context(asks=True)
+    context.minimum_version = context.maximum_version = version
+    strict = Upstream(context)
+    own = ("--client-cert", f"{CLIENT}.pem", "--client-key", f"{CLIENT}.key", "--ca", CERT)
+    with Proxy(str(tmp_path / "t"), strict.origin, *own) as proxy:
+        converse(proxy.connect(), strict, 1 << 10)
+    strict.close()
+
+
+@VERSIONS
+def test_a_client_certificate_that_the_server_does_not_take(version: ssl.TLSVersion, tmp_path: Path) -> None:
+    context = server_context(asks=True)
+    context.minimum_version = context.maximum_version = version
+    strict = Upstream(context)
+    own = ("--client-cert", f"{SERVER}.pem", "--client-key", f"{SERVER}.key", "--ca", CERT)
+    with Proxy(str(tmp_path / "t"), strict.origin, *own) as proxy:
+        accepting = accept_aside(strict)
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        status, message = client.error()
+        accepting.join()
+    strict.close()
+    assert status == 502
+    assert message.endswith("perhaps it does not accept the certificate of --client-cert")
 
 
 @VERSIONS

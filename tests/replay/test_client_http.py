@@ -1,6 +1,7 @@
 """A recorded client played over HTTP: its headers, streams that break off, servers that misbehave."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -29,7 +30,9 @@ VERSION: Final = ["MCP-Protocol-Version", "2025-11-25"]
 class Server:
     """A server in a thread: ``answer`` is called for each POST, ``go_on`` for each GET."""
 
-    def __init__(self, answer: Callable[["Answering", Any], None]) -> None:
+    def __init__(
+        self, answer: Callable[["Answering", Any], None], tls: ssl.SSLContext | None = None, host: str = ""
+    ) -> None:
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.over = threading.Event()
         outer = self
@@ -53,7 +56,10 @@ class Server:
 
         self._http = WebServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}/mcp"
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
+        self.port = self._http.server_port
+        self.url = f"{'https' if tls else 'http'}://{host or '127.0.0.1'}:{self.port}/mcp"
 
     @contextmanager
     def running(self) -> Generator["Server"]:

@@ -11,7 +11,7 @@ import sys
 
 from mcpproxy.base import paths
 from mcpproxy.base.json_string import quoted
-from mcpproxy.cli import new_recording
+from mcpproxy.cli import new_recording, upstream_options
 from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
 from mcpproxy.cli.option_table import OptionTable, refuse, split_command
 from mcpproxy.relay.http.listener import listen
@@ -53,7 +53,7 @@ taken, or if the file or folder that they name cannot be written.""",
             ("--keep-credentials", "", "record credentials as they are instead of masking them"),
         ),
         "upstream": (
-            ("--insecure", "", "do not check upstream's certificate"),
+            *upstream_options.ROWS,
             ("--rewrite-origin", "", "replace upstream's address by ours in OAuth metadata and challenges"),
         ),
         "clients": (
@@ -88,7 +88,7 @@ class HttpOptions:
         self.endpoint = endpoint("http", given.text("--endpoint", _ENDPOINT))
         self.allow_origins = given["--allow-origin"]
         self.allow_hosts = given["--allow-host"]
-        self.is_insecure = "--insecure" in given
+        self.reaching = upstream_options.from_given(given, url)
         self.cert, self.key = given.text("--cert"), given.text("--key")
         self.rewrites_origin = "--rewrite-origin" in given
         self.keeps_credentials = "--keep-credentials" in given
@@ -248,8 +248,8 @@ def _tls(options: HttpOptions) -> tuple[TlsClient | None, TlsServer | None]:
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.relay.http import tls
 
-        if options.upstream and options.upstream.is_tls:
-            up = tls.TlsClient(is_insecure=options.is_insecure)
+        if options.upstream and options.upstream.is_tls:  # whose files are checked already
+            up = tls.TlsClient(options.reaching)
         if options.cert:
             try:
                 down = tls.TlsServer(options.cert, options.key)
@@ -317,7 +317,7 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
         warnings.append(
             f"warning: --admin {admin}: whoever reaches it reads the metrics; Host is not checked there"
         )
-    if options.is_insecure:
+    if options.reaching.is_insecure:
         warnings.append(
             "WARNING: --insecure: upstream's certificate is not checked; anybody could be in between"
         )

@@ -12,10 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.style import count
+from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
-from mcpproxy.cli import async_main, find_traces, output
-from mcpproxy.cli.arguments import Parser, UsageError, header, seconds
+from mcpproxy.cli import async_main, find_traces, output, upstream_options
+from mcpproxy.cli.arguments import Parser, UsageError, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.errors import McpProxyError
@@ -114,8 +115,9 @@ def _collect_pins(options: argparse.Namespace, command: list[str]) -> tuple[str,
         )
     if options.header and not urls:
         raise UsageError("--header", "goes together with a URL", "leave it out")
+    upstream = upstream_options.from_namespace(options, urls[0] if urls else "")
     if command or urls:
-        return _collect_live_pins(command, urls[0] if urls else "", options)
+        return _collect_live_pins(command, urls[0] if urls else "", options, upstream)
     traces = find_traces.every(sources)
     collected = CollectedPins()
     for path in traces:
@@ -124,7 +126,7 @@ def _collect_pins(options: argparse.Namespace, command: list[str]) -> tuple[str,
 
 
 def _collect_live_pins(
-    command: list[str], url: str, options: argparse.Namespace
+    command: list[str], url: str, options: argparse.Namespace, upstream: UpstreamSettings
 ) -> tuple[str, CollectedPins]:
     """Record the server while it lists its tools, and collect the pins from that recording.
 
@@ -136,7 +138,7 @@ def _collect_live_pins(
         faults: list[str] = []
         for revision in revisions:
             trace = os.path.join(folder, f"{revision}.jsonl")
-            client = _client(command, url, revision, trace, options)
+            client = _client(command, url, revision, trace, options, upstream)
             try:
                 async_main.run_until_terminated(_list_tools(client))
             except McpProxyError as fault:
@@ -157,14 +159,24 @@ def _is_refusal(fault: McpProxyError) -> bool:
 
 
 def _client(
-    command: list[str], url: str, revision: str, trace: str, options: argparse.Namespace
+    command: list[str],
+    url: str,
+    revision: str,
+    trace: str,
+    options: argparse.Namespace,
+    upstream: UpstreamSettings,
 ) -> "AbstractAsyncContextManager[Client]":
     """Return a client of the server; it records its session in ``trace``."""
     from mcpproxy.validate import connected_http, connected_stdio
 
     if url:
         return connected_http(
-            url, headers=options.header, revision=revision, timeout_s=options.timeout, trace=trace
+            url,
+            headers=options.header,
+            upstream=upstream,
+            revision=revision,
+            timeout_s=options.timeout,
+            trace=trace,
         )
     return connected_stdio(command, revision=revision, timeout_s=options.timeout, trace=trace)
 
@@ -208,5 +220,5 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         default=10.0,
         help="how long an answer may take (default: 10)",
     )
-    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
+    upstream_options.add_options(parser)
     return parser.parse_args(argv), command

@@ -4,11 +4,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update
-from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, url
+from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update, upstream_options
+from mcpproxy.cli.arguments import Parser, UsageError, seconds, url
 from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.comparison_options import ComparisonRules
 from mcpproxy.cli.option_table import split_command
+from mcpproxy.cli.replay_update import Update
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder.secret_arguments import shown
@@ -42,9 +43,12 @@ def run(argv: list[str]) -> int:
     path = find_traces.one(options.trace)
     recording = load_calls(path, options.filter, SERVER)
     comparison_rules = comparison_options.rules_from(options)
+    upstream = upstream_options.from_namespace(options, options.url or "")
     comparison = Comparison(path, shown((options.url,) if options.url else command))
-    with replay_update.updating(recording, options.url or "", command, wanted=options.update) as update:
-        is_complete = _play_all(recording, comparison, comparison_rules, options, update.url, update.command)
+    with replay_update.updating(
+        recording, options.url or "", command, upstream, wanted=options.update
+    ) as update:
+        is_complete = _play_all(recording, comparison, comparison_rules, options, update)
         update.keeps = is_complete  # the new recording, in place of the old one
     code = comparison_options.report(comparison, options.format)
     if options.update:
@@ -61,8 +65,7 @@ def _play_all(
     comparison: Comparison,
     comparison_rules: ComparisonRules,
     options: argparse.Namespace,
-    url: str,
-    command: Sequence[str],
+    live: Update,
 ) -> bool:
     """Play every session. Return whether all sessions were played to their end."""
     source = replay_source(recording)
@@ -75,7 +78,7 @@ def _play_all(
     received, is_complete = 0, True
     for session in sessions:
         player = Player(session)
-        link: Link = _http(url, session, options.header) if url else StdioLink(command)
+        link: Link = _http(live, session, options.header) if live.url else StdioLink(live.command)
         async_main.run_until_terminated(play(player, link, options.timeout))
         received += player.received_count
         comparison.notes += player.notes
@@ -90,10 +93,10 @@ def _play_all(
     return is_complete
 
 
-def _http(url: str, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> Link:
+def _http(live: Update, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> Link:
     from mcpproxy.replay.client.http_link import HttpLink  # imports h11, which stdio does not need
 
-    return HttpLink(url, session, headers)
+    return HttpLink(live.url, session, headers, upstream=live.upstream)
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -103,14 +106,6 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add = parser.add_argument
     add("trace", metavar="TRACE", nargs="?", help="the recording; without it the latest")
     add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a live server over HTTP")
-    add(
-        "--header",
-        metavar="'NAME: VALUE'",
-        type=header,
-        action="append",
-        default=[],
-        help="a header for every HTTP request, such as a credential, which no recording holds",
-    )
     add(
         "--filter",
         metavar="EXPR",
@@ -132,6 +127,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         default=TIMEOUT_S,
         help="how long an answer may take (default: 30)",
     )
+    upstream_options.add_options(parser)
     options = parser.parse_args(argv)
     if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
         options.trace, options.url = None, url(options.trace)

@@ -6,8 +6,15 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.checks.opt_in.pins import pin_checks
-from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
-from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, url
+from mcpproxy.cli import (
+    async_main,
+    baseline_options,
+    output,
+    report_options,
+    upstream_options,
+    validation_report,
+)
+from mcpproxy.cli.arguments import Parser, UsageError, seconds, url
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -118,10 +125,12 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
     if command:
         if options.header:
             raise UsageError("--header", "goes together with a URL", "use --env for a command")
+        upstream_options.from_namespace(options, "")
         return Target(tuple(command), env=dict(options.env))
     if options.env:
         raise UsageError("--env", "goes together with -- COMMAND", "use --header for a URL")
-    return Target(url=options.url, headers=tuple(options.header), insecure=options.insecure)
+    upstream = upstream_options.from_namespace(options, options.url)
+    return Target(url=options.url, headers=tuple(options.header), upstream=upstream)
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -196,9 +205,8 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     report_options.add_options(parser)
     add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
     add("--trace", metavar="FILE", help="record the first session here, others beside it")
-    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
     add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
-    add("--insecure", action="store_true", help="do not check the server's certificate")
+    upstream_options.add_options(parser)
     return parser.parse_args(argv), command
 
 

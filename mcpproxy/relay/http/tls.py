@@ -8,7 +8,8 @@ from __future__ import annotations
 import socket
 import ssl
 
-from mcpproxy.base.tls_failures import tls_reason
+from mcpproxy.base.upstream.connecting import tls_context
+from mcpproxy.base.upstream.tls_failures import tls_reason
 from mcpproxy.relay.http.loop import READ, WRITE
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
+    from mcpproxy.base.upstream.settings import UpstreamSettings
     from mcpproxy.relay.http.loop import Loop, Timer, Timers
 
 HANDSHAKE_S: Final = 10.0
@@ -73,15 +75,16 @@ class TlsSocket:
 
 
 class TlsClient:
-    """TLS to upstream. Trusts the certificates that the system trusts, or any certificate if
-    ``is_insecure``."""
+    """TLS to upstream, as ``settings`` say.
 
-    def __init__(self, *, is_insecure: bool) -> None:
-        self._context = ssl.create_default_context()
+    Raises:
+        OSError: a file cannot be used.
+    """
+
+    def __init__(self, settings: UpstreamSettings) -> None:
+        self._settings = settings
+        self._context = tls_context(settings)
         self._context.set_alpn_protocols(_PROTOCOLS)
-        if is_insecure:
-            self._context.check_hostname = False
-            self._context.verify_mode = ssl.CERT_NONE
 
     def wrap(self, sock: socket.socket, host: str) -> TlsSocket:
         """Put TLS on a connected socket; the caller makes the handshake.
@@ -97,7 +100,7 @@ class TlsClient:
 
     def failure(self, error: OSError) -> str:
         """Return why TLS failed, for the user; empty if ``error`` is not about TLS."""
-        return tls_reason(error, "--insecure") if isinstance(error, ssl.SSLError) else ""
+        return tls_reason(error, self._settings) if isinstance(error, ssl.SSLError) else ""
 
 
 class TlsServer:

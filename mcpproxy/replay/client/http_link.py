@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.client.http_connection import Tape
 from mcpproxy.client.http_session import ClientSession, SessionExchange
 from mcpproxy.client.remote_server import (
@@ -65,8 +66,8 @@ class ReplayedExchange(SessionExchange):
 class HttpLink:
     """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request.
 
-    ``tape`` takes a copy of all bytes. ``statuses`` are those of all responses, and ``failures`` say why
-    exchanges did not come to their end.
+    ``tape`` takes a copy of all bytes, and ``upstream`` says how the server is reached. ``statuses`` are
+    those of all responses, and ``failures`` say why exchanges did not come to their end.
     """
 
     def __init__(
@@ -75,12 +76,13 @@ class HttpLink:
         session: RecordedSession,
         headers: Sequence[tuple[str, str]] = (),
         tape: Tape | None = None,
+        upstream: UpstreamSettings = USUAL,
     ) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self.statuses: Final[set[int]] = set()
         self.failures: Final[list[RemoteError]] = []
         self._was_recorded_on_stdio: Final = not session.exchanges
-        self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay")
+        self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay", upstream=upstream)
         self._session: Final[ClientSession[ReplayedExchange]] = ClientSession(self._server)
         self._session.is_http_sse = any(
             entry.event is not None and entry.event.name == "endpoint" for entry in session.messages

@@ -88,7 +88,7 @@ async def _check_presence(context: ProbeContext, failure: ValidateError) -> None
         why_no_server,
     )  # imported here: stdio does not need it
 
-    if reason := await why_no_server(context.target.url, failure):
+    if reason := await why_no_server(context.target.url, failure, context.target.upstream):
         raise CouldNotStartError(reason, failure.frames) from None
 
 

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Final
 from urllib.parse import urlsplit
 
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.client.background_tasks import BackgroundTasks, cancel_tasks
 from mcpproxy.client.remote_server import Headers, RemoteError, RemoteServer, TooLongError
 from mcpproxy.protocol.mirrors import Mirrors
@@ -34,13 +35,14 @@ _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exch
 
 
 class HttpEndpoint:
-    """The endpoint at ``url``, and the connections to it. ``headers`` are sent with every request.
+    """The endpoint at ``url``, and the connections to it. ``headers`` are sent with every request, and
+    ``upstream`` says how it is reached.
 
     ``mirrors`` maps the name of a listed tool to the arguments that the tool requires in headers.
     """
 
     def __init__(
-        self, recording: SessionRecording, url: str, headers: Headers, *, insecure: bool = False
+        self, recording: SessionRecording, url: str, headers: Headers, upstream: UpstreamSettings = USUAL
     ) -> None:
         self.recording: Final = recording
         self.url: Final = url
@@ -54,7 +56,7 @@ class HttpEndpoint:
         self._exchanges: Final[dict[int, ClientExchange]] = {}
         options = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(options).encode())
-        self.server: Final = RemoteServer(url, (), self, "validate", is_insecure=insecure)
+        self.server: Final = RemoteServer(url, (), self, "validate", upstream=upstream)
         self.tasks: Final = BackgroundTasks()
         recording.add_listener(self._on_record)
 

@@ -6,7 +6,7 @@ The session uses Streamable HTTP. If the server supports only HTTP+SSE of 2024-1
 import asyncio
 from typing import Final
 
-from mcpproxy.base.client_connection import CONNECT_S
+from mcpproxy.base.upstream.connecting import CONNECT_S
 from mcpproxy.client.http_session import OLD_TRANSPORT, ClientSession
 from mcpproxy.client.remote_server import ForeignTargetError, Headers
 from mcpproxy.protocol.jsonrpc import parse

@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy.base.client_connection import CONNECT_S, system_reason, tls_context
-from mcpproxy.base.tls_failures import alert, refusal, tls_reason
+from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
+from mcpproxy.base.upstream.tls_failures import alert, refusal, tls_reason
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, ValidateError
 
@@ -20,21 +21,20 @@ _UNAUTHORIZED: Final = (401, 403, 407)
 _UNAVAILABLE: Final = (429, 502, 503, 504)
 
 
-async def check_reachable(url: str, *, insecure: bool = False) -> None:
+async def check_reachable(url: str, upstream: UpstreamSettings = USUAL) -> None:
     """Check that a server listens at ``url``, and that it uses TLS if the scheme is ``https``.
 
     Raises:
-        CouldNotStartError: no server listens, it does not use TLS, or its certificate is not trusted. With
-        ``insecure`` any certificate is accepted.
+        CouldNotStartError: no server listens, it does not use TLS, or its certificate is not trusted.
     """
     host, port, is_tls = _address(url)
     try:
-        await _connect(host, port, tls_context(insecure=insecure) if is_tls else None)
+        await _connect(host, port, tls_context(upstream) if is_tls else None)
     except (ssl.SSLError, ConnectionResetError) as fault:
         if isinstance(fault, ssl.SSLCertVerificationError) or (
             isinstance(fault, ssl.SSLError) and alert(fault)
         ):
-            reason = tls_reason(fault, "--insecure")
+            reason = tls_reason(fault, upstream)
         else:
             reason = f"the port does not speak TLS; try {_with_scheme(url, 'http')}"
         raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
@@ -42,7 +42,7 @@ async def check_reachable(url: str, *, insecure: bool = False) -> None:
         raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {system_reason(fault)}") from None
 
 
-async def why_no_server(url: str, fault: ValidateError) -> str:
+async def why_no_server(url: str, fault: ValidateError, upstream: UpstreamSettings = USUAL) -> str:
     """Return why there is no MCP server at ``url``, or an empty text if there may be one.
 
     ``fault`` is the failure of the first request.
@@ -51,7 +51,7 @@ async def why_no_server(url: str, fault: ValidateError) -> str:
     status = fault.status if isinstance(fault, HttpStatusError) else 0
     if not is_tls and status in (0, 400) and await _speaks_tls(host, port):
         return f"{shown((url,))}: the port speaks TLS; try {_with_scheme(url, 'https')}"
-    if is_tls and not status and (reason := await refusal(host, port)):
+    if is_tls and not status and (reason := await refusal(host, port, upstream)):
         return f"{shown((url,))}: {reason}"
     if status in _UNAUTHORIZED:
         return f"{shown((url,))}: {fault}; give credentials with --header 'Authorization: ...'"
@@ -64,7 +64,7 @@ async def why_no_server(url: str, fault: ValidateError) -> str:
 
 async def _speaks_tls(host: str, port: int) -> bool:
     try:
-        await _connect(host, port, tls_context(insecure=True))
+        await _connect(host, port, tls_context(USUAL, accepts_any=True))
     except (OSError, TimeoutError):
         return False
     return True

@@ -111,13 +111,13 @@ def _run_inside(options: BridgeOptions) -> int:
     wait_s = recorder_s(is_awaited=recording.is_awaited)  # the host waits as long for us
     leg = Leg(journal, record if journal else None, stderr, wait_s=wait_s)
     stderr.say(_of_leg("HTTP leg", greeting))
-    if options.is_insecure:
+    if options.upstream.is_insecure:
         stderr.say(
             "WARNING: --insecure: the server's certificate is not checked; anybody could be in between"
         )
     from mcpproxy.bridge import remote_process  # after the recorder was forked, which does not need it
 
-    return remote_process.run(options.url, options.headers, leg, stderr, is_insecure=options.is_insecure)
+    return remote_process.run(options.url, options.headers, leg, stderr, options.upstream)
 
 
 def _run_before_stdio(options: BridgeOptions) -> int:

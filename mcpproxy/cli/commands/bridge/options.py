@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
 from mcpproxy.base.authority import is_loopback
+from mcpproxy.base.upstream.settings import UpstreamSettings
+from mcpproxy.cli import upstream_options
 from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
 from mcpproxy.cli.arguments import header, positive, seconds, seconds_or_none
 from mcpproxy.cli.new_recording import OPTIONS as COMMON
@@ -60,7 +62,7 @@ The exit code is 0, 1 if the server ended the session, 2 if the arguments are wr
         ),
         "a remote server": (
             ("--header", "'NAME: VALUE'", "send this with every request; may be given again"),
-            ("--insecure", "", "do not check the server's certificate"),
+            *upstream_options.ROWS,
         ),
         "a server on stdio": (
             ("--listen", "HOST:PORT", f"where to listen; port 0 picks one (default: {_LISTEN})"),
@@ -132,7 +134,7 @@ class BridgeOptions:
     url: str
     command: Sequence[str]
     headers: Sequence[tuple[str, str]]
-    is_insecure: bool
+    upstream: UpstreamSettings
     host: str
     port: int
     endpoint: str
@@ -193,7 +195,7 @@ def parse(argv: list[str]) -> BridgeOptions:
         url=url,
         command=command,
         headers=[_expanded(name, value) for name, value in _values(given, "--header", header)],
-        is_insecure="--insecure" in given,
+        upstream=upstream_options.from_given(given, url),
         host=host,
         port=port,
         endpoint=endpoint("bridge", given.text("--endpoint", _ENDPOINT)),

@@ -13,8 +13,8 @@ from mcpproxy.base import paths
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
-from mcpproxy.cli import async_main, find_traces
-from mcpproxy.cli.arguments import Parser, UsageError, header, positive, seconds, url
+from mcpproxy.cli import async_main, find_traces, upstream_options
+from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds, url
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.fuzz.campaign import Campaign
@@ -126,6 +126,7 @@ def _as_json(result: FuzzResult) -> dict[str, object]:
 
 
 def _target(options: argparse.Namespace, command: list[str]) -> Target:
+    upstream = upstream_options.from_namespace(options, options.url or "")
     if command:
         return Target(tuple(command), env=dict(options.env))
     address: str = options.url
@@ -134,7 +135,7 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
     if not (is_loopback(host) or host in allowed):
         fact = "is not on this machine, and what is sent may harm it"
         raise UsageError(host or address, fact, f"--allow-host {host} if the server is yours")
-    return Target(url=options.url, headers=tuple(options.header))
+    return Target(url=options.url, headers=tuple(options.header), upstream=upstream)
 
 
 def _new_folder(label: str) -> str:
@@ -198,8 +199,8 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         default=[],
         help="a host that may be fuzzed although it is not this machine",
     )
-    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
     add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
+    upstream_options.add_options(parser)
     options = parser.parse_args(argv)
     if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
         options.trace, options.url = None, url(options.trace)

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
 from mcpproxy.base.json_string import quoted
-from mcpproxy.cli import find_traces
+from mcpproxy.cli import find_traces, upstream_options
 from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.relay.stderr_line import StderrEvent, use_json
 
 if TYPE_CHECKING:
+    from mcpproxy.base.upstream.settings import UpstreamSettings
     from mcpproxy.checks.opt_in.pins import Pins
     from mcpproxy.ui.bearer import PageKeys
     from mcpproxy.ui.page_server import PageServer
@@ -66,17 +67,19 @@ def run(argv: list[str]) -> int:
         metavar="FILE",
         help="show which tools differ from these pins (default: pins.json beside the recordings)",
     )
+    upstream_options.add_options(parser, has_header=False)
     # See mcpproxy/ui/beside.py.
     parser.add_argument("--beside", choices=("text", "json"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.beside == "json":
         use_json()
+    upstream = upstream_options.from_namespace(options)
     path: str = options.path or _state_folder()
     if not options.beside:  # beside a session that has just begun, the file may not exist yet
         path = find_traces.place(options.path) if options.path else path
     host, port = address("--listen", options.listen)
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    name = _socket(path, options)
+    name = _socket(path, options, upstream)
     if options.open and name and _opened_again(name):
         return 0
     pins = _pins(options.pins or "", folder)
@@ -94,7 +97,7 @@ def run(argv: list[str]) -> int:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(options.listen, reason, "choose another address with --listen") from None
-    page = PageApp(Library(path), CallSender(folder) if options.allow_send else None, pins)
+    page = PageApp(Library(path), CallSender(folder, upstream) if options.allow_send else None, pins)
     if not server.is_local:
         tell("other machines can reach this page; who has its address can read every recording in the folder")
     keys = PageKeys()
@@ -122,13 +125,14 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _socket(path: str, options: argparse.Namespace) -> str:
+def _socket(path: str, options: argparse.Namespace, upstream: "UpstreamSettings") -> str:
     """Return the name of the socket at which the page is asked for; empty if it is not to be found again."""
     if options.beside or options.listen != _LISTEN:
         return ""
     from mcpproxy.ui.running_page import socket_path
 
-    return socket_path(path, f"{options.allow_send} {options.pins or ''}")
+    reaching = " ".join(upstream_options.arguments(upstream))
+    return socket_path(path, f"{options.allow_send} {options.pins or ''} {reaching}")
 
 
 def _opened_again(name: str) -> bool:

@@ -9,12 +9,18 @@ import re
 import ssl
 from typing import Final
 
+from mcpproxy.base.upstream.connecting import tls_context
+from mcpproxy.base.upstream.settings import UpstreamSettings
+
 REFUSAL_S: Final = 2.0
 """How long a server may take to refuse a client after the handshake."""
 
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_([A-Z_]+)")
 
-_NO_OPTION: Final = "mcpproxy has no option to give one; put a program before it that does, such as stunnel"
+_GIVE_ONE: Final = "give one with --client-cert and --client-key"
+
+_NO_ISSUER: Final = frozenset((2, 18, 19, 20, 21))
+"""What OpenSSL says of a certificate that rests on none of those that are trusted (``X509_V_ERR_``)."""
 
 _ABOUT_CERTIFICATES: Final = frozenset(
     (
@@ -30,21 +36,23 @@ _ABOUT_CERTIFICATES: Final = frozenset(
 """Alerts with which servers also refuse a client that has no certificate, above all before TLS 1.3."""
 
 
-def tls_reason(fault: ssl.SSLError, insecure: str = "") -> str:
-    """Return why TLS failed, and what a person can do if there is something.
-
-    ``insecure`` is the option that accepts any certificate, if the command has one.
-    """
+def tls_reason(fault: ssl.SSLError, settings: UpstreamSettings) -> str:
+    """Return why TLS failed, and what a person can do if there is something."""
     if isinstance(fault, ssl.SSLCertVerificationError):
-        advice = f"; {insecure} accepts any" if insecure else ""
-        return f"its certificate is not trusted ({fault.verify_message}){advice}"
+        advice = "--insecure accepts any"
+        if fault.verify_code in _NO_ISSUER:
+            advice = f"name its CA with --ca FILE or SSL_CERT_FILE; {advice}"
+        return f"its certificate is not trusted ({fault.verify_message}); {advice}"
     if fault.reason == "WRONG_VERSION_NUMBER":  # the answer is plain text
         return "it does not speak TLS there; try http://"
     name = alert(fault)
     if name == "certificate required":
-        return f"it demands a client certificate; {_NO_OPTION}"
+        return f"it demands a client certificate; {_GIVE_ONE}"
     if name in _ABOUT_CERTIFICATES:
-        return f"it refuses us with the alert {name}; perhaps it demands a client certificate: {_NO_OPTION}"
+        guess = f"perhaps it demands a client certificate: {_GIVE_ONE}"
+        if settings.cert:
+            guess = "perhaps it does not accept the certificate of --client-cert"
+        return f"it refuses us with the alert {name}; {guess}"
     if name:
         return f"it refuses us with the alert {name}"
     return (fault.reason or str(fault)).lower().replace("_", " ")
@@ -63,7 +71,7 @@ def tls_fault(fault: BaseException | None) -> ssl.SSLError | None:
     return fault
 
 
-async def refusal(host: str, port: int) -> str:
+async def refusal(host: str, port: int, settings: UpstreamSettings) -> str:
     """Connect again, and return why the server refuses every client of TLS; empty if it does not.
 
     Where a request crosses the alert of the server, the system reports a reset, and the alert is lost. So
@@ -72,16 +80,14 @@ async def refusal(host: str, port: int) -> str:
     import asyncio  # the relay has no use for it
     from contextlib import suppress
 
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     writer: asyncio.StreamWriter | None = None
     try:
+        context = tls_context(settings, accepts_any=True)
         async with asyncio.timeout(REFUSAL_S):
             reader, writer = await asyncio.open_connection(host, port, ssl=context)
             await reader.read(1)
     except ssl.SSLError as fault:
-        return tls_reason(fault) if alert(fault) else ""
+        return tls_reason(fault, settings) if alert(fault) else ""
     except (OSError, TimeoutError):
         pass
     finally:

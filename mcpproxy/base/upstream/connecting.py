@@ -8,16 +8,28 @@ import re
 import ssl
 from typing import Final
 
+from mcpproxy.base.upstream.settings import UpstreamSettings
+
 CONNECT_S: Final = 10.0
 """How long a server may take to accept a connection."""
 
 
-def tls_context(*, insecure: bool) -> ssl.SSLContext:
-    """Return the TLS settings of our client; ``insecure`` accepts any certificate."""
-    context = ssl.create_default_context()
-    if insecure:
+def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl.SSLContext:
+    """Return the TLS of our client; ``accepts_any`` accepts any certificate of the server.
+
+    The certificates of the system are those that OpenSSL finds, also by ``SSL_CERT_FILE`` and
+    ``SSL_CERT_DIR``.
+
+    Raises:
+        OSError: a file cannot be used.
+    """
+    context = ssl.create_default_context(cafile=settings.ca or None)
+    if settings.is_insecure or accepts_any:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    if settings.cert:
+        # With an empty password, OpenSSL does not ask for one on the terminal.
+        context.load_cert_chain(settings.cert, settings.key or None, "")
     return context
 
 

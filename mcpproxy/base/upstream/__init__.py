@@ -1,0 +1,1 @@
+"""How a server over HTTP is reached: TLS, and why there is no connection."""

@@ -1,0 +1,77 @@
+"""The options that say how a server over HTTP is reached, of every command that connects to one."""
+
+from __future__ import annotations
+
+from mcpproxy.base.upstream.settings import UpstreamSettings
+from mcpproxy.cli.option_table import refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Final
+
+    from mcpproxy.cli.option_table import Given, Option
+
+ROWS: Final[tuple[Option, ...]] = (
+    ("--client-cert", "FILE", "our certificate, for a server that asks for one (PEM)"),
+    ("--client-key", "FILE", "its private key, if it is not in the same file"),
+    ("--ca", "FILE", "trust the certificates in FILE (PEM) instead of the system's"),
+    ("--insecure", "", "do not check the server's certificate"),
+)
+
+
+def add_options(parser: argparse.ArgumentParser, *, has_header: bool = True) -> None:
+    """Add the options as a group, with ``--header`` if the command has it."""
+    from mcpproxy.cli.arguments import header
+
+    add = parser.add_argument_group("a server over HTTP").add_argument
+    if has_header:
+        text = "send this with every request; may be given again"
+        add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help=text)
+    for name, metavar, text in ROWS:
+        if metavar:
+            add(name, metavar=metavar, default="", help=text)
+        else:
+            add(name, action="store_true", help=text)
+
+
+def from_namespace(options: argparse.Namespace, url: str = "https:") -> UpstreamSettings:
+    """Return what was given to a command that connects to ``url``, which is empty for a server on stdio.
+
+    Raises:
+        UsageError: a file cannot be used, or the options do not fit the URL.
+    """
+    files: tuple[str, str, str] = options.client_cert, options.client_key, options.ca
+    return _checked(UpstreamSettings(*files, is_insecure=options.insecure), url)
+
+
+def from_given(given: Given, url: str) -> UpstreamSettings:
+    """Return what was given, as ``from_namespace``.
+
+    Raises:
+        UsageError: a file cannot be used, or the options do not fit the URL.
+    """
+    cert, key, ca = given.text("--client-cert"), given.text("--client-key"), given.text("--ca")
+    return _checked(UpstreamSettings(cert, key, ca, is_insecure="--insecure" in given), url)
+
+
+def arguments(settings: UpstreamSettings) -> list[str]:
+    """Return the arguments that say the same to another command of mcpproxy."""
+    values = (("--client-cert", settings.cert), ("--client-key", settings.key), ("--ca", settings.ca))
+    return [f"{name}={value}" for name, value in values if value] + ["--insecure"] * settings.is_insecure
+
+
+def _checked(settings: UpstreamSettings, url: str) -> UpstreamSettings:
+    """Return the settings. Their files are read now, because nobody waits for an error later."""
+    if settings.key and not settings.cert:
+        refuse("--client-key", "needs --client-cert", "give the certificate as well")
+    option = "--client-cert" if settings.cert else "--ca" if settings.ca else ""
+    if not option:
+        return settings
+    if url[:6].lower() != "https:":
+        fact = "goes together with an https:// URL"
+        refuse(option, fact, "check the URL" if url else "leave it out")
+    from mcpproxy.base.upstream.tls_files import check_files
+
+    check_files(settings)
+    return settings
