@@ -41,6 +41,7 @@
     │   ├── TooLongError            an event or a body is longer than any that is passed on
     │   │   └── _ExcessError        no more of a response is read; becomes a skipped check
     │   └── UnreachableError        there is no connection to it
+    ├── ProxyError                  a proxy does not lead to the server behind it; becomes a reason
     ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
     ├── RefusedRequestError         a server of ours does not take a request; becomes a response
     ├── GoneEventsError             a client comes back for events that are not kept; becomes a response

@@ -106,10 +106,17 @@ CLIENTS: Final = (
     "hosts",
 )
 
-CONNECTING: Final = {"open_connection", "create_connection", "AsyncConnectionPool", "AsyncClient", "urlopen"}
+CONNECTING: Final = {
+    "open_connection",
+    "create_connection",
+    "AsyncConnectionPool",
+    "AsyncClient",
+    "urlopen",
+    "sock_connect",
+}
 
 CONNECTS: Final = {
-    "base/upstream/tls_failures.py": "the host was connected to before; nothing is sent",
+    "base/upstream/tunnels.py": "the proxy is the user's own; servers are those of who asks",
     "client/http_connection.py": "requests are those of RemoteServer, which resolves",
     "fleet/judge/engine_ray.py": "the address is the user's own",
     "validate/transports/reachability.py": "the URL is the user's own",

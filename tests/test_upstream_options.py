@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
+from mcpproxy.base.upstream.http_proxy import proxy_for
 from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.cli.main import main
 from mcpproxy.cli.upstream_options import arguments
@@ -17,7 +20,8 @@ from mcpproxy.view.view import open_view
 from tests.bridge.ends import Host, complete
 from tests.cli.conftest import Mcpproxy
 from tests.cli.conftest import mcpproxy as mcpproxy
-from tests.relay.test_http_tls import CERT, CLIENT, KEY, server_context
+from tests.peers.connect_proxy import ConnectProxy, connect_proxy
+from tests.relay.test_http_tls import CERT, CLIENT, KEY, SERVER, server_context
 from tests.replay.http_scripts import JSON, Tape
 from tests.replay.scripts import HELLO, C, S, ask, give, trace
 from tests.replay.test_client_http import Answering, Server
@@ -207,3 +211,178 @@ def test_the_certificate_may_hold_its_key(strict: Server, tmp_path: Path) -> Non
     both = tmp_path / "both.pem"
     both.write_text(Path(OWN.cert).read_text() + Path(OWN.key).read_text())
     assert pin(strict.url, UpstreamSettings(str(both), ca=CERT), tmp_path)
+
+
+# Proxies
+
+NAMED: Final = UpstreamSettings(ca=f"{SERVER}.pem")
+SECRET: Final = "Basic dXNlcjp3JnJk"
+"""What ``user:w%26rd@`` in a URL becomes."""
+
+
+@pytest.fixture
+def proxy() -> Iterator[ConnectProxy]:
+    with connect_proxy() as proxy:
+        proxy.credentials = SECRET.encode()
+        yield proxy
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_goes_through_the_proxy_that_the_environment_names(
+    command: Callable[[str, UpstreamSettings, Path], bool],
+    proxy: ConnectProxy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """For a server over TLS it makes a tunnel; another gets its requests from it."""
+    for scheme in ("http", "https"):
+        monkeypatch.setenv(f"{scheme}_proxy", proxy.url.replace("//", "//user:w%26rd@"))
+    with Server(answer, server_context(SERVER), "server.example").running() as server:
+        assert command(server.url, NAMED, tmp_path)
+    assert proxy.asked
+    assert {head.split(b"\r\n")[0] for head in proxy.asked} == {
+        b"CONNECT server.example:%d HTTP/1.1" % server.port
+    }
+
+    proxy.asked.clear()
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    with Server(answer, host="server.example").running() as server:
+        assert command(server.url, UpstreamSettings(), folder)
+    assert server.requests
+    for head in proxy.asked:
+        assert b" http://server.example:%d/mcp HTTP/1.1\r\n" % server.port in head
+        assert b"\r\nHost: server.example:%d\r\n" % server.port in head
+    said = capfd.readouterr()
+    for path in tmp_path.rglob("*.jsonl"):
+        text = path.read_text()
+        assert "proxy-authorization" not in text.lower()
+        assert "http://server.example:" not in "".join(re.findall(r'"target":"[^"]*"', text))
+        said = (*said, text)
+    for secret in ("w%26rd", "w&rd", SECRET.split()[1]):
+        assert not any(secret in text for text in said)
+
+
+def failing(proxy: ConnectProxy, how: str) -> None:
+    """Let the proxy fail."""
+    match how:
+        case "down":
+            proxy.close()
+        case "no proxy":
+            proxy.answer = b"220 mail.example ESMTP\r\n\r\n"
+        case "silent":
+            proxy.answer = b""
+        case _:
+            proxy.credentials, proxy.status = b"", int(how)
+
+
+FAILING: Final = {
+    "407": "wants credentials (407); write http://USER:PASSWORD@HOST:PORT there",
+    "403": "makes no connection to the server (HTTP 403)",
+    "down": "cannot be reached: connection refused",
+    "no proxy": "does not answer as a proxy",
+    "silent": "does not answer as a proxy",
+}
+
+
+@pytest.mark.parametrize("how", FAILING)
+def test_a_proxy_that_fails_is_named_with_its_variable(
+    how: str, proxy: ConnectProxy, mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy.url)
+    failing(proxy, how)
+    recorded = str(trace(tmp_path / "r.jsonl", HELLO))
+    for command in (("validate", f"--trace={tmp_path / 'v.jsonl'}"), ("replay", "client", recorded)):
+        failed = mcpproxy(*command, "https://server.example:9/mcp")
+        assert failed.code == 2
+        assert f"the proxy {proxy.url} of ALL_PROXY {FAILING[how]}" in failed.err
+
+
+def test_credentials_that_a_proxy_does_not_take(
+    proxy: ConnectProxy, mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    named = "--proxy=" + proxy.url.replace("//", "//user:wrong@")
+    for scheme in ("http", "https"):
+        failed = mcpproxy("pin", "-o", "-", named, f"{scheme}://server.example:9/mcp")
+        assert failed.code == 2
+        assert f"the proxy {proxy.url} of --proxy does not accept the credentials that are there (407)" in (
+            failed.err
+        )
+        assert "wrong" not in failed.err
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("socks5h://user:word@127.0.0.1:1080", "socks5h://127.0.0.1 is not a proxy that speaks plain HTTP"),
+        ("https://user:word@proxy.example", "https://proxy.example is not a proxy that speaks plain HTTP"),
+        ("http://user:word@", "it is not the URL of a proxy; write http://HOST:PORT"),
+        ("http://user:word@a:port", "it is not the URL of a proxy"),
+    ],
+)
+@pytest.mark.parametrize("name", ALL)
+def test_what_is_no_proxy(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HTTPS_PROXY", value)
+    refused = mcpproxy(*ALL[name], *recorded(name, tmp_path), "https://server.example/mcp")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("mcpproxy: HTTPS_PROXY: ")
+    assert said in refused.err
+    assert "word" not in refused.err
+    assert not (tmp_path / "state").exists()
+
+
+H, S_, A, N = "http_proxy", "https_proxy", "all_proxy", "no_proxy"
+
+CHOICES: Final[tuple[tuple[dict[str, str], str, str], ...]] = (
+    ({}, "https://a.example", ""),
+    ({S_: "http://p:1"}, "https://a.example", "p:1 https_proxy"),
+    ({S_: "p:1"}, "https://a.example", "p:1 https_proxy"),
+    ({S_: "http://p"}, "https://a.example", "p:80 https_proxy"),
+    ({S_: "http://[::2]:1/"}, "https://a.example", "::2:1 https_proxy"),
+    ({"HTTPS_PROXY": "http://P:1"}, "https://a.example", "p:1 HTTPS_PROXY"),
+    ({S_: "http://p:1", "HTTPS_PROXY": "http://q:1"}, "https://a.example", "p:1 https_proxy"),
+    ({S_: "", "HTTPS_PROXY": "http://q:1"}, "https://a.example", ""),
+    ({S_: "http://p:1"}, "http://a.example", ""),
+    ({H: "http://p:1", A: "http://q:1"}, "http://a.example", "p:1 http_proxy"),
+    ({"HTTP_PROXY": "http://p:1"}, "http://a.example", "p:1 HTTP_PROXY"),
+    ({"HTTP_PROXY": "http://p:1", "REQUEST_METHOD": "GET"}, "http://a.example", ""),
+    ({H: "http://p:1", "REQUEST_METHOD": "GET"}, "http://a.example", "p:1 http_proxy"),
+    ({"ALL_PROXY": "http://q:1"}, "http://a.example", "q:1 ALL_PROXY"),
+    *(({A: "http://q:1"}, f"http://{host}", "") for host in ("localhost:3", "127.0.0.9", "[::1]:3")),
+    *(
+        ({A: "http://q:1", N: names}, "http://a.example:8080", "")
+        for names in ("*", "a.example", ".example", "*.example", "x, A.EXAMPLE.", "x a.example:8080")
+    ),
+    *(
+        ({A: "http://q:1", N: names}, "http://a.example:8080", "q:1 all_proxy")
+        for names in ("", "b.example", "ample", "xa.example", "a.example:80", "10.0.0.0/8", ",")
+    ),
+    *(
+        ({A: "http://q:1", "NO_PROXY": names}, "http://10.1.2.3", "")
+        for names in ("10.1.2.3", "10.0.0.0/8", "10.1.2.3:80")
+    ),
+    ({A: "http://q:1", N: "10.0.0.0/8"}, "http://11.1.2.3", "q:1 all_proxy"),
+    *(({A: "http://q:1", N: name}, "http://[fd00::1]", "") for name in ("fd00::1", "[fd00::1]", "fd00::/8")),
+)
+
+
+@pytest.mark.parametrize(("environ", "url", "chosen"), CHOICES)
+def test_the_proxy_to_a_server(environ: dict[str, str], url: str, chosen: str) -> None:
+    parts = urlsplit(url)
+    is_tls = parts.scheme == "https"
+    port = parts.port or (443 if is_tls else 80)
+    found = proxy_for(UpstreamSettings(), parts.hostname or "", port, is_tls=is_tls, environ=environ)
+    assert (f"{found.host}:{found.port} {found.source}" if found else "") == chosen
+
+
+def test_an_option_says_more_than_the_environment() -> None:
+    environ = {A: "http://q:1", N: "*"}
+    named = proxy_for(UpstreamSettings(proxy="http://p:1"), "localhost", 80, is_tls=False, environ=environ)
+    assert named is not None
+    assert named.name == "the proxy http://p:1 of --proxy"
+    none = UpstreamSettings(proxy="none")
+    assert proxy_for(none, "a.example", 80, is_tls=False, environ={A: "http://q:1"}) is None

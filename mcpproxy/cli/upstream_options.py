@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.cli.option_table import refuse
 
@@ -17,6 +19,12 @@ ROWS: Final[tuple[Option, ...]] = (
     ("--client-key", "FILE", "its private key, if it is not in the same file"),
     ("--ca", "FILE", "trust the certificates in FILE (PEM) instead of the system's"),
     ("--insecure", "", "do not check the server's certificate"),
+    (
+        "--proxy",
+        "URL",
+        "reach the server through this HTTP proxy, with none through no proxy (default: what HTTPS_PROXY, "
+        "HTTP_PROXY, ALL_PROXY and NO_PROXY say)",
+    ),
 )
 
 
@@ -42,7 +50,8 @@ def from_namespace(options: argparse.Namespace, url: str = "https:") -> Upstream
         UsageError: a file cannot be used, or the options do not fit the URL.
     """
     files: tuple[str, str, str] = options.client_cert, options.client_key, options.ca
-    return _checked(UpstreamSettings(*files, is_insecure=options.insecure), url)
+    settings = UpstreamSettings(*files, is_insecure=options.insecure, proxy=options.proxy)
+    return _checked(settings, url)
 
 
 def from_given(given: Given, url: str) -> UpstreamSettings:
@@ -52,12 +61,20 @@ def from_given(given: Given, url: str) -> UpstreamSettings:
         UsageError: a file cannot be used, or the options do not fit the URL.
     """
     cert, key, ca = given.text("--client-cert"), given.text("--client-key"), given.text("--ca")
-    return _checked(UpstreamSettings(cert, key, ca, is_insecure="--insecure" in given), url)
+    if "--forward" in given:
+        url = "http:"  # each request names a server
+    is_insecure, proxy = "--insecure" in given, given.text("--proxy")
+    return _checked(UpstreamSettings(cert, key, ca, is_insecure=is_insecure, proxy=proxy), url)
 
 
 def arguments(settings: UpstreamSettings) -> list[str]:
     """Return the arguments that say the same to another command of mcpproxy."""
-    values = (("--client-cert", settings.cert), ("--client-key", settings.key), ("--ca", settings.ca))
+    values = (
+        ("--client-cert", settings.cert),
+        ("--client-key", settings.key),
+        ("--ca", settings.ca),
+        ("--proxy", settings.proxy),
+    )
     return [f"{name}={value}" for name, value in values if value] + ["--insecure"] * settings.is_insecure
 
 
@@ -65,6 +82,7 @@ def _checked(settings: UpstreamSettings, url: str) -> UpstreamSettings:
     """Return the settings. Their files are read now, because nobody waits for an error later."""
     if settings.key and not settings.cert:
         refuse("--client-key", "needs --client-cert", "give the certificate as well")
+    _check_proxy(settings, url)
     option = "--client-cert" if settings.cert else "--ca" if settings.ca else ""
     if not option:
         return settings
@@ -75,3 +93,22 @@ def _checked(settings: UpstreamSettings, url: str) -> UpstreamSettings:
 
     check_files(settings)
     return settings
+
+
+def _check_proxy(settings: UpstreamSettings, url: str) -> None:
+    """Check what the user says of a proxy for ``url``, if it says anything."""
+    if settings.proxy and not url:
+        refuse("--proxy", "goes together with a URL", "leave it out")
+    if not settings.proxy and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return
+    from urllib.parse import urlsplit
+
+    from mcpproxy.base.upstream.http_proxy import proxy_for
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or 0
+    except ValueError:  # the command says so
+        return
+    if host or settings.proxy:
+        proxy_for(settings, host, port, is_tls=parts.scheme == "https")

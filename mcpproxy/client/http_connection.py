@@ -12,6 +12,8 @@ from typing import Final, Protocol, cast
 
 import h11
 
+from mcpproxy.base.upstream.http_proxy import HttpProxy
+from mcpproxy.base.upstream.tunnels import proxied_socket
 from mcpproxy.errors import McpProxyError
 from mcpproxy.relay import journal as journals
 
@@ -46,10 +48,13 @@ class CutShortError(McpProxyError):
 class HttpConnection(asyncio.Protocol):
     """A connection, for one exchange at a time. Its records have ``number``; the first names ``peers``."""
 
-    def __init__(self, tape: Tape, number: int, peers: Mapping[str, str]) -> None:
+    def __init__(
+        self, tape: Tape, number: int, peers: Mapping[str, str], proxy: HttpProxy | None = None
+    ) -> None:
         self._tape: Final = tape
         self._number: Final = number
         self._peers: Final = peers
+        self._proxy: Final = proxy  # that gets whole requests
         self._http: Final = h11.Connection(h11.CLIENT, _LONGEST_HEAD)
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -63,19 +68,37 @@ class HttpConnection(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, tape: Tape, number: int, client: str, host: str, port: int, tls: ssl.SSLContext | None
+        cls,
+        tape: Tape,
+        number: int,
+        client: str,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        proxy: HttpProxy | None = None,
     ) -> "HttpConnection":
-        """Return a new connection of the program ``client``.
+        """Return a new connection of the program ``client``, through ``proxy`` if there is one.
 
         Raises:
             OSError: there is none.
+            ProxyError: the proxy is to blame.
         """
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: cls(tape, number, {"client": client, "upstream": f"{host}:{port}"}),
-            host,
-            port,
+        loop, peers = asyncio.get_running_loop(), {"client": client, "upstream": f"{host}:{port}"}
+        if proxy is None:
+            _, connection = await loop.create_connection(
+                lambda: cls(tape, number, peers),
+                host,
+                port,
+                ssl=tls,
+                happy_eyeballs_delay=_HAPPY_EYEBALLS_S,
+            )
+            return connection
+        sock = await proxied_socket(proxy, host, port, is_tls=tls is not None)
+        _, connection = await loop.create_connection(
+            lambda: cls(tape, number, peers, proxy if tls is None else None),
+            sock=sock,
             ssl=tls,
-            happy_eyeballs_delay=_HAPPY_EYEBALLS_S,
+            server_hostname=host if tls else None,
         )
         return connection
 
@@ -99,6 +122,9 @@ class HttpConnection(asyncio.Protocol):
         except h11.LocalProtocolError as fault:
             raise CutShortError(str(fault)) from None
         self._tape.record_bytes(journals.CLIENT, written, self._number)
+        if self._proxy is not None:  # the recording has what the server gets from it
+            authority = next(value for name, value in fields if name.lower() == b"host")
+            written = self._proxy.request(authority, written)
         self._transport.write(written)
         await self._has_room.wait()
 

@@ -14,8 +14,10 @@ import h11
 
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
+from mcpproxy.base.upstream.http_proxy import proxy_for
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
-from mcpproxy.base.upstream.tls_failures import refusal, tls_reason
+from mcpproxy.base.upstream.tls_failures import tls_reason
+from mcpproxy.base.upstream.tunnels import ProxyError, refusal
 from mcpproxy.client.http_connection import CutShortError, HttpConnection, Tape
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
@@ -135,7 +137,7 @@ class RemoteServer:
         follows_redirects: bool = False,
     ) -> None:
         try:
-            host, _ = _host_and_port(url)
+            host, port = _host_and_port(url)
             if not host.encode("idna"):
                 raise ValueError("it names no host")
         except ValueError as fault:
@@ -147,6 +149,7 @@ class RemoteServer:
         self._follows_redirects: Final = follows_redirects
         self._tls: Final = tls_context(upstream) if url.startswith("https:") else None
         self._upstream: Final = upstream
+        self._proxy: Final = proxy_for(upstream, host, port, is_tls=self._tls is not None)
         self._idle: Final[list[HttpConnection]] = []
         self._last_number = 0
 
@@ -198,6 +201,9 @@ class RemoteServer:
                 except CutShortError as fault:
                     await self._check_refusal(target)
                     raise RemoteError(f"cut the exchange short ({fault})") from None
+                if self._proxy is not None and self._tls is None and response.status == 407:
+                    with self._noted():
+                        raise UnreachableError(f"cannot be reached ({self._proxy.refusal(407)})")
                 is_redirect = response.status in _REDIRECTS and response.header("location")
                 if not (is_redirect and self._follows_redirects):
                     yield response
@@ -240,10 +246,14 @@ class RemoteServer:
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await HttpConnection.open(
-                    self._tape, self._last_number, self._client, *_host_and_port(url), self._tls
+                    self._tape, self._last_number, self._client, *_host_and_port(url), self._tls, self._proxy
                 )
         except TimeoutError:
-            raise UnreachableError(f"cannot be reached (no connection within {CONNECT_S:g} s)") from None
+            through = f" through {self._proxy.name}" if self._proxy else ""
+            why = f"no connection{through} within {CONNECT_S:g} s"
+            raise UnreachableError(f"cannot be reached ({why})") from None
+        except ProxyError as fault:
+            raise UnreachableError(f"cannot be reached ({fault})") from None
         except OSError as fault:
             raise UnreachableError(f"cannot be reached ({self._reason(fault)})") from None
 

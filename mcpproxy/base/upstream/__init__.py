@@ -1,1 +1,1 @@
-"""How a server over HTTP is reached: TLS, and why there is no connection."""
+"""How a server over HTTP is reached: TLS, the proxy to it, and why there is no connection."""

@@ -18,15 +18,19 @@ class UpstreamSettings:
         key: its private key; empty if it is in the same file.
         ca: the certificates (PEM) that are trusted instead of the system's.
         is_insecure: any certificate of the server is accepted.
+        proxy: the URL of the HTTP proxy to it, ``none`` for none; empty if the environment says it.
     """
 
-    __slots__ = ("ca", "cert", "is_insecure", "key")
+    __slots__ = ("ca", "cert", "is_insecure", "key", "proxy")
 
-    def __init__(self, cert: str = "", key: str = "", ca: str = "", *, is_insecure: bool = False) -> None:
+    def __init__(
+        self, cert: str = "", key: str = "", ca: str = "", *, is_insecure: bool = False, proxy: str = ""
+    ) -> None:
         self.cert = cert
         self.key = key
         self.ca = ca
         self.is_insecure = is_insecure
+        self.proxy = proxy
 
 
 USUAL: Final = UpstreamSettings()

@@ -9,11 +9,7 @@ import re
 import ssl
 from typing import Final
 
-from mcpproxy.base.upstream.connecting import tls_context
 from mcpproxy.base.upstream.settings import UpstreamSettings
-
-REFUSAL_S: Final = 2.0
-"""How long a server may take to refuse a client after the handshake."""
 
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_([A-Z_]+)")
 
@@ -69,30 +65,3 @@ def tls_fault(fault: BaseException | None) -> ssl.SSLError | None:
     while fault is not None and not isinstance(fault, ssl.SSLError):
         fault = fault.__cause__ or fault.__context__
     return fault
-
-
-async def refusal(host: str, port: int, settings: UpstreamSettings) -> str:
-    """Connect again, and return why the server refuses every client of TLS; empty if it does not.
-
-    Where a request crosses the alert of the server, the system reports a reset, and the alert is lost. So
-    nothing is sent here after the handshake.
-    """
-    import asyncio  # the relay has no use for it
-    from contextlib import suppress
-
-    writer: asyncio.StreamWriter | None = None
-    try:
-        context = tls_context(settings, accepts_any=True)
-        async with asyncio.timeout(REFUSAL_S):
-            reader, writer = await asyncio.open_connection(host, port, ssl=context)
-            await reader.read(1)
-    except ssl.SSLError as fault:
-        return tls_reason(fault, settings) if alert(fault) else ""
-    except (OSError, TimeoutError):
-        pass
-    finally:
-        if writer is not None:
-            writer.transport.abort()
-            with suppress(OSError):
-                await writer.wait_closed()
-    return ""

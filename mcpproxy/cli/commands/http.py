@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpproxy.cli.option_table import Given
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.http.resolve import Upstream
-    from mcpproxy.relay.http.route import Forward, Reverse
+    from mcpproxy.relay.http.route import Forward, ProxyOf, Reverse
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
 
 _LISTEN: Final = "127.0.0.1:8765"
@@ -176,7 +176,10 @@ def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
     from mcpproxy.relay.http.rewrite import Rewriting
 
     upstream = options.upstream
-    settings = Settings(_router(options, host), upstream.address if upstream else "")
+    proxy_of = _proxy_of(options, proxy_address)
+    if upstream is not None:
+        upstream.proxy = proxy_of(upstream.host, upstream.port, upstream.is_tls)
+    settings = Settings(_router(options, host, proxy_of), upstream.address if upstream else "")
     settings.tls_up, settings.tls_down = _tls(options)
     settings.is_quiet = options.recording.is_quiet
     if upstream is not None:
@@ -276,14 +279,29 @@ def open_listener(host: str, port: int) -> socket.socket:
         refuse(where, f"cannot listen there ({error.strerror})", "see --listen")
 
 
-def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
+def _proxy_of(options: HttpOptions, proxy_address: str) -> ProxyOf:
+    """Return what chooses the proxy to a server. Ours is not one: it may be named for the clients."""
+    from mcpproxy.base.authority import is_loopback
+    from mcpproxy.base.upstream.http_proxy import HttpProxy, proxy_for
+
+    own_port = int(proxy_address.rpartition(":")[2])
+
+    def choose(host: str, port: int, is_tls: bool) -> HttpProxy | None:
+        proxy = proxy_for(options.reaching, host, port, is_tls=is_tls)
+        is_own = proxy is not None and proxy.port == own_port and is_loopback(proxy.host)
+        return None if is_own else proxy
+
+    return choose
+
+
+def _router(options: HttpOptions, bound: str, proxy_of: ProxyOf) -> Forward | Reverse:
     from mcpproxy.base.authority import is_loopback
     from mcpproxy.relay.http.guard import Guard, Targets
     from mcpproxy.relay.http.route import Forward, Reverse
 
     guard = Guard(is_loopback(bound), [options.host], options.allow_origins)
     if options.upstream is None:
-        return Forward(Targets(options.allow_hosts), guard)
+        return Forward(Targets(options.allow_hosts), guard, proxy_of)
     return Reverse(options.upstream, options.endpoint, guard)
 
 
@@ -293,7 +311,9 @@ def _address(options: HttpOptions, proxy_address: str) -> str:
     if options.upstream is None:
         return f"listening on {scheme}://{proxy_address} as a forward proxy; set HTTP_PROXY to it"
     target = _shown(options.upstream, options.endpoint)
-    return f"listening on {scheme}://{proxy_address}{options.endpoint} -> {target}"
+    proxy = options.upstream.proxy
+    through = f" through {proxy.name}" if proxy else ""
+    return f"listening on {scheme}://{proxy_address}{options.endpoint} -> {target}{through}"
 
 
 def _shown(upstream: Upstream, endpoint: str) -> str:

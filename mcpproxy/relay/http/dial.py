@@ -10,12 +10,15 @@ import errno
 import os
 import socket
 
-from mcpproxy.relay.http.loop import BROKEN, WRITE
+from mcpproxy.base.upstream.http_proxy import status_of
+from mcpproxy.relay.http.loop import BROKEN, READ, WRITE
+from mcpproxy.relay.http.request_head import LIMIT_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcpproxy.base.upstream.http_proxy import HttpProxy
     from mcpproxy.relay.http.loop import Loop, Timer, Timers
     from mcpproxy.relay.http.resolve import Address, Answer, Resolver, Upstream
     from mcpproxy.relay.http.tls import TlsClient, TlsSocket
@@ -56,6 +59,10 @@ class Dial:
         self.failure: tuple[int, str] | None = None
         self._dialer = dialer
         self._upstream = upstream
+        self._proxy = upstream.proxy
+        self._peer = upstream if upstream.proxy is None else upstream.proxy  # that is connected to
+        self._name = upstream.address if upstream.proxy is None else upstream.proxy.name
+        self._answer = b""  # of the proxy
         self._settled = settled
         self._addresses: list[Address] = []
         self._address: Address | None = None
@@ -67,7 +74,7 @@ class Dial:
 
     def start(self) -> None:
         """Begin the attempt: look up the addresses, then try one after another."""
-        self._dialer.resolver.ask(self._upstream.host, self._upstream.port, self._on_addresses)
+        self._dialer.resolver.ask(self._peer.host, self._peer.port, self._on_addresses)
 
     def cancel(self) -> None:
         """Give up the attempt."""
@@ -78,7 +85,8 @@ class Dial:
         if self._is_cancelled:
             return
         if isinstance(answer, OSError):
-            self._fail(502, f"{self._upstream.host} is not found ({answer.strerror}); check the name")
+            name = self._name if self._proxy else self._peer.host
+            self._fail(502, f"{name} is not found ({answer.strerror}); check the name")
             return
         self._addresses = list(answer)
         self._timeout_s = self._dialer.timeout_s / len(answer)
@@ -103,10 +111,11 @@ class Dial:
                 return
             sock.close()
         if error == errno.ETIMEDOUT:
-            self._fail(504, f"{self._upstream.address} did not answer in time; check that it can be reached")
+            self._fail(504, f"{self._name} did not answer in time; check that it can be reached")
         else:
             reason = os.strerror(error) if error else "no address"
-            self._fail(502, f"cannot connect to {self._upstream.address} ({reason}); is the server running?")
+            what = "it" if self._proxy else "the server"
+            self._fail(502, f"cannot connect to {self._name} ({reason}); is {what} running?")
 
     def _on_connecting(self, events: int) -> None:
         """Find out whether the attempt to connect has succeeded or failed."""
@@ -129,7 +138,52 @@ class Dial:
         self._release()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._address is not None:
-            self._dialer.resolver.prefer(self._upstream.host, self._upstream.port, self._address)
+            self._dialer.resolver.prefer(self._peer.host, self._peer.port, self._address)
+        if self._proxy is not None and self._upstream.by_connect:
+            self._ask_proxy(self._proxy, sock)
+        else:
+            self._begin_tls(sock)
+
+    def _ask_proxy(self, proxy: HttpProxy, sock: socket.socket) -> None:
+        """Ask the proxy for a tunnel to the server. The request fits: nothing was sent before."""
+        try:
+            sock.send(proxy.connect_head(self._upstream.host, self._upstream.port))
+        except OSError as error:
+            self._drop()
+            self._fail(502, f"cannot connect to {proxy.name} ({error.strerror}); is it running?")
+            return
+        self._watch(READ, self._on_proxy_answer)
+
+    def _on_proxy_answer(self, events: int) -> None:
+        """Read the head of the proxy's answer, and nothing behind it, which is the server's."""
+        del events
+        sock, proxy = self._pending, self._proxy
+        if proxy is None or not isinstance(sock, socket.socket):
+            return
+        try:
+            data = sock.recv(LIMIT_BYTES, socket.MSG_PEEK)
+            answer = self._answer + data
+            end = answer.find(b"\r\n\r\n") + 4
+            sock.recv(len(data) if end < 4 else end - len(self._answer))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = answer = b""
+            end = 0
+        status = status_of(answer)
+        if not data or len(answer) > LIMIT_BYTES or (end >= 4 and not status):
+            self._drop()
+            self._fail(502, f"{proxy.name} does not answer as a proxy")
+        elif end < 4:
+            self._answer = answer
+        elif 200 <= status < 300:
+            self._release()
+            self._begin_tls(sock)
+        else:
+            self._drop()
+            self._fail(502, proxy.refusal(status))
+
+    def _begin_tls(self, sock: socket.socket) -> None:
         tls = self._dialer.tls
         if not self._upstream.is_tls or tls is None:
             self._succeed(sock)

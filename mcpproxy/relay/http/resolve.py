@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
+    from mcpproxy.base.upstream.http_proxy import HttpProxy
     from mcpproxy.relay.http.loop import OnFault
 
     Address = tuple[int, "tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]"]  # family, address
@@ -32,7 +33,7 @@ _CACHED_NAMES: Final = 1024
 class Upstream:
     """A server: its address and the path of its endpoint."""
 
-    __slots__ = ("authority", "host", "is_tls", "path", "port", "query")
+    __slots__ = ("authority", "by_connect", "host", "is_tls", "path", "port", "proxy", "query")
 
     def __init__(self, host: str, port: int, is_tls: bool = False, path: str = "", query: str = "") -> None:
         self.host = host  # without brackets
@@ -42,6 +43,8 @@ class Upstream:
         self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"
         self.path = path  # of the endpoint; empty if the proxy's endpoint has the same path
         self.query = query  # added to every request to the endpoint
+        self.proxy: HttpProxy | None = None  # through which it is reached
+        self.by_connect = is_tls  # whether that proxy is asked for a tunnel
 
     @property
     def origin(self) -> str:

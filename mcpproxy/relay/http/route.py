@@ -24,7 +24,13 @@ from mcpproxy.relay.http.resolve import Upstream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Final
+
+    from mcpproxy.base.upstream.http_proxy import HttpProxy
+
+    ProxyOf = Callable[[str, int, bool], HttpProxy | None]
+    """Chooses the proxy to a host and port, with or without a tunnel."""
 
 _CACHED_ROUTES: Final = 256
 _CACHED_BYTES: Final = 2 << 10
@@ -136,11 +142,16 @@ class Reverse(Router):
         return path + question_mark + query
 
 
-class Forward(Router):
-    """Each request names its own server, as for a forward proxy."""
+def _no_proxy(host: str, port: int, by_connect: bool) -> None:  # as ProxyOf
+    """Reach every server directly."""
 
-    def __init__(self, targets: Targets, guard: Guard) -> None:
+
+class Forward(Router):
+    """Each request names its own server, as for a forward proxy. ``proxy_of`` chooses the proxy to it."""
+
+    def __init__(self, targets: Targets, guard: Guard, proxy_of: ProxyOf = _no_proxy) -> None:
         super().__init__()
+        self._proxy_of = proxy_of
         self._targets = targets
         self._guard = guard
 
@@ -160,6 +171,8 @@ class Forward(Router):
         self._guard.check(head, host)
         self._targets.check(host, port)
         route = Route(head, Upstream(host, port))
+        route.upstream.by_connect = route.wants_tunnel
+        route.upstream.proxy = self._proxy_of(host, port, route.wants_tunnel)
         if not route.wants_tunnel:
             _set_head(route, head.path, head.authority)
         return route
@@ -185,3 +198,6 @@ def _set_head(
     route.note = hops.note
     lines.append(b"\r\n")
     route.head = b"\r\n".join(lines)
+    upstream = route.upstream
+    if upstream.proxy is not None and not upstream.by_connect:
+        route.head = upstream.proxy.request(authority or upstream.authority.encode("ascii"), route.head)

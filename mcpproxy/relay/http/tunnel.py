@@ -28,6 +28,7 @@ answer.
 
 from __future__ import annotations
 
+from mcpproxy.base.upstream.http_proxy import status_of
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.connection_fields import UpgradeResponse, may_have_hops
 from mcpproxy.relay.http.connection_records import Records
@@ -43,6 +44,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+    from mcpproxy.base.upstream.http_proxy import HttpProxy
     from mcpproxy.relay.http.dial import Sock
     from mcpproxy.relay.http.proxy_interface import ProxyInterface, TunnelGate
     from mcpproxy.relay.http.request_head import Refusal
@@ -247,6 +249,8 @@ class Tunnel(Pair):
         answer would cost the usual server 1 to 2 µs of 20."""
         end = data.find(b"\r\n\r\n")
         route = self._requests.route
+        if route is not None and route.upstream.proxy is not None and status_of(data) == 407:
+            self._note_refusal(route.upstream.proxy)
         if end < 0 or not may_have_hops(data[: end + 2]) or self._stage == _OPAQUE or route is None:
             return
         if not data.startswith(b"HTTP/1.") or self._requests.is_pipelined:
@@ -256,6 +260,12 @@ class Tunnel(Pair):
             self._rewriter.expect(route)
         else:
             self._rewriter.remove_hops()
+
+    def _note_refusal(self, proxy: HttpProxy) -> None:
+        """Report that the proxy to the server wants credentials; the client gets its answer."""
+        why = proxy.refusal(407)
+        self.records.note("upstream-failed", why, journals.now_ns())
+        self._proxy.on_upstream_failed(proxy.name, why)
 
     def _note_rewrite(self, what: str) -> None:
         self.records.note("rewrote-response", what, journals.now_ns())

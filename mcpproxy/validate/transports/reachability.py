@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
-from mcpproxy.base.upstream.tls_failures import alert, refusal, tls_reason
+from mcpproxy.base.upstream.tls_failures import alert, tls_reason
+from mcpproxy.base.upstream.tunnels import ProxyError, open_streams, refusal
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, ValidateError
 
@@ -29,7 +30,7 @@ async def check_reachable(url: str, upstream: UpstreamSettings = USUAL) -> None:
     """
     host, port, is_tls = _address(url)
     try:
-        await _connect(host, port, tls_context(upstream) if is_tls else None)
+        await _connect(host, port, tls_context(upstream) if is_tls else None, upstream)
     except (ssl.SSLError, ConnectionResetError) as fault:
         if isinstance(fault, ssl.SSLCertVerificationError) or (
             isinstance(fault, ssl.SSLError) and alert(fault)
@@ -38,6 +39,8 @@ async def check_reachable(url: str, upstream: UpstreamSettings = USUAL) -> None:
         else:
             reason = f"the port does not speak TLS; try {_with_scheme(url, 'http')}"
         raise CouldNotStartError(f"{shown((url,))}: {reason}") from None
+    except ProxyError as fault:
+        raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {fault}") from None
     except (OSError, TimeoutError) as fault:
         raise CouldNotStartError(f"{shown((url,))}: cannot be reached: {system_reason(fault)}") from None
 
@@ -49,7 +52,7 @@ async def why_no_server(url: str, fault: ValidateError, upstream: UpstreamSettin
     """
     host, port, is_tls = _address(url)
     status = fault.status if isinstance(fault, HttpStatusError) else 0
-    if not is_tls and status in (0, 400) and await _speaks_tls(host, port):
+    if not is_tls and status in (0, 400) and await _speaks_tls(host, port, upstream):
         return f"{shown((url,))}: the port speaks TLS; try {_with_scheme(url, 'https')}"
     if is_tls and not status and (reason := await refusal(host, port, upstream)):
         return f"{shown((url,))}: {reason}"
@@ -62,17 +65,17 @@ async def why_no_server(url: str, fault: ValidateError, upstream: UpstreamSettin
     return "" if status else f"{shown((url,))}: {fault}"
 
 
-async def _speaks_tls(host: str, port: int) -> bool:
+async def _speaks_tls(host: str, port: int, upstream: UpstreamSettings) -> bool:
     try:
-        await _connect(host, port, tls_context(USUAL, accepts_any=True))
-    except (OSError, TimeoutError):
+        await _connect(host, port, tls_context(upstream, accepts_any=True), upstream)
+    except (OSError, TimeoutError, ProxyError):
         return False
     return True
 
 
-async def _connect(host: str, port: int, context: ssl.SSLContext | None) -> None:
+async def _connect(host: str, port: int, context: ssl.SSLContext | None, upstream: UpstreamSettings) -> None:
     async with asyncio.timeout(CONNECT_S):
-        _, writer = await asyncio.open_connection(host, port, ssl=context)
+        _, writer = await open_streams(host, port, context, upstream)
     writer.transport.abort()
     with suppress(OSError):
         await writer.wait_closed()

@@ -1,0 +1,169 @@
+"""The HTTP proxy between us and a server: which one the user has named, and what is said to it.
+
+A proxy starts with this module, so it imports next to nothing. Variables are read as curl, requests and httpx
+read them; only that servers on this machine are reached without a proxy is as in Go.
+
+Source: RFC 9110, section 9.3.6 (CONNECT); RFC 9112, section 3.2.2 (absolute-form).
+"""
+
+from __future__ import annotations
+
+import os
+
+from mcpproxy.base.authority import is_loopback
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+    from mcpproxy.base.upstream.settings import UpstreamSettings
+
+NONE: Final = "none"
+"""The value of ``--proxy`` for no proxy."""
+
+_SCHEMES: Final = ("http_proxy", "https_proxy")
+_ALL: Final = "all_proxy"
+_EXCEPT: Final = "no_proxy"
+
+
+class HttpProxy:
+    """An HTTP proxy. ``source`` is what names it, a variable or ``--proxy``.
+
+    ``credentials`` are those of Basic authentication as the field has them, empty if there are none.
+    """
+
+    __slots__ = ("credentials", "host", "port", "source")
+
+    def __init__(self, source: str, host: str, port: int, credentials: bytes = b"") -> None:
+        self.source = source
+        self.host = host  # without brackets
+        self.port = port
+        self.credentials = credentials
+
+    @property
+    def name(self) -> str:
+        """The proxy, for a message."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"the proxy http://{host}:{self.port} of {self.source}"
+
+    def connect_head(self, host: str, port: int) -> bytes:
+        """Return the request for a tunnel to a server."""
+        name = host.encode() if host.isascii() else host.encode("idna")  # this codec takes long to import
+        address = (b"[%s]:%d" if b":" in name else b"%s:%d") % (name, port)
+        return b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (address, address, self._field())
+
+    def request(self, authority: bytes, head: bytes) -> bytes:
+        """Return a request to the server ``authority`` as the proxy gets it; what begins with ``head``."""
+        line, _, rest = head.partition(b"\r\n")
+        method, target, version = line.split(b" ")
+        target = b"http://" + authority + (b"" if target == b"*" else target)
+        return b"%s %s %s\r\n%s%s" % (method, target, version, self._field(), rest)
+
+    def refusal(self, status: int) -> str:
+        """Return what it means that the proxy answers with ``status`` instead of the server."""
+        if status == 407 and self.credentials:
+            return f"{self.name} does not accept the credentials that are there (407)"
+        if status == 407:
+            return f"{self.name} wants credentials (407); write http://USER:PASSWORD@HOST:PORT there"
+        return f"{self.name} makes no connection to the server (HTTP {status})"
+
+    def _field(self) -> bytes:
+        return b"Proxy-Authorization: Basic %s\r\n" % self.credentials if self.credentials else b""
+
+
+def status_of(answer: bytes) -> int:
+    """Return the status of an answer that begins with ``answer``; 0 if it is not HTTP."""
+    status = answer[9:12]
+    return int(status) if answer.startswith(b"HTTP/1.") and status.isdigit() else 0
+
+
+def proxy_for(
+    settings: UpstreamSettings,
+    host: str,
+    port: int,
+    *,
+    is_tls: bool,
+    environ: Mapping[str, str] = os.environ,
+) -> HttpProxy | None:
+    """Return the proxy to the server at ``host``, which has no brackets; ``None`` for none.
+
+    ``--proxy`` names one for every server. Otherwise a server on this machine is reached without, and any
+    other through the first of these: ``https_proxy`` or ``http_proxy``, ``all_proxy``; unless ``no_proxy``
+    names it. Capital letters mean the same, but not ``HTTP_PROXY`` in a CGI program, where clients choose it.
+
+    Raises:
+        UsageError: what is named is not the URL of an HTTP proxy.
+    """
+    if settings.proxy:
+        return None if settings.proxy == NONE else _parsed("--proxy", settings.proxy)
+    named = _variable(environ, _SCHEMES[is_tls]) or _variable(environ, _ALL)
+    if named is None or is_loopback(host):
+        return None
+    exempt = _variable(environ, _EXCEPT)
+    if exempt is not None and _is_exempt(exempt[1], host.lower().rstrip("."), port):
+        return None
+    return _parsed(*named)
+
+
+def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
+    """Return a variable that is set, and its value. An empty one in small letters hides the other."""
+    capital = name.upper()
+    if name in environ:
+        capital = name
+    elif name == _SCHEMES[0] and "REQUEST_METHOD" in environ:
+        return None
+    value = environ.get(capital, "").strip()
+    return (capital, value) if value else None
+
+
+def _is_exempt(names: str, host: str, port: int) -> bool:
+    """Whether ``no_proxy`` names a server: by its name or a domain of it, its address, or its network."""
+    for entry in names.replace(",", " ").lower().split():
+        if entry == "*":
+            return True
+        name, colon, number = entry.rpartition(":")
+        if colon and number.isdigit() and (":" not in name or name.endswith("]")):
+            if int(number) != port:
+                continue
+            entry = name
+        entry = entry.strip("[]").removeprefix("*").strip(".")
+        if entry and (host == entry or host.endswith(f".{entry}")):
+            return True
+        if "/" in entry and _is_within(host, entry):
+            return True
+    return False
+
+
+def _is_within(host: str, network: str) -> bool:
+    from ipaddress import ip_address, ip_network  # it takes long to import, and few name networks
+
+    try:
+        return ip_address(host) in ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def _parsed(source: str, text: str) -> HttpProxy:
+    """Return the proxy with this URL. No error shows more of it than scheme, host and port."""
+    from urllib.parse import unquote, urlsplit
+
+    from mcpproxy.errors import UsageError
+
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    if not host or not host.isascii() or not host.isprintable() or " " in host:
+        raise UsageError(source, "it is not the URL of a proxy", "write http://HOST:PORT")
+    if parts.scheme != "http":
+        fact = f"{parts.scheme}://{host} is not a proxy that speaks plain HTTP, and no other is supported"
+        raise UsageError(source, fact, "name another, or leave this server out with NO_PROXY or --proxy none")
+    credentials = b""
+    if parts.username is not None:
+        from binascii import b2a_base64
+
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        credentials = b2a_base64(pair.encode(), newline=False)
+    return HttpProxy(source, host, port or 80, credentials)

@@ -1,0 +1,118 @@
+"""Connections of our clients that go through an HTTP proxy, and those that only try a server."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import suppress
+from typing import Final
+
+from mcpproxy.base.upstream.connecting import system_reason, tls_context
+from mcpproxy.base.upstream.http_proxy import HttpProxy, proxy_for, status_of
+from mcpproxy.base.upstream.settings import UpstreamSettings
+from mcpproxy.base.upstream.tls_failures import alert, tls_reason
+from mcpproxy.errors import McpProxyError
+
+REFUSAL_S: Final = 2.0
+"""How long a server may take to refuse a client after the handshake."""
+
+_LONGEST_HEAD: Final = 64 << 10
+
+
+class ProxyError(McpProxyError):
+    """A proxy does not lead to the server. The text is a clause about the proxy."""
+
+
+async def open_streams(
+    host: str, port: int, tls: ssl.SSLContext | None, settings: UpstreamSettings
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a server, through the proxy that is named for it.
+
+    Raises:
+        OSError: there is no connection.
+        ProxyError: the proxy is to blame.
+    """
+    proxy = proxy_for(settings, host, port, is_tls=tls is not None)
+    if proxy is None:
+        return await asyncio.open_connection(host, port, ssl=tls)
+    sock = await proxied_socket(proxy, host, port, is_tls=tls is not None)
+    return await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host if tls else None)
+
+
+async def proxied_socket(proxy: HttpProxy, host: str, port: int, *, is_tls: bool) -> socket.socket:
+    """Return a socket that is connected to a proxy; for TLS there is a tunnel to the server.
+
+    Raises:
+        ProxyError: there is none.
+    """
+    try:
+        sock = await _connected(proxy)
+    except OSError as fault:
+        raise ProxyError(f"{proxy.name} cannot be reached: {system_reason(fault)}") from None
+    try:
+        if is_tls:
+            await _ask_for_tunnel(proxy, sock, proxy.connect_head(host, port))
+    except BaseException as fault:
+        sock.close()
+        if isinstance(fault, OSError):
+            raise ProxyError(f"{proxy.name} broke off: {system_reason(fault)}") from None
+        raise
+    return sock
+
+
+async def _connected(proxy: HttpProxy) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    last = OSError(0, "no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(
+        proxy.host, proxy.port, type=socket.SOCK_STREAM
+    ):
+        sock = socket.socket(family, kind, protocol)
+        sock.setblocking(False)
+        try:
+            await loop.sock_connect(sock, address)
+        except OSError as fault:
+            sock.close()
+            last = fault
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise last
+
+
+async def _ask_for_tunnel(proxy: HttpProxy, sock: socket.socket, head: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(sock, head)
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):  # byte by byte, because what follows is the server's
+        byte = await loop.sock_recv(sock, 1)
+        if not byte or len(answer) > _LONGEST_HEAD:
+            raise ProxyError(f"{proxy.name} does not answer as a proxy")
+        answer += byte
+    status = status_of(answer)
+    if not 200 <= status < 300:
+        raise ProxyError(proxy.refusal(status) if status else f"{proxy.name} does not answer as a proxy")
+
+
+async def refusal(host: str, port: int, settings: UpstreamSettings) -> str:
+    """Connect again, and return why the server refuses every client of TLS; empty if it does not.
+
+    Where a request crosses the alert of the server, the system reports a reset, and the alert is lost. So
+    nothing is sent here after the handshake.
+    """
+    writer: asyncio.StreamWriter | None = None
+    try:
+        context = tls_context(settings, accepts_any=True)
+        async with asyncio.timeout(REFUSAL_S):
+            reader, writer = await open_streams(host, port, context, settings)
+            await reader.read(1)
+    except ssl.SSLError as fault:
+        return tls_reason(fault, settings) if alert(fault) else ""
+    except (OSError, TimeoutError, ProxyError):
+        pass
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+    return ""
