@@ -214,6 +214,46 @@ CASES: dict[str, tuple[list[bytes], bool, bytes, list[tuple[bytes, bytes]]]] = {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhttp://127.0.0.1:9000/",
         [],
     ),
+    "a redirect": (
+        [POST],
+        False,
+        b"HTTP/1.1 307 Moved\r\nlocation:  HTTP://localhost:9000/api/mcp/?next=http://127.0.0.1:9000/\r\n"
+        b"X-Url: http://127.0.0.1:9000/\r\nContent-Length: 0\r\n\r\n",
+        [(b"location:  HTTP://localhost:9000/api", b"location:  http://localhost:8765/api")],
+    ),
+    "a redirect without a scheme": (
+        [POST],
+        False,
+        b"HTTP/1.1 308 Moved\r\nLocation: //127.0.0.1:9000\r\nContent-Length: 0\r\n\r\n",
+        [(b"Location: //127.0.0.1:9000", b"Location: //localhost:8765")],
+    ),
+    "links and the place of the content, also before the answer": (
+        [POST],
+        False,
+        b"HTTP/1.1 103 Early Hints\r\nLink: <http://127.0.0.1:9000/a>; rel=x\r\n\r\n"
+        b"HTTP/1.1 200 OK\r\nContent-Location: http://[::1]:9000/api/mcp\r\n"
+        b"link: <http://127.0.0.1:9000/b>; title=http://127.0.0.1:9000,<http://x>, <//localhost:9000>\r\n"
+        b"Content-Length: 2\r\n\r\nok",
+        [
+            (b"<http://127.0.0.1:9000/a>", b"<http://localhost:8765/a>"),
+            (b"http://[::1]:9000/api/mcp", b"http://localhost:8765/api/mcp"),
+            (b"<http://127.0.0.1:9000/b>", b"<http://localhost:8765/b>"),
+            (b"<//localhost:9000>", b"<//localhost:8765>"),
+        ],
+    ),
+    **{
+        f"a redirect to {location.decode()}": (
+            [POST],
+            False,
+            b"HTTP/1.1 302 Found\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n",
+            [],
+        )
+        for location in (
+            *(b"/api/mcp/", b"https://127.0.0.1:9000/", b"http://127.0.0.1:90001/", b"http://127.0.0.1/"),
+            *(b"http://other.example:9000/", b"http://127.0.0.1:9000@other.example/"),
+            *(b"http://other.example/?next=http://127.0.0.1:9000/", b"x http://127.0.0.1:9000/"),
+        )
+    },
     "an upgrade": (
         [POST],
         True,
@@ -335,3 +375,37 @@ def test_a_challenge_on_the_wire(upstream: http_peers.Upstream, tmp_path: Path) 
             server.send(answer % upstream.origin.encode())
             heard = answer % b"http://127.0.0.1:8765"
             assert client.read(len(heard)) == heard
+
+
+MOVED = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %s/mcp/\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_a_redirect_keeps_the_client_behind_the_proxy(upstream: http_peers.Upstream, tmp_path: Path) -> None:
+    """The second on a connection too, and from the first one on those of connections that begin otherwise."""
+    theirs, ours = MOVED % upstream.origin.encode(), MOVED % b"http://127.0.0.1:8765"
+    with Proxy(str(tmp_path / "t"), upstream.origin) as proxy:
+        for answers in ((theirs, OK, theirs), (OK, theirs)):
+            client = proxy.connect()
+            server = None
+            for answer in answers:
+                client.send(request())
+                server = server or upstream.accept()
+                server.read_head()
+                server.send(answer)
+                heard = ours if answer is theirs else OK
+                assert client.read(len(heard)) == heard
+        records = proxy.stop()
+    assert stream(records, journal.SERVER) == theirs + OK + theirs
+    assert stream(records, journal.SERVER, 2) == OK + theirs
+    why = f"Location named {upstream.origin}, upstream's own address; the client was given ours"
+    assert stream(records, journal.NOTE).count(why.encode()) == 2
+    assert stream(records, journal.NOTE, 2).count(why.encode()) == 1
+
+
+def test_servers_of_a_forward_proxy_keep_their_names(upstream: http_peers.Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--forward") as proxy:
+        client = proxy.connect()
+        origin = upstream.origin.encode()
+        client.send(b"GET %s/mcp HTTP/1.1\r\nHost: %s\r\n\r\n" % (origin, origin[7:]))
+        upstream.accept().send(MOVED % origin)
+        assert client.read_head() == MOVED % origin

@@ -1,10 +1,13 @@
 """Rewrite the server's own address in answers, because the client knows the server by the proxy's address.
 
 If an answer names the server's own origin (scheme, host and port), the client connects there directly, past
-the proxy, or compares the addresses and gives up. Two things are rewritten:
+the proxy, or compares the addresses and gives up. Three things are rewritten:
 
 - always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. Otherwise
   the client would refuse the address, or bypass the proxy;
+- always: the origin in ``Location``, ``Content-Location`` and ``Link``. The server names its own address
+  there because the proxy has put it into ``Host``; without the proxy it would have named what the client
+  knows. The first head on each upstream connection decides whether its answers are read for that;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
   authorization server, the metadata of that server: its issuer and every endpoint on the same origin.
 
@@ -63,6 +66,8 @@ class Rewriting:
 
     def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
         self.is_full = is_full
+        self.has_moved = False
+        """Whether a field has named the server: from then on the answers of every connection are read."""
         self._scheme = scheme
         self._endpoint = endpoint
         hosts = {f"[{upstream.host}]" if ":" in upstream.host else upstream.host}
@@ -78,10 +83,34 @@ class Rewriting:
         secure = "s" if upstream.is_tls else ""
         upstream_url = f"http{secure}:(?P<slash>\\\\?/)(?P=slash)(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
         self._upstream_url = re.compile(upstream_url.encode("ascii"), re.IGNORECASE)
+        origin = f"(http{secure}:)?(//(?:{names}){port})(?![A-Za-z0-9.:@-])".encode("ascii")
+        self._location = re.compile(rb"([ \t]*)" + origin, re.IGNORECASE)
+        self._link = re.compile(rb"(?<=<)()" + origin, re.IGNORECASE)
 
     def rewriter(self, on_rewrite: Callable[[str], None]) -> Rewriter:
         """Return a rewriter for a new connection. ``on_rewrite`` is told what was rewritten, in sentences."""
         return Rewriter(self, on_rewrite)
+
+    def apply_to_field(self, line: bytes, host: bytes) -> tuple[bytes, str]:
+        """Return a header line with the server's origin replaced by the proxy's, and what was replaced.
+
+        The origin is replaced where it is that of the URL that the field is about; what is behind it stays.
+        """
+        name = line.partition(b":")[0].lower()
+        if name in (b"location", b"content-location"):
+            match = self._location.match(line, len(name) + 1)
+            matches = [match] if match else []
+        else:
+            matches = list(self._link.finditer(line)) if name == b"link" else []
+        new, end = b"", 0
+        for match in matches:
+            scheme = self._scheme.encode() + b":" if match[2] else b""
+            new += line[end : match.start()] + match[1] + scheme + b"//" + host
+            end = match.end()
+        if not matches:
+            return line, ""
+        theirs = ((matches[0][2] or b"") + matches[0][3]).decode("latin-1")
+        return new + line[end:], f"{line[: len(name)].decode('latin-1')} named {theirs}"
 
     def apply(self, text: bytes, host: bytes) -> bytes:
         """Return ``text`` with the server's origin replaced by the proxy's, whose Host field is ``host``."""
@@ -98,10 +127,15 @@ class Rewriter:
     """Rewrites the answers of one connection. Once ``is_done``, the caller forwards everything unchanged."""
 
     def __init__(
-        self, rewriting: Rewriting | None, on_rewrite: Callable[[str], None], *, removes_hops: bool = False
+        self,
+        rewriting: Rewriting | None,
+        on_rewrite: Callable[[str], None],
+        *,
+        removes_hops: bool = False,
+        reads_all: bool = False,
     ) -> None:
         self.is_done = False
-        self.reads_all = removes_hops or (rewriting is not None and rewriting.is_full)
+        self.reads_all = reads_all or removes_hops or (rewriting is not None and rewriting.is_full)
         self._removes_hops = removes_hops
         self._rewriting = rewriting
         self._on_rewrite = on_rewrite
@@ -114,9 +148,10 @@ class Rewriter:
         # ``None`` if the body lasts until the end of the connection.
         self._body: BodyCounter | None = None
 
-    def remove_hops(self) -> None:
-        """From now on remove the fields that are not forwarded from each head."""
-        self.reads_all = self._removes_hops = True
+    def read_all(self, *, removes_hops: bool) -> None:
+        """From now on read each head; with ``removes_hops`` remove the fields that are not forwarded."""
+        self.reads_all = True
+        self._removes_hops = self._removes_hops or removes_hops
 
     def expect(self, route: Route) -> None:
         """Note that a request is forwarded, so that its answer is expected."""
@@ -167,6 +202,7 @@ class Rewriter:
         if line is None or not self._expected:
             return self._give_up()
         status = int(line[1])
+        self._host = self._expected[0].request.host or b""
         head = self._take(end)
         if status == 101:
             self.is_done = True
@@ -174,7 +210,6 @@ class Rewriter:
         if status < 200:
             return self._new_head(head)
         route = self._expected.pop(0)
-        self._host = route.request.host or b""
         fields = (line.partition(b":") for line in head.split(b"\r\n")[1:])
         values = {name.strip().lower(): value.strip() for name, _, value in fields}
         self._body, is_empty = _body_counter(status, route.request.method, values)
@@ -205,17 +240,23 @@ class Rewriter:
         return self._new_head(head)
 
     def _new_head(self, head: bytes) -> bytes:
-        """Return the head with ``WWW-Authenticate`` rewritten."""
+        """Return the head with the fields rewritten that name the server."""
         if self._removes_hops:
             head, what = without_hops(head)
             if what:
                 self._on_rewrite(what)
-        if self._rewriting is None or not self._rewriting.is_full:
+        if self._rewriting is None or not self._host:
             return head
-        return b"\r\n".join(
-            self._rewritten(line, "WWW-Authenticate") if line[:17].lower() == b"www-authenticate:" else line
-            for line in head.split(b"\r\n")
-        )
+        return b"\r\n".join(self._new_line(self._rewriting, line) for line in head.split(b"\r\n"))
+
+    def _new_line(self, rewriting: Rewriting, line: bytes) -> bytes:
+        if rewriting.is_full and line[:17].lower() == b"www-authenticate:":
+            return self._rewritten(line, "WWW-Authenticate")
+        new, what = rewriting.apply_to_field(line, self._host)
+        if what:
+            rewriting.has_moved = True
+            self._on_rewrite(f"{what}, upstream's own address; the client was given ours")
+        return new
 
     def _on_body(self) -> bytes | None:
         assert self._body is not None
@@ -300,6 +341,12 @@ class Rewriter:
         if new != text:
             self._on_rewrite(f"{where} named upstream's own address; the client was given ours")
         return new
+
+
+def may_name_server(head: bytes) -> bool:
+    """Whether a head has a field whose URL is rewritten if it is one of the server."""
+    lower = head.lower()
+    return b"location:" in lower or b"\nlink:" in lower
 
 
 def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[BodyCounter | None, bool]:

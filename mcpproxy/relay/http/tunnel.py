@@ -37,7 +37,7 @@ from mcpproxy.relay.http.pair import CHUNK_BYTES, Pair
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
 from mcpproxy.relay.http.request_reader import RequestReader
-from mcpproxy.relay.http.rewrite import Rewriter
+from mcpproxy.relay.http.rewrite import Rewriter, may_name_server
 from mcpproxy.relay.http.socket import TunnelSocket
 
 TYPE_CHECKING = False
@@ -245,21 +245,26 @@ class Tunnel(Pair):
 
     def _look_at_head(self, data: bytes) -> None:
         """Decide by the first head on an upstream connection whether its answers may have fields that go no
-        further. Only there it is certain, without counting bodies, that a head begins; looking at each
-        answer would cost the usual server 1 to 2 µs of 20."""
+        further, or that name the server. Only there it is certain, without counting bodies, that a head
+        begins; looking at each answer would cost the usual server 1 to 2 µs of 20."""
         end = data.find(b"\r\n\r\n")
         route = self._requests.route
         if route is not None and route.upstream.proxy is not None and status_of(data) == 407:
             self._note_refusal(route.upstream.proxy)
-        if end < 0 or not may_have_hops(data[: end + 2]) or self._stage == _OPAQUE or route is None:
+        rewriting, head = self._proxy.rewriting, data[: end + 2]
+        removes_hops = may_have_hops(head)
+        may_name = rewriting is not None and (rewriting.has_moved or may_name_server(head))
+        if end < 0 or not (removes_hops or may_name) or self._stage == _OPAQUE or route is None:
             return
         if not data.startswith(b"HTTP/1.") or self._requests.is_pipelined:
             return
         if self._rewriter is None:
-            self._rewriter = Rewriter(self._proxy.rewriting, self._note_rewrite, removes_hops=True)
+            self._rewriter = Rewriter(
+                rewriting, self._note_rewrite, removes_hops=removes_hops, reads_all=True
+            )
             self._rewriter.expect(route)
         else:
-            self._rewriter.remove_hops()
+            self._rewriter.read_all(removes_hops=removes_hops)
 
     def _note_refusal(self, proxy: HttpProxy) -> None:
         """Report that the proxy to the server wants credentials; the client gets its answer."""
