@@ -386,3 +386,12 @@ def test_an_option_says_more_than_the_environment() -> None:
     assert named.name == "the proxy http://p:1 of --proxy"
     none = UpstreamSettings(proxy="none")
     assert proxy_for(none, "a.example", 80, is_tls=False, environ={A: "http://q:1"}) is None
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "http"])
+def test_a_command_on_stdio_has_no_proxy(mcpproxy: Mcpproxy, tmp_path: Path, name: str) -> None:
+    before = ("--stdio",) if name == "bridge" else ()
+    named = ("--proxy", "http://127.0.0.1:1", "--", "true")
+    refused = mcpproxy(*ALL[name], *before, *recorded(name, tmp_path), *named)
+    assert refused.code == 2
+    assert "--proxy: goes together with a URL; leave it out" in refused.err
