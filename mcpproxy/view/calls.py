@@ -58,7 +58,8 @@ class Call:
     exchange: int = 0
     """Over HTTP the number of the exchange of its first record, else 0."""
     progress: str = ""
-    """How far a call without an answer came by its last progress notification, such as ``1/2 model 1``."""
+    """How far a call came by its last progress notification: ``1 of 2, model 1``; empty if it has a result
+    with content."""
     cause: str = ""
     """Why it got no result, in a few words, beyond what ``outcome`` and ``result`` say."""
     intervention: str = ""

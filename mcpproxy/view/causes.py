@@ -194,8 +194,9 @@ def _cancelled(call: Call, parts: Sequence[Part]) -> str:
             by, why = part.record.sender, _reason(part)
             break
     waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
+    came = f" The last progress: {call.progress}." if call.progress else ""
     late = " An answer came later" if call.answer else ""
-    return f"The {by} cancelled the call{waited}{f': {why}' if why else ''}.{late}"
+    return f"The {by} cancelled the call{waited}{f': {why}' if why else ''}.{came}{late}"
 
 
 def _reason(part: Part) -> str:

@@ -9,7 +9,16 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, cast
 
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
+from mcpproxy.protocol.jsonrpc import (
+    Batch,
+    ErrorResponse,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import (
     ExchangeEnd,
@@ -28,8 +37,9 @@ from mcpproxy.view.causes import telling_line
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, Columns
 from mcpproxy.view.interventions import MOST_FRAMES, interventions
 
+_PROGRESS: Final = "notifications/progress"
 _NOTIFICATION_ROLES: Final = {
-    "notifications/progress": Role.PROGRESS,
+    _PROGRESS: Role.PROGRESS,
     "notifications/message": Role.LOG,
     "notifications/cancelled": Role.CANCEL,
     "$/cancel_request": Role.CANCEL,
@@ -174,19 +184,28 @@ def join_stderr(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
-    """Return what the last progress notification of a row says: ``1/2 model 1``; empty if there is none."""
+    """Return what the last progress notification of a row without an answer says: ``1 of 2, model 1``; empty
+    if there is none."""
     line = columns.progress.get(row)
     record = reader.record(line) if line else None
-    message = record.message if isinstance(record, Frame) else None
-    return _progress_words(message) if isinstance(message, Notification) else ""
+    return _progress_words(record.message) if isinstance(record, Frame) else ""
 
 
-def _progress_words(message: Notification) -> str:
+def last_progress(parts: Iterable[Part]) -> str:
+    """Return what the last progress notification among the records of a call says; empty if there is none."""
+    messages = [part.record.message for part in parts if isinstance(part.record, Frame)]
+    return next((words for each in reversed(messages) if (words := _progress_words(each))), "")
+
+
+def _progress_words(message: Message) -> str:
+    """Return how far a progress notification says that a call came; empty for any other message."""
+    if not isinstance(message, Notification) or message.method != _PROGRESS:
+        return ""
     params = message.params
     if not isinstance(params, dict):
         return ""
-    done = "/".join(str(params[name]) for name in ("progress", "total") if name in params)
-    return shortened(" ".join(filter(None, (done, str(params.get("message", ""))))))
+    done = " of ".join(str(params[name]) for name in ("progress", "total") if name in params)
+    return shortened(", ".join(filter(None, (done, str(params.get("message", ""))))))
 
 
 def intervention_in(columns: Columns, reader: CallReader, row: int, *, is_running: bool) -> str:
@@ -251,7 +270,7 @@ def _summary(frame: Frame) -> str:
 
 def _summary_of(frame: Frame, message: Single) -> str:
     match message:
-        case Notification(method="notifications/progress" as method) if words := _progress_words(message):
+        case Notification(method=method) if words := _progress_words(message):
             return f"{method} {words}"
         case Request(method=method, value=value) | Notification(method=method, value=value):
             arguments = arguments_preview(frame, cast("dict[str, Any]", value), method)

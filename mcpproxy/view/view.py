@@ -24,7 +24,7 @@ from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
 from mcpproxy.view.causes import LOST, brief_cause, cause_of
-from mcpproxy.view.details import CallParts, SortedCallParts, intervention_in, progress_of
+from mcpproxy.view.details import CallParts, SortedCallParts, intervention_in, last_progress, progress_of
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from mcpproxy.view.tools import RecordedTools
 
 AnyFilter = Filter | str | None
+
+_WITHOUT_CONTENT: Final = ("", "{}", '{"content":[]}')
+"""The previews of results that say nothing: the row says how far the call came, if it is known."""
 
 
 class View:
@@ -204,14 +207,16 @@ class View:
         if row in self.columns.faults:
             words = intervention_in(self.columns, self.index.reader, row, is_running=self.running)
             call = replace(call, intervention=words)
-        if call.outcome not in LOST:
+        is_empty = call.kind is Kind.REQUEST and call.result in _WITHOUT_CONTENT
+        if call.outcome not in LOST and not is_empty:
             return call
-        if call.outcome is Outcome.NO_ANSWER:
-            if self.unread:
-                call = replace(call, waited_ns=None)
-            if call.kind is Kind.REQUEST:
-                call = replace(call, progress=progress_of(self.columns, self.index.reader, row))
-        latest, stray = self._parts.latest(row), self._stray(call)
+        latest = self._parts.latest(row)
+        if is_empty:
+            progress = progress_of(self.columns, self.index.reader, row) or last_progress(latest)
+            call = replace(call, progress=progress) if progress else call
+        if call.outcome is Outcome.NO_ANSWER and self.unread:
+            call = replace(call, waited_ns=None)
+        stray = self._stray(call) if call.outcome in LOST else None
         cause = brief_cause(call, latest, stray, ended=self._how_it_ended, running=self.running)
         return replace(call, cause=cause) if cause else call
 

@@ -119,12 +119,12 @@ def test_a_call_that_waits_says_how_far_it_is(tmp_path: Path) -> None:
         session.record(8)
         step(view, followed)
         oslo, lima, _ = page.bottom
-        assert ", 1/2 mo" in oslo
+        assert ", 1 of 2" in oslo
         assert "waiting for" in lima
-        assert "1/2" not in lima
+        assert "1 of 2" not in lima
         session.record(1)
         step(view, followed)
-        assert ", 2/2 mo" in page.bottom[0]
+        assert ", 2 of 2" in page.bottom[0]
     session.close()
 
 

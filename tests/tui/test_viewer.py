@@ -420,10 +420,10 @@ def test_a_call_that_waits_says_how_far_it_is(tmp_path: Path, monkeypatch: pytes
 
     async def scene() -> None:
         async with sitting(path) as person:
-            await person.sees("⇒ waiting: 1/2 model 1 of 2")
+            await person.sees("⇒ waiting: 1 of 2, model 1 of 2")
             with path.open("a", encoding="utf-8") as file:
                 file.write(records[9] + "\n")
-            await person.sees("⇒ waiting: 2/2 model 2 of 2")
+            await person.sees("⇒ waiting: 2 of 2, model 2 of 2")
 
     sit(scene)
 

@@ -507,8 +507,8 @@ def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_pat
     write(tmp_path / "s.jsonl", SITUATIONS["progress"][:10])  # until the second of two steps
     with served(tmp_path) as running:
         looks_at(visitor, running, "s", "#call=4")
-        assert any("→ 2/2 model 2 of 2" in row for row in visitor.rows())
-        visitor.sees("The last progress: 2/2 model 2 of 2.")
+        assert any("→ 2 of 2, model 2 of 2" in row for row in visitor.rows())
+        visitor.sees("The last progress: 2 of 2, model 2 of 2.")
 
 
 def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> None:

@@ -208,6 +208,32 @@ def test_a_call_that_could_show_no_progress_says_so(tmp_path: Path) -> None:
     assert "progressToken" not in said[1]
 
 
+@pytest.mark.parametrize("result", [{"content": []}, {}, {"_meta": {"a": 1}}, None])
+def test_a_row_without_a_result_to_show_keeps_how_far_its_call_came(
+    result: dict[str, object] | None, tmp_path: Path
+) -> None:
+    session = waits_for_ever(token=True)
+    for step in (1, 2):
+        done = {"progressToken": 2, "progress": step, "total": 2, "message": f"model {step}"}
+        session.notifies("notifications/progress", done, ms=100 + step)
+    if result is None:
+        session.notifies("notifications/cancelled", {"requestId": 2}, ms=200, by="client")
+    else:
+        session.answers(2, result, ms=200)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=300))) as view:
+        detail = view.parts(CALL)
+        assert detail.call.progress == "2 of 2, model 2"
+        told = [part.summary for part in detail.parts if part.role is Role.PROGRESS]
+        assert told == ["notifications/progress 1 of 2, model 1", "notifications/progress 2 of 2, model 2"]
+        if result is None:
+            assert detail.cause.endswith(" after 100 ms. The last progress: 2 of 2, model 2.")
+
+
+def test_a_row_with_a_result_does_not_repeat_the_progress(tmp_path: Path) -> None:
+    with open_view(write(tmp_path / "s.jsonl", SITUATIONS["progress"])) as view:
+        assert [call.progress for call in view.calls()] == [""] * 5
+
+
 def test_who_cancelled_and_why(tmp_path: Path) -> None:
     session = waits_for_ever(token=True)
     session.notifies(

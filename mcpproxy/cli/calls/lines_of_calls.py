@@ -188,10 +188,12 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
             return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")
         case Outcome.CANCELLED:
             waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
+            waited += f", {call.progress}" if call.progress else ""
             late = f", then answered: {call.result}" if call.result else ""
             why = f": {call.cause}" if call.cause else ""
             return bad, f"{state_words(call.outcome)}{waited}{late}{why}", ("yellow",)
         case Outcome.INPUT_REQUIRED:
             return good, f"{state_words(call.outcome)}: {call.result}", ("yellow",)
         case _:
-            return (good, call.result, ()) if call.result else ("", "", ())
+            said = call.progress or call.result
+            return (good, said, ()) if said else ("", "", ())

@@ -141,12 +141,12 @@ export function title(call) {
 }
 
 /**
- * Return what the row of a call says of its result: the result, or how far it came, and why it has none.
+ * Return what the row of a call says of its result: how far it came, or the result, and why it has none.
  *
  * @param {import("./types.js").Call} call
  */
 export function said(call) {
-  return [call.result || call.progress, call.cause].filter(Boolean).join("; ");
+  return [call.progress || call.result, call.cause].filter(Boolean).join("; ");
 }
 
 /**

@@ -2,7 +2,7 @@
 /** A search of the calls of all recordings: the box for it, and the rows that were found. */
 import { href } from "./address.js";
 import { get } from "./api.js";
-import { duration, outcome, plural, title, visible } from "./format.js";
+import { duration, outcome, plural, said, title, visible } from "./format.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 
 /**
@@ -96,7 +96,7 @@ export function Search({ recordings, place, go }) {
     links[Math.max(0, links.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + step)]?.focus();
   };
   return html`<section class="page found" tabindex="-1" aria-label="Found calls" onKeyDown=${onKeyDown}>
-    <p role="status">${last ? said(answers) : "searching…"}</p>
+    <p role="status">${last ? searched(answers) : "searching…"}</p>
     ${[...grouped].map(([id, found]) => html`<h3 key=${id}>${visible(byId.get(id)?.label ?? "a recording that is gone")} <span class="count">${when(byId.get(id))}</span></h3>
       <ul>${found.map((call) => html`<li key=${call.number}><${Found} call=${call} running=${byId.get(id)?.running ?? false} go=${go} /></li>`)}</ul>`)}
     ${problem}
@@ -105,9 +105,9 @@ export function Search({ recordings, place, go }) {
 }
 
 /** Return how much was found, and how far the search came. @param {Answers} answers */
-function said({ rows, last, unreadable }) {
-  const { searched, recordings, next } = /** @type {import("./types.js").FoundRows} */ (last);
-  const where = next ? `${searched.toLocaleString("en")} of ${plural(recordings, "recording")} searched so far` : `all ${plural(recordings, "recording")} searched`;
+function searched({ rows, last, unreadable }) {
+  const { recordings, next } = /** @type {import("./types.js").FoundRows} */ (last);
+  const where = next ? `${last?.searched.toLocaleString("en")} of ${plural(recordings, "recording")} searched so far` : `all ${plural(recordings, "recording")} searched`;
   const unread = unreadable ? `, ${unreadable} damaged or unreadable` : "";
   return `${rows.length ? plural(rows.length, "row") : next ? "nothing found yet" : "no call fits"}; ${where}${unread}`;
 }
@@ -129,7 +129,7 @@ function Found({ call, running, go }) {
     <span class="count">#${call.number}</span>
     <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span>
     <span>${visible(title(call))}</span>
-    <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && (call.result || call.progress) ? html` <span>→ ${visible(call.result || call.progress)}</span>` : null}</span>
+    <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && said(call) ? html` <span>→ ${visible(said(call))}</span>` : null}</span>
     <span class="count">${duration(call.latency_ms ?? call.waited_ms)}</span>
     ${call.cause ? html`<span class=${`why ${kind}`}>${visible(call.cause)}</span>` : null}
   </a>`;
