@@ -264,6 +264,16 @@ def test_a_click_on_a_heading_sorts(visitor: Visitor, page: Served) -> None:
     expect(visitor.page.locator(".row.selected .c-number")).to_have_text("2")
 
 
+def test_a_wide_list_shows_the_size_by_which_it_sorts(visitor: Visitor, page: Served) -> None:
+    visitor.page.set_viewport_size({"width": 1439, "height": 800})
+    looks_at(visitor, page, "7-kB-result")
+    of_archive = visitor.page.locator(".scroller .row", has_text="archive").last.locator(".size")
+    expect(of_archive).to_be_hidden()
+    visitor.page.set_viewport_size({"width": 1440, "height": 800})
+    expect(of_archive).to_have_text("7.0 kB")
+    expect(of_archive).to_be_in_viewport(ratio=1)  # the long result before it is cut
+
+
 def test_free_text_is_found(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "7-kB-result")
     visitor.page.fill("#filter", '"protocolVersion"')
