@@ -264,6 +264,18 @@ def test_a_click_on_a_heading_sorts(visitor: Visitor, page: Served) -> None:
     expect(visitor.page.locator(".row.selected .c-number")).to_have_text("2")
 
 
+def test_why_there_is_no_result_is_seen_beside_long_arguments(visitor: Visitor, tmp_path: Path) -> None:
+    talk = begun()
+    talk.asks(2, "tools/call", {"name": "find", "arguments": {"words": "long " * 40}}, ms=100)
+    write(tmp_path / "s.jsonl", talk.closes(ms=200, code=1))
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        why = visitor.page.locator(".scroller .row", has_text="find").locator(".result")
+        expect(why).to_have_text("→ server exited with 1")
+        expect(why).to_be_in_viewport(ratio=1)
+        assert why.evaluate("(shown) => shown.scrollWidth <= shown.parentElement.clientWidth * 0.6")
+
+
 def test_a_wide_list_shows_the_size_by_which_it_sorts(visitor: Visitor, page: Served) -> None:
     visitor.page.set_viewport_size({"width": 1439, "height": 800})
     looks_at(visitor, page, "7-kB-result")

@@ -133,10 +133,11 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
 
 /** @param {{cause: string, row: number, go: (change: Partial<import("./address.js").Place>) => void}} props `row` is the other row that the cause names, or 0 */
 function Cause({ cause, row, go }) {
-  const words = `row ${row}`;
+  const words = `(row ${row})`;
   const at = row ? cause.indexOf(words) : -1;
   if (at < 0) return visible(cause);
-  return html`${visible(cause.slice(0, at))}<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>${words}</button>${visible(cause.slice(at + words.length))}`;
+  const end = at + words.length + 1; // the full stop or the colon stays with it
+  return html`${visible(cause.slice(0, at))}<span class="unbroken">(<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>row ${row}</button>)${cause.slice(end - 1, end)}</span>${visible(cause.slice(end))}`;
 }
 
 /** @param {{tab: string, choose: (tab: string) => void}} props */
