@@ -54,6 +54,9 @@ _NEAR_LINES: Final = 1 << 14
 _LATEST: Final = 50
 """For its row in a list, a call's records are looked for in so many lines, and so many of them are read."""
 
+_LATE_LINES: Final = 256
+"""In so many lines after an answer are lines on stderr that belong to its call."""
+
 _NEAR_ROWS: Final = 16
 _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 
@@ -85,12 +88,16 @@ class CallParts:
         return [*join_stderr(parts[:half]), *join_stderr(parts[half:])], left_out
 
     def latest(self, row: int) -> list[Part]:
-        """Return the last records of a row near its first, without its request and its answer.
-
-        It takes as long in a recording of any length.
+        """Return the last records of a row near its answer, or without an answer near its request; both are
+        left out. It takes as long in a recording of any length.
         """
         begin, answer = self._columns.first_line[row] + 1, self._columns.answer_line[row]
-        near = places(self._columns.line_row[begin : begin + _NEAR_LINES], row)
+        if answer:
+            end = answer + _LATE_LINES
+            begin = max(begin, end - _NEAR_LINES)
+        else:
+            end = begin + _NEAR_LINES
+        near = _places_near(self._columns.line_row[begin:end], row)
         lines = [begin + place for place in near if begin + place != answer]
         return [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
 
@@ -167,6 +174,20 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
             else:
                 positions.append(position)
                 offset = match.end()
+    return positions
+
+
+def _places_near(column: "array[int]", value: int) -> list[int]:
+    """Return the same for a few values: to compile a pattern takes longer than to search them."""
+    size, data = column.itemsize, column.tobytes()
+    wanted = value.to_bytes(size, sys.byteorder)
+    positions: list[int] = []
+    offset = data.find(wanted)
+    while offset >= 0:
+        position, remainder = divmod(offset, size)
+        if not remainder:
+            positions.append(position)
+        offset = data.find(wanted, offset + (1 if remainder else size))
     return positions
 
 
