@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 AnyFilter = Filter | str | None
 
+_LAST_WORDS: Final = 50
+"""How many lines are read of what a server wrote to stderr before it failed: those at both ends."""
+
 _WITHOUT_CONTENT: Final = ("", "{}", '{"content":[]}')
 """The previews of results that say nothing: the row says how far the call came, if it is known."""
 
@@ -217,8 +220,20 @@ class View:
         if call.outcome is Outcome.NO_ANSWER and self.unread:
             call = replace(call, waited_ns=None)
         stray = self._stray(call) if call.outcome in LOST else None
+        latest += self._last_words(call)
         cause = brief_cause(call, latest, stray, ended=self._how_it_ended, running=self.running)
         return replace(call, cause=cause) if cause else call
+
+    def _last_words(self, call: Call) -> list[Part]:
+        """Return what the server wrote to stderr at last, before it failed, for a call that was open then.
+
+        If several calls are open, it belongs to none of them.
+        """
+        if call.outcome is not Outcome.NO_ANSWER or self.ended is None or self.ended.exit_code == 0:
+            return []
+        last = self.columns.rows
+        is_stderr = self.columns.kind_of(last) is Kind.STDERR
+        return self._parts.parts(last, [], _LAST_WORDS)[0] if is_stderr else []
 
     @property
     def _how_it_ended(self) -> str:
@@ -261,7 +276,8 @@ class View:
         inner = self._parts.inner_rows(number)
         parts, left_out = self._parts.parts(number, inner, limit)
         stray = self._stray(call)
-        cause = cause_of(call, parts, stray, ended=self._how_it_ended, running=self.running)
+        told = [*parts, *self._last_words(call)]
+        cause = cause_of(call, told, stray, ended=self._how_it_ended, running=self.running)
         findings, cause_row = self.findings.of_row(number), stray.row if stray and cause else 0
         return Detail(call, tuple(parts), findings, tuple(inner), left_out, cause, cause_row)
 

@@ -234,6 +234,22 @@ def test_a_row_with_a_result_does_not_repeat_the_progress(tmp_path: Path) -> Non
         assert [call.progress for call in view.calls()] == [""] * 5
 
 
+@pytest.mark.parametrize(
+    ("code", "why"), [(1, f"server exited with 1: {REASON}"), (0, "server exited with 0")]
+)
+def test_the_last_words_of_a_server_are_the_cause_of_all_calls_that_were_open(
+    code: int, why: str, tmp_path: Path
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.asks(3, "tools/call", forecast("Lima"), ms=101)
+    for line in ("Traceback (most recent call last):", *TRACEBACK[:3], REASON):
+        session.record("stderr", 105, {"text": line})
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=110, code=code))) as view:
+        assert [call.cause for call in view.calls("status:unanswered")] == [why] * 2
+        assert (f"On stderr: {REASON}." in view.parts(CALL).cause) == bool(code)
+
+
 def test_who_cancelled_and_why(tmp_path: Path) -> None:
     session = waits_for_ever(token=True)
     session.notifies(
