@@ -24,7 +24,7 @@ def demo(**environment: str) -> subprocess.CompletedProcess[str]:
 
 def without_times(text: str) -> list[str]:
     """Return the lines, without the columns of times and durations."""
-    times = re.compile(r"(?<=\d  ) *\d+\.\d+(?= )|(after| )? *\d[\d.]* (µs|ms|s)$", re.MULTILINE)
+    times = re.compile(r"(?<=\d  ) *\d+\.\d+(?= )|(after| )? *\d[\d.]* (µs|ms|s)(?=$|:)", re.MULTILINE)
     return times.sub("", text).splitlines()
 
 
