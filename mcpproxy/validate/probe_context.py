@@ -312,7 +312,7 @@ class ProbeContext:
         return Conclusion(STATUS_OF[severity], message, evidence, row.rule, source, row.id)
 
     def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
-        """Return the new findings about the server.
+        """Return the new findings about the server, without those about its limit of requests.
 
         ``since`` maps the path of a recording to the number of its findings that are not new.
         """
@@ -320,8 +320,12 @@ class ProbeContext:
             (recording, finding)
             for recording in self.session_recordings
             for finding in recording.findings[since.get(recording.path, 0) :]
-            if finding.blame == "server"
+            if finding.blame == "server" and finding.frame not in recording.limited
         ]
+
+    def limits(self) -> list[str]:
+        """Return what the server has said so far when there were too many requests, once for each refusal."""
+        return [text for recording in self.session_recordings for text in recording.limited.values()]
 
     async def _end(self, client: Client) -> None:
         self._note_answers(client)

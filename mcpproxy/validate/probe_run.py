@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
+from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate.errors import CouldNotStartError, GoneError, Skipped, TimedOutError, ValidateError
-from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion
+from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Status
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
+
+BAD: Final[tuple[Status, ...]] = ("failed", "warning")
+"""The statuses that blame the server."""
 
 _SLOW_METHODS: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
 """Methods whose response may take long, because it depends on the work of the server."""
@@ -50,6 +54,7 @@ async def run_probe(
     started = time.monotonic()
     context.probe_recordings.clear()
     findings_before = {recording.path: len(recording.findings) for recording in context.session_recordings}
+    limits_before = len(context.limits())
     is_silent, fault = False, ""
     try:
         if skip_because:
@@ -80,6 +85,10 @@ async def run_probe(
         await context.drop_session()
     if probe.unlawful:
         context.mark_provoked()
+    new_limits = context.limits()[limits_before:]
+    if new_limits and context.server and conclusion is not None and conclusion.status in BAD:
+        text = f"the server refuses so many requests: {shown(new_limits[0])}"
+        conclusion = Conclusion("skipped", text, conclusion.frames)
     path = context.probe_recordings[-1].path if context.probe_recordings else context.session_path
     if probe.disruptive:
         await context.close_session()

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from mcpproxy.base.style import count
 from mcpproxy.errors import McpProxyError, UsageError
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.validate import era_choice, passive
 from mcpproxy.validate.check_list import CheckList, ProgressCallbacks
@@ -232,7 +234,11 @@ class Run:
         self._never_answers = self._never_answers or context.never_answers
         remaining: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
-            server_findings = tuple(finding for finding in recording.findings if finding.blame == "server")
+            server_findings = tuple(
+                finding
+                for finding in recording.findings
+                if finding.blame == "server" and finding.frame not in recording.limited
+            )
             self._judged.append(
                 JudgedRecording(recording.path, server_findings, recording.frames, recording.server_frames)
             )
@@ -241,6 +247,10 @@ class Run:
                 for finding in server_findings
                 if id(finding) not in claimed and not (recording.was_provoked and finding.rule in _UNANSWERED)
             ]
+            if recording.limited:
+                requests = count(len(recording.limited), "request")
+                why = shown(next(iter(recording.limited.values())))
+                self._notes.append(f"the server refused {requests}, because there were too many: {why}")
             if recording.fault:
                 self._notes.append(recording.fault)
             if recording.judge_fault:

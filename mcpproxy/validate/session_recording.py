@@ -20,6 +20,7 @@ from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 from mcpproxy.validate.padding import without_padding
+from mcpproxy.validate.rate_limit import find_limit
 from mcpproxy.validate.server_messages import ServerMessages
 
 
@@ -43,6 +44,8 @@ class SessionRecording:
         self.seq = 0
         """The number of the last head or frame."""
         self.fault = ""
+        self.limited: Final[dict[int, str]] = {}
+        """The heads and frames that refuse a request because there were too many, each with what it says."""
         self.was_provoked = False
         """Whether our client sent messages that a client must not send."""
         self._started_ns: Final = started_ns
@@ -100,6 +103,8 @@ class SessionRecording:
         self._calls.count_event(event, session)
         if isinstance(event, Frame | RequestHead | ResponseHead):
             self.seq = event.seq
+        if isinstance(event, Frame | ResponseHead) and (text := find_limit(event)):
+            self.limited[event.seq] = text
         if isinstance(event, Frame):
             self.tally.frames[event.sender] += 1
             is_page = event.exchange in self._absent and isinstance(event.message, Malformed)

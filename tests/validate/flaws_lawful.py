@@ -48,6 +48,21 @@ def takes_json_without_line_feed(server: Server) -> None:
 
 
 @flaw
+def tires_of_requests(server: Server) -> None:
+    """After some 50 requests it answers none, not even a ping."""
+    good, answered = server.answer, [0]
+
+    def answer(message: dict[str, Any]) -> Json:
+        answered[0] += 1
+        if answered[0] <= 50:
+            return good(message)
+        error = {"code": -32000, "message": "Rate limit exceeded"}
+        return {"jsonrpc": "2.0", "id": message["id"], "error": error}
+
+    server.answer = answer
+
+
+@flaw
 def names_what_it_cannot_read(server: Server) -> None:
     """Its error for a line that it cannot read has an id of its own making."""
     server.malformed = lambda: server.say(

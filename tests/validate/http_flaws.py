@@ -229,6 +229,17 @@ def header_fault_600(site: Site) -> None:
 
 
 @flaw
+def tires_of_posts(site: Site) -> None:
+    good, answered = site.stateless, [0]
+
+    def stateless(asked: Asked, message: Json) -> Said:
+        answered[0] += 1
+        return good(asked, message) if answered[0] <= 20 else Said(429)
+
+    site.stateless = stateless
+
+
+@flaw
 def version_in_header_alone(site: Site) -> None:
     """It compares the header with a body that has no version, before it asks whether one is missing."""
     site.incomplete = lambda key, message: refused(-32020, "MCP-Protocol-Version differs", id=key)

@@ -46,6 +46,19 @@ def test_a_server_without_prompts_completes_its_templates(tmp_path: Path) -> Non
     assert check(result, "complete").conclusion.message == "answered"
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_limit_of_requests_is_told_once_and_blames_nobody(revision: str, tmp_path: Path) -> None:
+    result = tried(target("tires-of-requests"), tmp_path, (), revision)
+    assert blamed(result) == {}
+    assert result.is_valid
+    skipped = [
+        one for one in result.checks if one.conclusion.message.startswith("the server refuses so many")
+    ]
+    assert skipped
+    [note] = result.notes
+    assert note.endswith('because there were too many: "Rate limit exceeded"')
+
+
 def test_the_refusal_of_our_own_malformed_line_is_no_answer_to_the_next_request(tmp_path: Path) -> None:
     result = tried(target("names-what-it-cannot-read"), tmp_path, ("stdout", "malformed-json"))
     assert check(result, "stdout").status == "passed", check(result, "stdout").conclusion

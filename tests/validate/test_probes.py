@@ -112,7 +112,6 @@ CASES = (
     hangs("line-separators", "lines-by-unicode", "the answer to ping (id 3) has the id null"),
     hangs("concurrent-requests", "few-at-once", "of 50 requests at once"),
     fails("concurrent-requests", "swapped-answers", "got another's answer", "PROTO-007"),
-    warns("concurrent-requests", "refused-crowd", "Too many requests"),
     fails("cancellation", "end-at-cancellation", "after a cancellation"),
     fails("cancel-unknown", "answered-cancellation", "was refused with -32602", "RPC-015"),
     fails("large-message", "small-buffer", "it ended with exit code 1"),
@@ -147,6 +146,7 @@ CASES = (
     fails("unsupported-version", "any-version", "a revision that does not exist"),
     warns("unsupported-version", "version-in-words", "latest", "PROTO-008"),
     # Lawful, if rare
+    Case("concurrent-requests", "refused-crowd", "passed", "Too many requests"),
     Case("progress-token", "steady-progress", "passed", "2 progress notifications"),
     Case("huge-message", "middling-refusing-buffer", "passed", "Request too large"),
     Case("split-writes", "asks-between-pieces", "passed", "was answered"),

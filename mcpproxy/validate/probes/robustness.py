@@ -13,6 +13,7 @@ from mcpproxy.validate.padding import PADDING_MEMBER, padding
 from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import FEATURES, answered_method, harmless_method
+from mcpproxy.validate.rate_limit import limit_in_error
 from mcpproxy.validate.reaction import check_alive, reaction, response_frame
 
 _AT_ONCE: Final = 50
@@ -99,6 +100,11 @@ async def _concurrent(context: ProbeContext) -> Conclusion:
     refused = [answer for answer in answers if answer.is_error]
     if refused:
         why = shown(refused[0].error.get("message"))
+        if all(limit_in_error(answer.error) for answer in refused):
+            text = (
+                f"of {_AT_ONCE} requests at once {len(refused)} were refused, which any server may do: {why}"
+            )
+            return passed(text, refused[0].frames)
         return warned(f"of {_AT_ONCE} requests at once {len(refused)} were refused: {why}", refused[0].frames)
     frames = [frame for answer in answers for frame in answer.frames]
     return passed(f"{_AT_ONCE} requests ({', '.join(methods)}), {_AT_ONCE} answers", tuple(frames))
