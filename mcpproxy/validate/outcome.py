@@ -1,7 +1,8 @@
 """The result of a validation, independent of any report format.
 
 A run is a list of named checks. A failed check rests on a sentence of the specification, which ``source``
-names, or on a failure of the server: it exited, hung or sent something unreadable.
+names, or on a failure of the server: it exited, hung or sent something unreadable. A warning rests on a
+sentence, too. What no sentence forbids, and still troubles users, is an info.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Final, Literal, get_args
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Finding, Severity
 
-Status = Literal["passed", "failed", "warning", "skipped"]
+Status = Literal["passed", "failed", "warning", "info", "skipped"]
 Category = Literal[
     "connection",
     "lifecycle",
@@ -34,7 +35,7 @@ Verdict = Literal["valid", "invalid", "undecided"]
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
-STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warning", "info": "passed"}
+STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warning", "info": "info"}
 """The status of a check with a finding of this severity."""
 
 

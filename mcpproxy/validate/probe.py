@@ -58,6 +58,6 @@ def failed(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
     return Conclusion("failed", message, frames)
 
 
-def warned(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """Return a conclusion about behaviour that is allowed, but that causes trouble for users."""
-    return Conclusion("warning", message, frames)
+def remarked(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
+    """Return a conclusion about behaviour that no sentence forbids, but that causes trouble for users."""
+    return Conclusion("info", message, frames)

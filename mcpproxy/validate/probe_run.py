@@ -19,8 +19,8 @@ from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Status
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
 
-BAD: Final[tuple[Status, ...]] = ("failed", "warning")
-"""The statuses that blame the server."""
+_ABOUT_SERVER: Final[tuple[Status, ...]] = ("failed", "warning", "info")
+"""The statuses that say that something is wrong with the server."""
 
 _SLOW_METHODS: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
 """Methods whose response may take long, because it depends on the work of the server."""
@@ -86,7 +86,7 @@ async def run_probe(
     if probe.unlawful:
         context.mark_provoked()
     new_limits = context.limits()[limits_before:]
-    if new_limits and context.server and conclusion is not None and conclusion.status in BAD:
+    if new_limits and context.server and conclusion is not None and conclusion.status in _ABOUT_SERVER:
         text = f"the server refuses so many requests: {shown(new_limits[0])}"
         conclusion = Conclusion("skipped", text, conclusion.frames)
     path = context.probe_recordings[-1].path if context.probe_recordings else context.session_path

@@ -102,12 +102,24 @@ def test_nothing_but_what_failed(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 def test_warnings_come_before_failures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    only = "--only=stdin-eof,stdout"
-    mild = against(capsys, "exit-code-three", tmp_path, only).out.splitlines()
+    only = "--only=ping,unknown-tool"
+    mild = against(capsys, "tool-of-any-name", tmp_path, only).out.splitlines()
     told = [line.split()[0] for line in mild if re.match(r"\w+ +\S+: ", line)]
     assert told[:1] == ["warn"]
     assert mild[-1].startswith("valid: 1 warning, ")
-    assert "warn" not in against(capsys, "exit-code-three", tmp_path, only, "-q").out.split()
+    assert "warn" not in against(capsys, "tool-of-any-name", tmp_path, only, "-q").out.split()
+
+
+def test_what_no_sentence_forbids_is_an_info(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    only = "--only=stdin-eof"
+    outcome = against(capsys, "exit-code-three", tmp_path, only, "--strict")
+    said = outcome.out.splitlines()
+    assert outcome.code == 0
+    assert [line.split()[0] for line in said if "with exit code 3" in line] == ["info"]
+    assert " 1 info, " in said[-1]
+    assert "info" not in against(capsys, "exit-code-three", tmp_path, only, "-q").out.split()
+    report = json.loads(against(capsys, "exit-code-three", tmp_path, only, "--format=json").out)
+    assert (report["infos"], report["warnings"], report["verdict"]) == (1, 0, "valid")
 
 
 def test_a_fault_in_two_revisions_is_told_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -125,8 +137,8 @@ def test_a_fault_in_two_revisions_is_told_once(capsys: pytest.CaptureFixture[str
 
 
 def test_warnings_count_if_one_is_strict(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert against(capsys, "exit-code-three", tmp_path, "--only=stdin-eof").code == 0
-    assert against(capsys, "exit-code-three", tmp_path, "--only=stdin-eof", "--strict").code == 1
+    assert against(capsys, "tool-of-any-name", tmp_path, "--only=unknown-tool").code == 0
+    assert against(capsys, "tool-of-any-name", tmp_path, "--only=unknown-tool", "--strict").code == 1
 
 
 def test_what_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

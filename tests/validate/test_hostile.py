@@ -94,7 +94,7 @@ def test_who_falls_silent_for_good_is_asked_no_more(tmp_path: Path) -> None:
 
 def test_who_never_closes_is_ended_with_all_its_children(tmp_path: Path) -> None:
     result, pids = endured("never-closing", tmp_path, ("stdin-eof",))
-    assert check(result, "stdin-eof").status == "warning"
+    assert check(result, "stdin-eof").status == "info"
     assert "still running" in check(result, "stdin-eof").conclusion.message
     assert len(pids) == 4  # two sessions, and a child of each
     assert running(pids) == []

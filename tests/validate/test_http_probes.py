@@ -52,9 +52,13 @@ def warns(probe: str, kind: Kind, flaw: str, says: str, rule: str = "") -> Case:
     return Case(probe, kind, flaw, "warning", says, rule)
 
 
+def remarks(probe: str, kind: Kind, flaw: str, says: str) -> Case:
+    return Case(probe, kind, flaw, "info", says)
+
+
 CASES = (
     # Streamable HTTP
-    warns("accept", "stateful", "accept-crash", "made the server fail with 500"),
+    remarks("accept", "stateful", "accept-crash", "made the server fail with 500"),
     fails("accept", "stateful", "text-answer", "text/plain", "HTTP-010"),
     fails("accept", "stateless", "text-answer", "text/plain", "HTTP-010"),
     fails("notification-status", "stateful", "notification-200", "with 200 instead of 202", "HTTP-008"),
@@ -63,7 +67,7 @@ CASES = (
     fails("get-stream", "stateful", "get-html", "text/html", "HTTP-016"),
     fails("get-stream", "stateful", "get-404", "refused with 404", "HTTP-016"),
     fails("resume-stream", "stateful", "replay-of-all", "belongs to another stream", "SSE-003"),
-    warns("sse-endpoint", "older", "endpoint-elsewhere", "names http://localhost"),
+    remarks("sse-endpoint", "older", "endpoint-elsewhere", "names http://localhost"),
     fails("handshake", "older", "endpoint-on-another-host", "the endpoint event names http://127.0.0.2:"),
     fails("handshake", "stateful", "endless-event", "it sent an event of about 16 MiB or more, too large"),
     fails("handshake", "stateful", "endless-comment", "it sent an event of about 16 MiB or more, too large"),
@@ -73,13 +77,13 @@ CASES = (
     fails("foreign-origin", "older", "any-origin", "any website could do the same", "HTTP-019"),
     fails("foreign-origin", "stateful", "origin-400", "refused with 400, not with 403", "HTTP-019"),
     fails("dropped-connection", "stateful", "fragile", "after a connection that broke off", timeout_s=1.5),
-    warns("huge-message", "stateful", "cut-when-large", "had its connection cut off"),
+    remarks("huge-message", "stateful", "cut-when-large", "had its connection cut off"),
     # Sessions
     warns("session-id", "stateful", "one-id-for-all", "has issued before", "PROTO-010"),
     fails("session-id", "stateful", "odd-ids", "other than visible ASCII", "PROTO-010"),
     warns("session-id-missing", "stateful", "missing-id-404", "with 404", "PROTO-010"),
-    warns("session-id-unknown", "stateful", "unknown-id-400", "refused with 400"),
-    warns("session-id-unknown", "stateful", "any-session", "served with 200"),
+    remarks("session-id-unknown", "stateful", "unknown-id-400", "refused with 400"),
+    remarks("session-id-unknown", "stateful", "any-session", "served with 200"),
     fails("session-deleted", "stateful", "undying-sessions", "served with 200", "PROTO-010"),
     fails("session-deleted", "stateful", "unknown-id-400", "-32000, not with 404", "PROTO-010"),
     fails("version-header-invalid", "stateful", "any-version-header", "mcpproxy-no-version", "PROTO-008"),
@@ -134,8 +138,8 @@ CASES = (
     fails("caching-hints", "stateless", "hintless", "no ttlMs", "CACHE-001"),
     fails("caching-hints", "stateless", "odd-scope", "cacheScope", "CACHE-001"),
     # More than one answer
-    warns("input-required", "stateless", "never-content", "refused it with -32602"),
-    warns("input-required", "stateless", "insatiable", "still asks for input after 5 rounds"),
+    remarks("input-required", "stateless", "never-content", "refused it with -32602"),
+    remarks("input-required", "stateless", "insatiable", "still asks for input after 5 rounds"),
     fails("input-required", "stateless", "empty-question", "without inputRequests", "MRTR-002"),
     fails("input-undeclared", "stateless", "asks-anyway", "declare", "MRTR-004"),
     fails("input-undeclared", "stateless", "needs-602", "not with -32021", "PROTO-009"),
@@ -254,7 +258,9 @@ def test_a_stream_of_http_sse_that_begins_with_something_else(tmp_path: Path) ->
 
 
 def test_no_probe_is_without_its_flaw() -> None:
-    broken = {case.probe for case in CASES if case.status in ("failed", "warning")} | {"first-request"}
+    broken = {case.probe for case in CASES if case.status in ("failed", "warning", "info")} | {
+        "first-request"
+    }
     not_of_http_alone = {"huge-message", "handshake", "invalid-params"}
     assert {probe.name for probe in PROBES} == broken - not_of_http_alone
     used = {case.flaw for case in CASES}

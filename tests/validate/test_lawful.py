@@ -9,7 +9,7 @@ import pytest
 
 from mcpproxy.validate import passive
 from mcpproxy.validate.errors import CouldNotStartError
-from mcpproxy.validate.outcome import Validation
+from mcpproxy.validate.outcome import Status, Validation
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.probes import PROBES, chosen
@@ -20,7 +20,12 @@ from tests.validate.trial import check, rules, target, tried
 
 def blamed(result: Validation) -> dict[str, str]:
     """What failed or gave a warning: names and messages."""
-    return {one.name: one.conclusion.message for one in result.checks if one.status in ("failed", "warning")}
+    return told(result, "failed", "warning")
+
+
+def told(result: Validation, *statuses: Status) -> dict[str, str]:
+    """The checks with these statuses: names and messages."""
+    return {one.name: one.conclusion.message for one in result.checks if one.status in statuses}
 
 
 @pytest.mark.parametrize(
@@ -76,9 +81,10 @@ def test_a_malformed_line_is_named_as_the_cause_of_what_comes_at_once(
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_a_backend_that_is_away_is_told_once(revision: str, tmp_path: Path) -> None:
     result = tried(target("backend-away"), tmp_path, (), revision)
-    told = blamed(result)
-    assert list(told) == ["list-tools"]
-    assert "the server refused tools/list: error -32603" in told["list-tools"]
+    assert blamed(result) == {}
+    infos = told(result, "info")
+    assert list(infos) == ["list-tools"]
+    assert "the server refused tools/list: error -32603" in infos["list-tools"]
     for name in ("call-tools", "missing-argument", "restart", "same-tools-again"):
         assert check(result, name).conclusion.message.startswith("because")
 

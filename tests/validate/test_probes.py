@@ -47,6 +47,10 @@ def warns(probe: str, flaw: str, says: str, rule: str = "", revision: str = NEWE
     return Case(probe, flaw, "warning", says, rule, revision)
 
 
+def remarks(probe: str, flaw: str, says: str, revision: str = NEWEST) -> Case:
+    return Case(probe, flaw, "info", says, "", revision)
+
+
 def hangs(probe: str, flaw: str, says: str, rule: str = "", revision: str = NEWEST) -> Case:
     return Case(probe, flaw, "failed", says, rule, revision, is_silent=True)
 
@@ -59,18 +63,18 @@ CASES = (
     fails("list-tools", "tools-without-list", "has no list tools"),
     fails("call-tools", "tool-that-ends-it", "it ended with exit code 3"),
     fails("list-resources", "circular-pages", "its pages have no end"),
-    warns("list-resource-templates", "refused-templates", "-32603"),
-    warns("read-resources", "unreadable-resources", "is listed and cannot be read"),
-    warns("list-prompts", "refused-prompts", "-32603"),
-    warns("get-prompts", "ungettable-prompts", "I would rather not"),
-    warns("complete", "refused-completion", "I would rather not"),
-    warns("set-log-level", "refused-level", "I would rather not"),
+    remarks("list-resource-templates", "refused-templates", "-32603"),
+    remarks("read-resources", "unreadable-resources", "is listed and cannot be read"),
+    remarks("list-prompts", "refused-prompts", "-32603"),
+    remarks("get-prompts", "ungettable-prompts", "I would rather not"),
+    remarks("complete", "refused-completion", "I would rather not"),
+    remarks("set-log-level", "refused-level", "I would rather not"),
     # Features
     warns("unknown-tool", "tool-of-any-name", "with a tool execution error", "TOOL-006"),
     warns("unknown-tool", "unlisted-tool-works", "as if it had worked", "TOOL-006"),
     fails("missing-argument", "careless-tool", "was called as if all were right", "TOOL-008"),
     fails("wrong-argument-type", "careless-tool", "was called as if all were right", "TOOL-008"),
-    warns("same-tools-again", "fickle-tools", "another a moment later"),
+    remarks("same-tools-again", "fickle-tools", "another a moment later"),
     warns("bad-cursor", "any-cursor", "has pages, and accepted an unknown cursor", "PAGE-003"),
     warns("bad-cursor", "odd-cursor-refusal", "-32603", "PAGE-003"),
     warns("unknown-resource", "odd-not-found", "was refused with 0, not with -32002", "RES-004"),
@@ -78,7 +82,7 @@ CASES = (
     warns("unknown-resource", "empty-not-found", "read as empty", "RES-004"),
     fails("unknown-resource", "empty-not-found", "read as empty", "RES-005", "2026-07-28"),
     fails("path-traversal", "way-upwards", "leads out of what is offered"),
-    warns("subscribe", "refused-subscription", "resources/subscribe"),
+    remarks("subscribe", "refused-subscription", "resources/subscribe"),
     warns("unknown-prompt", "prompt-of-any-name", "answered with a result", "PROM-003"),
     warns("unknown-prompt", "odd-prompt-refusal", "refused with -32000", "PROM-003"),
     warns("missing-prompt-argument", "prompt-of-any-name", "which it lists as required", "PROM-003"),
@@ -105,7 +109,7 @@ CASES = (
     fails("id-string", "ascii-ids", "p?ge", "PROTO-007"),
     fails("id-digits", "numbers-for-digits", "815", "PROTO-007"),
     fails("id-long", "clipped-ids", "id", "PROTO-007"),
-    warns("id-long", "refused-long-ids", "no revision says how long"),
+    remarks("id-long", "refused-long-ids", "no revision says how long"),
     fails("progress-token", "progress-for-nobody", "nobodys", "PROG-003"),
     fails("progress-token", "stalled-progress", "2", "PROG-004"),
     # Robustness
@@ -115,26 +119,26 @@ CASES = (
     fails("cancellation", "end-at-cancellation", "after a cancellation"),
     fails("cancel-unknown", "answered-cancellation", "was refused with -32602", "RPC-015"),
     fails("large-message", "small-buffer", "it ended with exit code 1"),
-    warns("large-message", "small-refusing-buffer", "Request too large"),
+    remarks("large-message", "small-refusing-buffer", "Request too large"),
     fails("huge-message", "middling-buffer", "it ended with exit code 1"),
     # The process
     hangs("split-writes", "a-read-is-a-message", "the answer to ping (id 3) has the id null"),
     hangs("messages-in-one-write", "few-at-once", "no answer to ping"),
     fails("stdout", "traceback-on-stdout", "Traceback", "STDIO-002"),
     fails("stdout", "farewell-on-stdout", "Server stopped.", "STDIO-002"),
-    Case("stdin-eof", "deaf-to-eof", "warning", "still running 1.5 s after", is_silent=True),
+    Case("stdin-eof", "deaf-to-eof", "info", "still running 1.5 s after", is_silent=True),
     Case("stdin-eof", "deaf-to-eof", "warning", "still running", "STDIO-005", "2026-07-28", is_silent=True),
-    warns("stdin-eof", "exit-code-three", "with exit code 3"),
-    warns("stdin-eof", "end-by-segfault", "by SIGSEGV"),
-    Case("sigterm", "deaf-to-sigterm", "warning", "it can only be killed", is_silent=True),
-    warns("restart", "tools-of-this-process", "is not there"),
-    warns("restart", "words-of-this-process", "add is defined otherwise"),
+    remarks("stdin-eof", "exit-code-three", "with exit code 3"),
+    remarks("stdin-eof", "end-by-segfault", "by SIGSEGV"),
+    Case("sigterm", "deaf-to-sigterm", "info", "it can only be killed", is_silent=True),
+    remarks("restart", "tools-of-this-process", "is not there"),
+    remarks("restart", "words-of-this-process", "add is defined otherwise"),
     fails("restart", "tools-of-this-process", "is not there", "TOOL-013", "2026-07-28"),
     # The handshake
     warns("second-initialize", "end-at-second-initialize", "it ended with exit code 1"),
     fails("ping-before-initialize", "no-ping-before-initialize", "refused", "LIFE-004"),
     fails("ping-before-initialize", "end-at-early-request", "exit code 1", "LIFE-004"),
-    warns("request-before-initialize", "offended-by-early-request", "the session cannot be opened"),
+    remarks("request-before-initialize", "offended-by-early-request", "the session cannot be opened"),
     warns("request-before-initialize", "end-at-early-request", "it ended with exit code 1"),
     warns("uninitialized-operation", "early-question", "roots/list", "SEQ-003"),
     warns(

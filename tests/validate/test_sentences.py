@@ -1,5 +1,6 @@
 """What probes rest on is there: every rule and every requirement that they name is in the catalogue."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Final
@@ -36,3 +37,13 @@ def test_names_are_unique_and_never_those_of_categories() -> None:
     names = [probe.name for probe in probes.PROBES]
     # They stand side by side in --only and --skip.
     assert len({*names, *CATEGORIES}) == len(names) + len(CATEGORIES)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_each_warning_names_its_sentence(module: Path) -> None:
+    """A warning has a source, a rule or a requirement; what has none is an info."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Conclusion":
+            status = node.args[0]
+            if isinstance(status, ast.Constant) and status.value == "warning":
+                assert len(node.args) > 4 or any(word.arg == "source" for word in node.keywords), node.lineno

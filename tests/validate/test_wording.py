@@ -26,6 +26,7 @@ def ran(*checks: CheckResult, revisions: tuple[str, ...] = ("2025-11-25",), took
         (("warning",), "valid: 1 warning, 0 passed"),
         (("warning", "skipped", "warning"), "valid: 2 warnings, 0 passed, 1 skipped"),
         (("passed", "failed"), "invalid: 1 failed, 1 passed"),
+        (("info", "warning", "info"), "valid: 1 warning, 2 info, 0 passed"),
     ],
 )
 def test_the_summary_counts(statuses: tuple[Status, ...], expected: str) -> None:
@@ -44,11 +45,15 @@ def test_marks_are_on_lines_of_the_same_length() -> None:
 
 
 def test_what_counts_comes_last_and_alone_if_little_is_wanted() -> None:
-    run = ran(one("failed", "b"), one("warning", "a"))
+    run = ran(one("failed", "b"), one("warning", "a"), one("info", "c"))
     lines = list(validation.lines(run, Catalogue({}, {})))
-    assert [line for line in lines if line.endswith(": what")] == ["warn  a: what", "FAIL  b: what"]
+    assert [line for line in lines if line.endswith(": what")] == [
+        "info  c: what",
+        "warn  a: what",
+        "FAIL  b: what",
+    ]
     little = list(validation.lines(run, Catalogue({}, {}), detail="failures"))
-    assert little == ["FAIL  b: what", "", "invalid: 1 failed, 1 warning, 0 passed"]
+    assert little == ["FAIL  b: what", "", "invalid: 1 failed, 1 warning, 1 info, 0 passed"]
 
 
 @pytest.mark.parametrize(("messages", "expected"), [(1, "1 message"), (2, "2 messages")])

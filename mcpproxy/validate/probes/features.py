@@ -13,7 +13,7 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import harmless_method
 from mcpproxy.validate.probes.walk import ensure_prompts_listed, ensure_resources_listed
@@ -104,7 +104,7 @@ async def _subscribe(context: ProbeContext) -> Conclusion:
         frames += answer.frames
         if answer.is_error:
             text = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {answer.refusal}"
-            return warned(text, answer.frames)
+            return remarked(text, answer.frames)
     return passed("subscribed and unsubscribed", tuple(frames))
 
 

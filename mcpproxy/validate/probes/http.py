@@ -19,7 +19,7 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import (
     harmless_request,
@@ -54,7 +54,7 @@ async def _accept(context: ProbeContext) -> Conclusion:
         frames += exchange.evidence
         accepted = accept or "nothing"
         if exchange.status >= 500:
-            return warned(
+            return remarked(
                 f"a POST that accepts {accepted} made the server fail with {exchange.status}; "
                 "no revision says what is right, but 406 would tell the client why",
                 exchange.evidence,
@@ -178,7 +178,7 @@ async def _sse_endpoint(context: ProbeContext) -> Conclusion:
         text = (
             f"the endpoint event {fault}; no revision forbids it, but clients refuse to send messages there"
         )
-        return warned(text, wire.stream.evidence)
+        return remarked(text, wire.stream.evidence)
     return passed("messages go to the same origin", wire.stream.evidence)
 
 

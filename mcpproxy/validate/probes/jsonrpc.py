@@ -30,7 +30,7 @@ from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.defaults import UNKNOWN_METHOD
 from mcpproxy.validate.errors import Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
+from mcpproxy.validate.probe import Probe, ProbeFunction, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
 from mcpproxy.validate.raw_requests import missing_method
@@ -185,7 +185,7 @@ def _with_id(name: str, id: RequestId) -> ProbeFunction:
         if answer.is_error:
             text = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
-                return warned(f"{text}; no revision says how long an id may be", answer.frames)
+                return remarked(f"{text}; no revision says how long an id may be", answer.frames)
             return context.violation("RPC-003/R-004", text, answer.frames)
         return passed("answered under the same id", answer.frames)
 
@@ -207,7 +207,7 @@ async def _progress(context: ProbeContext) -> Conclusion:
         if (plain_answer := await client.request(method, params)).is_error:
             raise Skipped(f"because {method} is refused without a token, too: {plain_answer.refusal}")
         text = f"{method} with a progress token was refused: {answer.refusal}"
-        return warned(f"{text}; progress is optional, but a token is lawful", answer.frames)
+        return remarked(f"{text}; progress is optional, but a token is lawful", answer.frames)
     progress = [frame.seq for frame in client.unsolicited[unsolicited_before:] if _is_progress(frame)]
     if not progress:
         return passed(f"{method} with a token was answered, without progress", answer.frames)

@@ -15,7 +15,7 @@ from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import harmless_method, skip_if_always_refused
 from mcpproxy.validate.reaction import check_alive, response_frame
@@ -34,7 +34,7 @@ async def _early_request(context: ProbeContext) -> Conclusion:
         opened = await client.request("initialize", client.initialize_params())
         if opened.is_error:
             text = f"after {what} the session cannot be opened: {opened.refusal}"
-            return warned(f"{text}; no revision forbids it", (early_request.seq, *opened.frames))
+            return remarked(f"{text}; no revision forbids it", (early_request.seq, *opened.frames))
         await client.initialized()
         ping_frame = await check_alive(client, what, early_request.seq)
         return _outcome_of_early(client, early_request, (opened.frame.seq, ping_frame))

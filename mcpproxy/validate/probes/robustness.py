@@ -10,7 +10,7 @@ from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.padding import PADDING_MEMBER, padding
-from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
+from mcpproxy.validate.probe import Probe, ProbeFunction, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import FEATURES, answered_method, harmless_method
 from mcpproxy.validate.rate_limit import limit_in_error
@@ -22,13 +22,16 @@ _KIB: Final = 1 << 10
 _SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
 """Characters that some libraries treat as line breaks; in JSON they are not."""
 
+_JSON_PARSERS: Final = "https://www.rfc-editor.org/rfc/rfc8259#section-9"
+"""Where JSON says that a parser accepts all texts that conform to its grammar."""
+
 _TOO_LARGE: Final = 413
 
 
 def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
     """Return the function of a probe that sends a message of about ``size`` bytes.
 
-    ``is_common`` says whether clients often send messages of this size: then a refusal is a warning.
+    ``is_common`` says whether clients often send messages of this size: then a refusal is an info.
     """
 
     async def run(context: ProbeContext) -> Conclusion:
@@ -43,25 +46,25 @@ def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
                 raise
             await check_alive(client, what, *refusal.frames)
             text = f"{what} was refused, without its id"
-            return warned(text, refusal.frames) if is_common else passed(text, refusal.frames)
+            return remarked(text, refusal.frames) if is_common else passed(text, refusal.frames)
         except HttpStatusError as fault:
             text = f"{what} was refused with HTTP status {fault.status}"
             if is_common:
-                return warned(f"{text}; arguments of tools are often as large", fault.frames)
+                return remarked(f"{text}; arguments of tools are often as large", fault.frames)
             if fault.status != _TOO_LARGE:
-                return warned(f"{text}; 413 would say why", fault.frames)
+                return remarked(f"{text}; 413 would say why", fault.frames)
             await check_alive(client, what, *fault.frames)
             return passed(text, fault.frames)
         except GoneError as fault:
             # Over HTTP a refusal is lost if the server closes the connection with unread bytes.
             await check_alive(client, what, *fault.frames)
             text = f"{what} had its connection cut off without an answer"
-            return warned(f"{text}; if it was refused with 413, that was lost", fault.frames)
+            return remarked(f"{text}; if it was refused with 413, that was lost", fault.frames)
         await check_alive(client, what, *answer.frames)
         if not answer.is_error:
             return passed("answered", answer.frames)
         text = f"{what} was refused: {shown(answer.code)}, {shown(answer.error.get('message'))}"
-        return warned(text, answer.frames) if is_common else passed(text, answer.frames)
+        return remarked(text, answer.frames) if is_common else passed(text, answer.frames)
 
     return run
 
@@ -71,7 +74,7 @@ async def _separators(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(method, {"_meta": {PADDING_MEMBER: _SEPARATORS}})
     if answer.is_error:
         text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
-        return warned(f"{text}; JSON allows it there", answer.frames)
+        return Conclusion("warning", f"{text}; JSON allows it there", answer.frames, source=_JSON_PARSERS)
     return passed("answered", answer.frames)
 
 
@@ -105,7 +108,9 @@ async def _concurrent(context: ProbeContext) -> Conclusion:
                 f"of {_AT_ONCE} requests at once {len(refused)} were refused, which any server may do: {why}"
             )
             return passed(text, refused[0].frames)
-        return warned(f"of {_AT_ONCE} requests at once {len(refused)} were refused: {why}", refused[0].frames)
+        return remarked(
+            f"of {_AT_ONCE} requests at once {len(refused)} were refused: {why}", refused[0].frames
+        )
     frames = [frame for answer in answers for frame in answer.frames]
     return passed(f"{_AT_ONCE} requests ({', '.join(methods)}), {_AT_ONCE} answers", tuple(frames))
 

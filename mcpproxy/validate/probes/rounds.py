@@ -23,7 +23,7 @@ from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import FEATURES
 from mcpproxy.validate.probes.walk import allowed_calls
@@ -76,14 +76,14 @@ async def _complete_with_input(context: ProbeContext) -> Conclusion:
             frames += last_answer.frames
         name = shown(target_of(method, params))
         if last_answer.is_error:
-            return warned(
+            return remarked(
                 f"{name} asked for input and refused it with {shown(last_answer.code)}; "
                 "no revision forbids it, but input that fits the form should be accepted",
                 last_answer.frames,
             )
         after = f"after {rounds} {'round' if rounds == 1 else 'rounds'}"
         if last_answer.members.get("resultType") == "input_required":
-            return warned(f"{name} still asks for input {after}", last_answer.frames)
+            return remarked(f"{name} still asks for input {after}", last_answer.frames)
         outcomes.append(f"{name} {after}")
     return passed(f"completed: {', '.join(outcomes)}", tuple(frames))
 

@@ -12,7 +12,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, ProbeFunction, passed, warned
+from mcpproxy.validate.probe import Probe, ProbeFunction, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import cited, harmless_request, post, raw_answer, streamable, with_headers
 
@@ -59,12 +59,12 @@ async def _session_id_unknown(context: ProbeContext) -> Conclusion:
     if exchange.status == 404 or exchange.status in _OTHER_REFUSALS:
         return passed(f"refused with {exchange.status}", exchange.evidence)
     if exchange.status < 300:
-        return warned(
+        return remarked(
             f"a session id that was never issued was served with {exchange.status}; no revision forbids it, "
             "but a client can make one up",
             exchange.evidence,
         )
-    return warned(
+    return remarked(
         f"a session id that is not known was refused with {exchange.status}; no revision forbids it, but "
         "only 404 tells a client to start anew after a restart of the server has ended its session",
         exchange.evidence,

@@ -18,7 +18,7 @@ from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.defaults import UNKNOWN_METHOD
 from mcpproxy.validate.errors import GoneError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
-from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import answered_method
 from mcpproxy.validate.probes.walk import list_items
@@ -77,7 +77,8 @@ async def _split_writes(context: ProbeContext) -> Conclusion:
             start = end
     answer = await client.wait_for_answer(pending)
     if answer.is_error:
-        return warned("a message in pieces was refused, and whole ones are not", answer.frames)
+        text = "a message in pieces was refused, and whole ones are not"
+        return Conclusion("warning", text, answer.frames, source=context.spec_url("basic/transports#stdio"))
     return passed(f"one message in {len(ends)} writes was answered", answer.frames)
 
 
@@ -119,7 +120,7 @@ async def _stdin_eof(context: ProbeContext) -> Conclusion:
             text = f"the server was still running {limit_s:g} s after its stdin was closed"
             if client.is_stateless:
                 return context.violation("STDIO-005/R-061", text)
-            return warned(f"{text}; {context.revision} leaves it to the host to end it")
+            return remarked(f"{text}; {context.revision} leaves it to the host to end it")
         duration_s = time.monotonic() - started
         await client.close()
     return _judge_exit(wire.exit_code, duration_s, "its stdin was closed")
@@ -135,7 +136,9 @@ async def _sigterm(context: ProbeContext) -> Conclusion:
         limit_s = _limit_s(context)
         if not await wire.wait_for_exit(limit_s):
             await wire.kill()
-            return warned(f"the server was still running {limit_s:g} s after SIGTERM; it can only be killed")
+            return remarked(
+                f"the server was still running {limit_s:g} s after SIGTERM; it can only be killed"
+            )
         duration_s = time.monotonic() - started
         await client.close()
     code = wire.exit_code
@@ -146,7 +149,7 @@ async def _sigterm(context: ProbeContext) -> Conclusion:
 def _judge_exit(code: int | None, duration_s: float, after: str) -> Conclusion:
     if code == 0:
         return passed(f"it ended with exit code 0 after {duration_s * 1e3:.0f} ms")
-    return warned(
+    return remarked(
         f"when {after}, it {end_text(code)}; no revision forbids it, but supervisors take it for a crash"
     )
 
@@ -166,7 +169,7 @@ async def _restart(context: ProbeContext) -> Conclusion:
     text = f"another session lists other tools: {_difference(first, second)}"
     if context.is_stateless:
         return context.violation("TOOL-013/R-150", text, frames)
-    return warned(f"{text}; nothing forbids it, but hosts remember what users have approved", frames)
+    return remarked(f"{text}; nothing forbids it, but hosts remember what users have approved", frames)
 
 
 def _difference(first: list[JSONObject], second: list[JSONObject]) -> str:

@@ -13,7 +13,7 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
 
@@ -80,7 +80,7 @@ async def _same_tools_again(context: ProbeContext) -> Conclusion:
         raise Skipped(f"because tools/list is refused: {first.refusal}")
     if first.members.get("tools") == second.members.get("tools"):
         return passed("two lists are the same", frames)
-    return warned("tools/list says one thing, and another a moment later", frames)
+    return remarked("tools/list says one thing, and another a moment later", frames)
 
 
 def _required(context: ProbeContext, name: str) -> list[str]:

@@ -25,7 +25,7 @@ from mcpproxy.validate.errors import (
     ValidateError,
 )
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.sample import sample
 
@@ -145,13 +145,17 @@ async def _list_prompts(context: ProbeContext) -> Conclusion:
 async def _list(context: ProbeContext, method: str, noun: str, items: list[JSONObject]) -> Conclusion:
     """Request a list and store its entries in ``items``.
 
-    A refusal is allowed, but gives a warning, because the declared feature cannot be used without its list.
+    A refusal is an info, because the declared feature cannot be used without its list. Only to refuse it as
+    unknown breaks a sentence.
     """
     try:
         items[:] = await context.client.list(method)
     except RefusedError as refusal:
         context.inventory.failures[method] = str(refusal)
-        return warned(f"{method.partition('/')[0]} are declared, but {refusal}", refusal.frames)
+        text = f"{method.partition('/')[0]} are declared, but {refusal}"
+        if refusal.code == METHOD_NOT_FOUND:
+            return context.violation("PROTO-009/R-046", text, refusal.frames)
+        return remarked(text, refusal.frames)
     except MalformedAnswerError as failure:
         context.inventory.failures[method] = str(failure)
         raise
@@ -263,7 +267,7 @@ async def _read_resources(context: ProbeContext) -> Conclusion:
         answer = await context.client.request("resources/read", {"uri": uri})
         frames += answer.frames
         if answer.is_error:
-            return warned(f"{shown(uri)} is listed and cannot be read: {answer.refusal}", answer.frames)
+            return remarked(f"{shown(uri)} is listed and cannot be read: {answer.refusal}", answer.frames)
     return passed(f"{len(uris)} read", tuple(frames))
 
 
@@ -281,7 +285,7 @@ async def _get_prompts(context: ProbeContext) -> Conclusion:
         frames += answer.frames
         if answer.is_error and not arguments:  # generated arguments may be unsuitable
             name = shown(prompt["name"])
-            return warned(f"prompt {name} is listed and cannot be fetched: {answer.refusal}", answer.frames)
+            return remarked(f"prompt {name} is listed and cannot be fetched: {answer.refusal}", answer.frames)
     return passed(f"{len(prompts)} fetched", tuple(frames))
 
 
@@ -304,7 +308,7 @@ async def _complete(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("completion/complete", params)
     if answer.is_error:
         name = shown(reference.get("name", reference.get("uri")))
-        return warned(f"completion of {name} is refused: {answer.refusal}", answer.frames)
+        return remarked(f"completion of {name} is refused: {answer.refusal}", answer.frames)
     return passed("answered", answer.frames)
 
 
@@ -328,7 +332,7 @@ async def _completable(context: ProbeContext) -> tuple[JSONObject, str] | None:
 async def _set_log_level(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("logging/setLevel", {"level": "debug"})
     if answer.is_error:
-        return warned(f"logging is declared and refused: {answer.refusal}", answer.frames)
+        return remarked(f"logging is declared and refused: {answer.refusal}", answer.frames)
     return passed("accepted", answer.frames)
 
 

@@ -24,6 +24,7 @@ _WORDS: Final[dict[Status, tuple[str, str, Colour]]] = {
     "passed": ("ok", ".", "green"),
     "failed": ("FAIL", "F", "red"),
     "warning": ("warn", "W", "yellow"),
+    "info": ("info", "i", "cyan"),
     "skipped": ("skip", "s", "blue"),
 }
 """By status: its word, its mark, and the colour of both."""
@@ -102,8 +103,8 @@ def end(
 ) -> Iterator[str]:
     """Yield the lines after the checks: what was not done, what failed, and the summary.
 
-    Warnings come before what makes the server invalid, which so stands above the summary. If only what failed
-    is wanted, there are no warnings that do not count.
+    Infos and warnings come before what makes the server invalid, which so stands above the summary. If only
+    what failed is wanted, there are none that do not count.
     """
     yield from () if detail == "failures" else ("",)
     for note in validation.notes:
@@ -111,17 +112,23 @@ def end(
     yield from ("",) if validation.notes else ()
     # The same fault is told once, whatever the number of revisions in which it showed.
     groups: dict[tuple[str, Status, str], list[CheckResult]] = {}
-    for check in _bad(validation):
+    infos = [check for check in validation.checks if check.status == "info"]
+    for check in (*_bad(validation), *infos):
         if validation.does_count(check) or detail != "failures":
             key = (check.name, check.status, check.conclusion.message)
             groups.setdefault(key, []).append(check)
-    for checks in sorted(groups.values(), key=lambda checks: validation.does_count(checks[0])):
+    for checks in sorted(groups.values(), key=lambda checks: _weight(validation, checks[0])):
         revisions = [check.revision for check in checks] if len(validation.revisions) > 1 else []
         yield from _failure_lines(checks[0], revisions, catalogue, style)
         yield ""
     if validation.counts["skipped"] and detail == "marks":
         yield style.paint("Why checks were skipped: -v", "dim")
     yield from summary(validation, style)
+
+
+def _weight(validation: Validation, check: CheckResult) -> int:
+    """Return how near to the summary a check stands: an info, a warning, what makes the server invalid."""
+    return 2 if validation.does_count(check) else check.status != "info"
 
 
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
@@ -139,6 +146,7 @@ def summary_line(validation: Validation, style: Style = PLAIN) -> str:
     numbers = [
         f"{counts['failed']} failed" if counts["failed"] else "",
         count(counts["warning"], "warning") if counts["warning"] else "",
+        f"{counts['info']} info" if counts["info"] else "",
         f"{counts['passed']} passed",
         f"{counts['skipped']} skipped" if counts["skipped"] else "",
         f"{validation.known} known" if validation.known else "",

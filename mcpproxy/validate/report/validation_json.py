@@ -22,6 +22,7 @@ def lines(validation: Validation) -> Iterator[str]:
             "passed": counts["passed"],
             "failed": counts["failed"],
             "warnings": counts["warning"],
+            "infos": counts["info"],
             "skipped": counts["skipped"],
             "known": validation.known,
             "duration_ms": round(validation.duration_ms, 1),
