@@ -7,6 +7,7 @@ from mcpproxy.base.paths import inside
 from mcpproxy.base.style import PLAIN, Style, count, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
+from mcpproxy.session.folding import fold
 from mcpproxy.session.frame import Finding
 
 _RANKS: Final = ("error", "warning", "info")
@@ -22,10 +23,12 @@ def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Ite
 def trace_lines(trace: JudgedTrace, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
     """Yield the findings of one trace, each with its source, then notes about missing records.
 
-    Paths inside the folder ``base`` are relative to it.
+    Findings that say the same are one, with a count. Paths inside the folder ``base`` are relative to it.
     """
-    for finding in trace.findings:
-        yield from finding_lines(trace, finding, style, base=base)
+    for folded in fold(trace.findings):
+        yield from finding_lines(trace, folded.first, style, base=base)
+        if folded.others:
+            yield style.paint(f"    {visible(folded.count_text)}", "dim")
     path = visible(inside(trace.path, base))
     for repeated in trace.more:
         yield f"{style.paint(path + ':', 'bold')} {visible(more_text(repeated))}"

@@ -123,3 +123,18 @@ def test_json_carries_everything() -> None:
         "strict": False,
         "exit_code": 1,
     }
+
+
+def test_what_repeats_is_one_finding_with_a_count() -> None:
+    tools = [
+        Finding("SCHEMA-003", "info", "server", f'server listed tool "{n}"', 4, pointer=n) for n in "abcd"
+    ]
+    judged = verdict(*tools)
+    assert list(text.lines(judged)) == [
+        's.jsonl: info SCHEMA-003 frame 4: server listed tool "a"',
+        "    at a",
+        '    3 more like it in this frame: "b", "c", "d"',
+        "4 info in 1 trace, 82 frames, revision 2025-11-25",
+        "What a rule means: mcpproxy explain SCHEMA-003",
+    ]
+    assert len(json.loads("\n".join(as_json.lines(judged)))["traces"][0]["findings"]) == 4

@@ -182,9 +182,8 @@ class FollowedSession:
         printed: list[str] = []
         for row in [row for row in self._findings if row < self._next_row and row not in self._waiting]:
             where = f" (call {row})" if row else " (about the session)"
-            for finding in self._findings.pop(row):
-                if not self._wanted:
-                    printed += lines.finding(finding, where=where)
+            found = self._findings.pop(row)
+            printed += [] if self._wanted else lines.findings(found, where=where)
         return printed
 
     def _call_lines(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
@@ -192,9 +191,7 @@ class FollowedSession:
         printed = lines.call(call, is_inner=is_inner)
         if call.is_error or call.outcome is Outcome.NO_ANSWER:
             printed += stderr_of(self._view, call, lines)
-        for finding in self._findings.pop(call.number, ()):
-            printed += lines.finding(finding)
-        return printed
+        return [*printed, *lines.findings(self._findings.pop(call.number, ()))]
 
     def _collect_findings(self) -> None:
         """Add the new findings to ``_findings``, by their row."""

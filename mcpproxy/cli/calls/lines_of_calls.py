@@ -8,7 +8,7 @@ A request of the server begins with an arrow to the left. ``→`` comes before a
 line; an error or a cause that does not fit that line gets lines of its own, and is never cut.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
@@ -97,6 +97,17 @@ class CallLines:
         lines = [line]
         lines += [self.indent + inset + style.paint(part, *answer_colour) for part in self._wrap(below)]
         return lines
+
+    def findings(self, findings: Iterable[Finding], *, where: str = "") -> Iterator[str]:
+        """Yield the lines of findings; those that say the same are one, with a count.
+
+        ``where`` says what they are about if that is not the line above.
+        """
+        from mcpproxy.session.folding import fold  # Imported here: most recordings have no findings.
+
+        for folded in fold(findings):
+            more = f"; {visible(folded.count_text)}" if folded.others else ""
+            yield from self.finding(folded.first, where=where + more)
 
     def finding(self, finding: Finding, *, where: str = "") -> list[str]:
         """Return the lines of a finding; ``where`` says what it is about if that is not the line above."""

@@ -51,11 +51,9 @@ def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: b
         if (call.outcome is Outcome.NO_ANSWER or call.is_error) and explained < _EXPLAINED:
             explained += 1
             yield from stderr_of(view, call, lines)
-        for finding in of_row.get(call.number, ()):
-            yield from lines.finding(finding)
+        yield from lines.findings(of_row.get(call.number, ()))
     if not wanted:
-        for finding in of_row.get(0, ()):
-            yield from lines.finding(finding, where=" (about the session)")
+        yield from lines.findings(of_row.get(0, ()), where=" (about the session)")
 
 
 def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
