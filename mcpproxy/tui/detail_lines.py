@@ -13,6 +13,7 @@ from mcpproxy.tui.json_lines import json_lines
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, Role
 from mcpproxy.view.causes import stderr_lines
+from mcpproxy.view.recorded_findings import fold_found
 
 SHOWN_BYTES: Final = 100_000
 """How many bytes of one message are shown at most."""
@@ -37,8 +38,8 @@ def detail_lines(
     yield _facts(call, waited_ns)
     if detail.cause:
         yield (Span(detail.cause, "warning" if call.outcome is Outcome.NO_ANSWER else "bad"),)
-    for finding in detail.findings:
-        yield from finding_lines(finding)
+    for finding, folded in fold_found(detail.findings):
+        yield from finding_lines(finding, more=folded.count_text)
     is_alone = len(detail.parts) == 1
     for part in detail.told:
         yield from _part(part, call, width, raw=raw, whole=is_alone or part.role in _WHOLE)
@@ -68,14 +69,19 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
     return (*spans, Span(f"  {'  '.join(facts)}", "dim"))
 
 
-def finding_lines(found_rule: FoundRule, *, indent: int = 0) -> Iterator[Line]:
-    """Yield a finding: its message, the sentence of the specification, and what to do instead."""
+def finding_lines(found_rule: FoundRule, *, indent: int = 0, more: str = "") -> Iterator[Line]:
+    """Yield a finding: its message, the sentence of the specification, and what to do instead.
+
+    ``more`` says how many more say the same.
+    """
     finding, space = found_rule.finding, " " * indent
     mark, tone = SEVERITY_MARKS[finding.severity]
     rule = " ".join(filter(None, (visible(finding.rule), found_rule.name)))
     where = f"  frame {finding.frame}" if finding.frame else "  the whole session"
     yield (Span(f"{space}{mark} {finding.severity} ", tone), Span(rule, "strong"), Span(where, "dim"))
     yield (Span(f"{space}  "), Span(visible(finding.message), tone))
+    if more:
+        yield (Span(f"{space}  "), Span(visible(more), "dim"))
     for name, text in (
         ("The specification: ", found_rule.sentence),
         ("The rule: ", "" if found_rule.sentence else found_rule.summary),

@@ -19,6 +19,7 @@ from mcpproxy.view.causes import stderr_lines
 from mcpproxy.view.diagrams.sequence import Sequence
 from mcpproxy.view.drift import drift as drift_from_pins
 from mcpproxy.view.index.columns import SEVERITIES
+from mcpproxy.view.recorded_findings import fold_found
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.stats import ESTIMATE, CallStatistics, statistics, tokens
@@ -50,7 +51,7 @@ def detail(found: Detail) -> JSONObject:
         "cause": found.cause,
         "cause_row": found.cause_row,
         "parts": [part(each) for each in found.told],
-        "findings": [finding(each) for each in found.findings],
+        "findings": _folded(found.findings),
         "inner": list(found.inner),
         "left_out": found.left_out,
     }
@@ -130,6 +131,16 @@ def finding(found: FoundRule) -> JSONObject:
     }
 
 
+def _folded(found: Iterable[FoundRule]) -> list[JSON]:
+    """Return findings, those that say the same as one, which says how many more there are and to what they
+    point."""
+    rows: list[JSON] = []
+    for first, folded in fold_found(found):
+        others: list[JSON] = [{"frame": f.frame, "pointer": f.pointer or ""} for f in folded.others]
+        rows.append({**finding(first), "more": folded.count_text, "others": others})
+    return rows
+
+
 def session(found: SessionSummary) -> JSONObject:
     """Return one session of a recording."""
     return {
@@ -145,7 +156,7 @@ def session(found: SessionSummary) -> JSONObject:
 
 
 def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
-    """Return the findings of one rule; ``found`` are the findings of ``group`` to send."""
+    """Return the first findings of one rule, ``_FINDINGS_PER_RULE`` at most; ``found`` are all of them."""
     first = found[0] if found else None
     return {
         "rule": group.rule,
@@ -157,7 +168,7 @@ def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
         "instead": first.instead if first else "",
         "link": first.link if first else "",
         "source": first.finding.source if first else "",
-        "findings": [finding(each) for each in found],
+        "findings": _folded(found)[:_FINDINGS_PER_RULE],
     }
 
 
@@ -299,10 +310,8 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
 
 
 def findings(view: View) -> list[JSON]:
-    """Return the rules that were broken, each with at most its first ``_FINDINGS_PER_RULE`` findings."""
+    """Return the rules that were broken, each with its findings."""
     of_rule: dict[str, list[FoundRule]] = {}
     for found in view.findings.with_texts():
-        group = of_rule.setdefault(found.finding.rule, [])
-        if len(group) < _FINDINGS_PER_RULE:
-            group.append(found)
+        of_rule.setdefault(found.finding.rule, []).append(found)
     return [rule(group, of_rule.get(group.rule, [])) for group in view.findings.by_rule()]

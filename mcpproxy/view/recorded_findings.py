@@ -1,10 +1,11 @@
 """The findings of a recording that have a record, with the rows that they are about."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
+from mcpproxy.session.folding import Folded, fold
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.view.calls import FoundRule, RuleFindings
 from mcpproxy.view.index.columns import SEVERITIES
@@ -86,6 +87,13 @@ class RecordedFindings:
             for rule in {**grouped, **counted_only}
         ]
         return tuple(sorted(groups, key=lambda g: (-SEVERITIES.index(g.severity), -g.count, g.rule)))
+
+
+def fold_found(found: Iterable[FoundRule]) -> list[tuple[FoundRule, Folded]]:
+    """Return findings, those that say the same as one: the first with its texts, and it with the others."""
+    by_finding = {id(each.finding): each for each in found}
+    folded = fold(each.finding for each in by_finding.values())
+    return [(by_finding[id(each.first)], each) for each in folded]
 
 
 def _rule_findings(

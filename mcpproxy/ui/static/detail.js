@@ -75,7 +75,8 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
   const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
   const cause = call.outcome === "unanswered" && live.running && !detail.cause_row ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
-  const pointers = findings.filter((finding) => finding.pointer).map((finding) => ({ frame: finding.frame, pointer: finding.pointer }));
+  const all = findings.flatMap((finding) => [{ frame: finding.frame, pointer: finding.pointer }, ...finding.others]);
+  const pointers = all.filter((finding) => finding.pointer);
   const asked = call.kind === "request" ? parts.find((part) => part.role === "request") : undefined;
   const answer = parts.find((part) => part.role === "answer");
   const given = parts.filter((part) => part.role === "given instead");
@@ -109,7 +110,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
     ${cause ? html`<p class=${kind === "bad" ? "error-box" : "waiting-box"} role="note"><${Cause} cause=${cause} row=${detail.cause_row} go=${go} /></p>` : null}
-    ${findings.length ? html`<h3>${plural(findings.length, "finding")}</h3>` : null}
+    ${findings.length ? html`<h3>${plural(all.length, "finding")}</h3>` : null}
     ${findings.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}
     ${summary.not_sent_because ? html`<p class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</p>` : null}
     <div class="actions">

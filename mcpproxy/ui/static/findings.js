@@ -13,7 +13,7 @@ const SEVERITY_WORDS = { error: "breaks a requirement", warning: "against a reco
 export function FindingCard({ finding, go }) {
   return html`<article class=${`finding ${finding.severity}`}>
     <h4><span class=${`mark ${finding.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[finding.severity]}</span> ${finding.severity}</span> ${finding.rule} <span class="count">${finding.name}</span></h4>
-    <p>${visible(finding.message)}</p>
+    <p>${visible(finding.message)} <${More} finding=${finding} /></p>
     <${RuleText} rule=${finding} />
     <p class="facts">
       <span>${SEVERITY_WORDS[finding.severity]}</span>
@@ -23,6 +23,11 @@ export function FindingCard({ finding, go }) {
       <button type="button" class="link" onClick=${() => go({ filter: `rule:${finding.rule}`, view: "calls", call: 0 })}>all of ${finding.rule}</button>
     </p>
   </article>`;
+}
+
+/** @param {{finding: import("./types.js").Finding}} props */
+function More({ finding }) {
+  return finding.more ? html`<span class="count">${visible(finding.more)}</span>` : null;
 }
 
 /** @param {{rule: {sentence: string, instead: string, link: string, source: string}}} props */
@@ -53,7 +58,7 @@ export function Findings({ summary, live, go }) {
         (/** @type {import("./types.js").Finding} */ finding) => html`<li>
           ${finding.row
             ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: "", call: finding.row })}>call ${finding.row}</button>`
-            : html`<span class="count">the whole session</span>`} ${visible(finding.message)}
+            : html`<span class="count">the whole session</span>`} ${visible(finding.message)} <${More} finding=${finding} />
         </li>`,
       )}</ul>
       ${rule.count > 20 ? html`<button type="button" class="link" onClick=${() => go({ view: "calls", filter: `rule:${rule.rule}`, call: 0 })}>show all ${rule.count.toLocaleString("en")} in the list</button>` : null}

@@ -83,6 +83,8 @@
  * @property {string} instead
  * @property {string} link the place in the specification; empty if `source` is not one
  * @property {string} source the place that the recording names
+ * @property {string} more how many more say the same and where, in words; empty if none do
+ * @property {{frame: number, pointer: string}[]} others what those point to
  *
  * @typedef {object} Detail
  * @property {Call} call
