@@ -183,14 +183,8 @@ async def speaks_both_eras(context: ProbeContext) -> bool:
 
 
 def missing_method(context: ProbeContext, message: str, frames: tuple[int, ...]) -> Conclusion:
-    """Return the conclusion about a method that a stateless server lacks and does not refuse as it should.
-
-    Only the page about HTTP says MUST. On stdio it is a warning, which rests on the page that defines -32601.
-    """
-    if context.target.url:
-        return context.violation("ERR-002/R-218", message, frames)
-    source = context.spec_url("schema#methodnotfounderror")
-    return Conclusion("warning", message, frames, "ERR-002", source, "R-218")
+    """Return the conclusion about a method that a stateless server lacks and does not refuse as it should."""
+    return context.violation("ERR-002/R-218" if context.target.url else "ERR-002/D-009", message, frames)
 
 
 def cited(

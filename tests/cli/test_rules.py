@@ -105,7 +105,7 @@ def test_a_long_message_of_an_example_is_laid_out(
     first = example.index("  client:")
     end = example.index("    }", first)
     request = json.loads("".join(example[first + 1 : end + 1]))
-    assert request["method"] == "tools/shout"
+    assert request["method"] == "ping"
 
 
 def test_every_rule_that_ships_can_be_explained(mcpproxy: Mcpproxy) -> None:

@@ -49,12 +49,13 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
     if not (why := _not_implemented(request, history)):
         return ()
     problem = f"server refused {request.method}, which {why}, with {code} instead of -32601"
-    # Certain only over HTTP, where the specification says MUST, and for a method that the revision lacks.
-    at_most: Severity | None = None if history.over_http and request.method in REMOVED else "warning"
+    requirement = "R-218" if history.over_http else "D-009"
+    # Only a method that the revision lacks is certainly missing.
+    at_most: Severity | None = None if request.method in REMOVED else "warning"
     return (
         Violation(
             "ERR-002",
-            "R-218",
+            requirement,
             problem,
             pointer=context.at + "/error/code",
             related=(request.seq,),
