@@ -9,6 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from mcpproxy.view.stats import Latency
+
 ALWAYS: Final = "always"
 """Metadata of a member that is in the answer even if it has its default value."""
 
@@ -254,7 +256,10 @@ class FindingPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRow:
-    """The requests of one method, and of one tool, prompt or resource if the method names one."""
+    """The requests of one method, and of one tool, prompt or resource if the method names one.
+
+    ``at_least`` names the latencies that are how long a call without an answer waited.
+    """
 
     method: str
     sender: str
@@ -265,6 +270,7 @@ class StatisticsRow:
     p50_ms: float | None = None
     p95_ms: float | None = None
     max_ms: float | None = None
+    at_least: list[Latency] = field(default_factory=list[Latency])
     bytes_in: int = 0
     bytes_out: int = 0
 

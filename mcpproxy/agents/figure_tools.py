@@ -93,6 +93,7 @@ class FigureTools:
             p50_ms=milliseconds(calls.p50_ns),
             p95_ms=milliseconds(calls.p95_ns),
             max_ms=milliseconds(calls.max_ns),
+            at_least=list(calls.at_least),
             bytes_in=calls.bytes_in,
             bytes_out=calls.bytes_out,
         )

@@ -260,6 +260,7 @@ def stats(view: View) -> JSONObject:
                 "p50_ms": milliseconds(each.p50_ns),
                 "p95_ms": milliseconds(each.p95_ns),
                 "max_ms": milliseconds(each.max_ns),
+                "at_least": [*each.at_least],
                 "bytes_in": each.bytes_in,
                 "bytes_out": each.bytes_out,
                 "tokens": each.result_tokens,

@@ -109,7 +109,6 @@ class CallReader:
             _single(first_record, columns.elements.get(row)) if kind in (Kind.REQUEST, Kind.ANSWER) else {}
         )
         id = message.get("id")
-        latency_ns = columns.latency_ns[row]
         lacks_answer = kind in (Kind.REQUEST, Kind.EXCHANGE) and not answer_line
         return Call(
             number=row,
@@ -124,11 +123,8 @@ class CallReader:
             outcome=outcome,
             error_code=None if code == NO_CODE else code,
             started_ns=columns.started_ns[row],
-            latency_ns=latency_ns if answer_line else None,
-            # Without an answer, the column has the time until the call was cancelled, or -1.
-            waited_ns=(latency_ns if latency_ns >= 0 else max(now_ns - columns.started_ns[row], 0))
-            if lacks_answer
-            else None,
+            latency_ns=columns.latency_ns[row] if answer_line else None,
+            waited_ns=columns.waited_ns(row, now_ns) if lacks_answer else None,
             request_bytes=columns.request_bytes[row],
             answer_bytes=columns.answer_bytes[row],
             arguments="" if kind is Kind.ANSWER else arguments_preview(first_record, message, method),

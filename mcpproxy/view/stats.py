@@ -25,13 +25,21 @@ Order: TypeAlias = Literal["calls", "failed", "latency", "tokens"]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
 
+Latency: TypeAlias = Literal["p50", "p95", "max"]
+
+_WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.NO_ANSWER, Outcome.CANCELLED)))
+
+
 @dataclass(frozen=True, slots=True)
 class CallStatistics:
     """The requests of one sender with one method and, if it names one, one tool, prompt or resource.
 
     ``name`` is the tool, prompt or resource, or ``None``. ``failed`` counts those that ended with an error;
-    ``unanswered`` counts requests without an answer that were not cancelled. The median ``p50_ns``, the 95th
-    percentile ``p95_ns`` and the maximum are those of answered requests, ``None`` if there are none.
+    ``unanswered`` counts requests without an answer that were not cancelled.
+
+    The median ``p50_ns``, the 95th percentile ``p95_ns`` and the maximum ``max_ns`` count a request without
+    an answer with the time that it waited, cancelled or not. ``at_least`` names those of them that are such
+    a time: an answer would have taken longer. They are ``None`` if nothing is known of any request.
     """
 
     method: str
@@ -43,6 +51,7 @@ class CallStatistics:
     p50_ns: int | None
     p95_ns: int | None
     max_ns: int | None
+    at_least: tuple[Latency, ...]
     bytes_in: int
     bytes_out: int
     """``bytes_in`` is the sum of the sizes of all requests, ``bytes_out`` that of all answers."""
@@ -109,6 +118,7 @@ class StatisticsBuilder:
         self._duration_ns += view.duration_ns
         columns = view.columns
         request, request_of_server = KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER
+        now_ns = view.index.now_ns()
         rows = zip(
             columns.kind, columns.name, columns.outcome, columns.latency_ns, columns.answer_line,
             columns.request_bytes, columns.answer_bytes, strict=True,
@@ -131,6 +141,8 @@ class StatisticsBuilder:
             group.bytes_out += size_out
             if answered:
                 group.latencies.append(latency_ns)
+            elif outcome in _WITHOUT_ANSWER and not view.unread:
+                group.waits.append(columns.waited_ns(row, now_ns))
         result_bytes = _result_bytes(view)
         servers = {session.number: session.server for session in view.sessions}
         for tool in view.tools.all():
@@ -173,17 +185,23 @@ def _result_bytes(view: View) -> Counter[tuple[int, str]]:
 class _Group:
     """The requests of one method and target."""
 
-    __slots__ = ("bytes_in", "bytes_out", "latencies", "outcomes")
+    __slots__ = ("bytes_in", "bytes_out", "latencies", "outcomes", "waits")
 
     def __init__(self) -> None:
         self.outcomes: Final = [0] * len(OUTCOMES)
         self.latencies: Final = array("q")
+        self.waits: Final = array("q")
+        """How long those without an answer waited."""
         self.bytes_in = 0
         self.bytes_out = 0
 
     def statistics(self, method: str, name: str | None, sender: str) -> CallStatistics:
         """Return the statistics of these requests."""
-        ordered = sorted(self.latencies)
+        ordered = sorted([*self.latencies, *self.waits])
+        found: dict[Latency, int | None] = {
+            "p50": percentile(ordered, 50), "p95": percentile(ordered, 95), "max": percentile(ordered, 100)
+        }  # fmt: skip
+        waits = set(self.waits)
         return CallStatistics(
             visible(method),
             None if name is None else visible(name),
@@ -191,9 +209,10 @@ class _Group:
             count=sum(self.outcomes),
             failed=sum(self.outcomes[OUTCOMES.index(outcome)] for outcome in ERRORS),
             unanswered=self.outcomes[OUTCOMES.index(Outcome.NO_ANSWER)],
-            p50_ns=percentile(ordered, 50),
-            p95_ns=percentile(ordered, 95),
-            max_ns=ordered[-1] if ordered else None,
+            p50_ns=found["p50"],
+            p95_ns=found["p95"],
+            max_ns=found["max"],
+            at_least=tuple(name for name, ns in found.items() if ns in waits),
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
         )
@@ -237,6 +256,7 @@ def as_object(statistics: Statistics) -> Mapping[str, object]:
                 "p50_ns": calls.p50_ns,
                 "p95_ns": calls.p95_ns,
                 "max_ns": calls.max_ns,
+                "at_least": calls.at_least,
                 "bytes_in": calls.bytes_in,
                 "bytes_out": calls.bytes_out,
                 "result_tokens": calls.result_tokens,

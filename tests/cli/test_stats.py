@@ -55,7 +55,9 @@ def test_the_order_is_chosen(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     def first(order: str) -> str:
         return str(json.loads(mcpproxy("stats", path, "--json", "--sort", order).out)["calls"][0]["name"])
 
-    assert [first(order) for order in ORDERS] == ["often", "hung", "slow", "long"]
+    assert [first(order) for order in ORDERS] == ["often", "hung", "hung", "long"]
+    hung = mcpproxy("stats", path, "--sort", "latency").out.splitlines()[3]
+    assert hung.split()[:9] == ["1", "0", "1", *[">10.0", "s"] * 3]
     refused = mcpproxy("stats", path, "--sort", "age")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert all(order in refused.err for order in ORDERS)

@@ -26,7 +26,8 @@ def test_calls_are_counted_per_tool(tmp_path: Path) -> None:
     calls = {(each.method, each.name): each for each in found.calls}
     tool = calls["tools/call", "forecast"]
     assert (tool.count, tool.failed, tool.unanswered) == (10, 1, 1)
-    assert (tool.p50_ns, tool.p95_ns, tool.max_ns) == (14 * MS, 18 * MS, 18 * MS)
+    assert (tool.p50_ns, tool.p95_ns, tool.max_ns) == (14 * MS, 1000 * MS, 1000 * MS)
+    assert tool.at_least == ("p95", "max")
     assert tool.bytes_in > 10 * 100
     assert tool.result_tokens == tokens(tool.bytes_out)
     assert set(calls) == {("initialize", None), ("tools/list", None), ("tools/call", "forecast")}
@@ -35,6 +36,20 @@ def test_calls_are_counted_per_tool(tmp_path: Path) -> None:
         ("archive", "weather", 0),
     ]
     assert [cost.name for cost in found.never_used] == ["archive"]
+
+
+def test_a_call_without_an_answer_counts_with_its_wait(tmp_path: Path) -> None:
+    said = begun()
+    for id, asked_ms, answered_ms in ((7, 100, 110), (8, 200, None), (9, 300, 5300), (10, 5500, None)):
+        said.asks(id, "tools/call", forecast("Oslo"), ms=asked_ms)
+        if answered_ms:
+            said.answers(id, text("Oslo: sunny"), ms=answered_ms)
+    said.notifies("notifications/cancelled", {"requestId": 8}, ms=700, by="client")
+    with open_view(write(tmp_path / "s.jsonl", said.closes(ms=6000))) as view:
+        (tool,) = [each for each in statistics([view]).calls if each.name == "forecast"]
+    assert (tool.p50_ns, tool.p95_ns, tool.max_ns) == (500 * MS, 5000 * MS, 5000 * MS)
+    assert tool.at_least == ("p50",)
+    assert tool.unanswered == 1
 
 
 def test_recordings_add_up(tmp_path: Path) -> None:

@@ -11,13 +11,18 @@ const COLUMNS = [
   ["calls", "calls", (row) => row.count.toLocaleString("en")],
   ["failed", "errors", (row) => (row.errors ? row.errors.toLocaleString("en") : "")],
   ["unanswered", "unanswered", (row) => (row.unanswered ? row.unanswered.toLocaleString("en") : "")],
-  ["p50", "p50_ms", (row) => duration(row.p50_ms)],
-  ["p95", "p95_ms", (row) => duration(row.p95_ms)],
-  ["max", "max_ms", (row) => duration(row.max_ms)],
+  ["p50", "p50_ms", (row) => latency(row, "p50")],
+  ["p95", "p95_ms", (row) => latency(row, "p95")],
+  ["max", "max_ms", (row) => latency(row, "max")],
   ["in", "bytes_in", (row) => size(row.bytes_in)],
   ["out", "bytes_out", (row) => size(row.bytes_out)],
   ["tokens of results", "tokens", (row) => (row.tokens ? `~${row.tokens.toLocaleString("en")}` : "")],
 ];
+
+/** Return a latency, with `>` if it is how long a call without an answer waited. @param {any} row @param {string} name */
+function latency(row, name) {
+  return `${row.at_least.includes(name) ? ">" : ""}${duration(row[`${name}_ms`])}`;
+}
 
 /**
  * @param {object} props
@@ -34,7 +39,7 @@ export function Stats({ summary, live, place, go }) {
   const rows = [...answer.rows].sort((left, right) => (right[member] ?? 0) - (left[member] ?? 0));
   return html`<div class="page">
     <table>
-      <caption>For each method and tool; a click on a heading sorts</caption>
+      <caption>For each method and tool; a click on a heading sorts. ${">"} stands before the time that a call without an answer waited</caption>
       <thead><tr><th scope="col">method, target</th>${COLUMNS.map(
         ([name]) => html`<th scope="col" aria-sort=${name === order ? "descending" : "none"}><button type="button" onClick=${() => setOrder(name)}>${name}${name === order ? " ▾" : ""}</button></th>`,
       )}</tr></thead>

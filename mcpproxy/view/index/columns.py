@@ -112,6 +112,11 @@ class Columns:
         """How many lines there are, the header included."""
         return len(self.line_row)
 
+    def waited_ns(self, row: int, now_ns: int) -> int:
+        """Return how long a row without an answer waited: until it was cancelled, else until ``now_ns``."""
+        waited_ns = self.latency_ns[row]
+        return waited_ns if waited_ns >= 0 else max(now_ns - self.started_ns[row], 0)
+
     def add(
         self,
         kind: int,

@@ -12,13 +12,14 @@ from mcpproxy.errors import TraceError
 from mcpproxy.reports.text_table import fitted, table
 from mcpproxy.session.filter import parse_filter
 from mcpproxy.view import stats
-from mcpproxy.view.stats import CallStatistics, Statistics, StatisticsBuilder
+from mcpproxy.view.stats import CallStatistics, Latency, Statistics, StatisticsBuilder
 from mcpproxy.view.view import open_view
 
 EPILOG = f"""\
-FAILED are the calls that ended with an error, UNANSWERED those without an answer. P50, P95 and MAX are of
-answered calls alone: 95 of 100 answers took no longer than P95. IN and OUT are the sizes of all requests and
-of all answers.
+FAILED are the calls that ended with an error, UNANSWERED those without an answer. 95 of 100 calls took no
+longer than P95. P50, P95 and MAX count a call without an answer with the time that it waited, until it was
+cancelled or the recording ended: >12.0 s is such a time. IN and OUT are the sizes of all requests and of all
+answers.
 {stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
 each time that a model is given it.
 
@@ -105,13 +106,16 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
 
 
 def _row(calls: CallStatistics) -> tuple[str, ...]:
-    latencies = (calls.p50_ns, calls.p95_ns, calls.max_ns)
+    latencies: dict[Latency, int | None] = {"p50": calls.p50_ns, "p95": calls.p95_ns, "max": calls.max_ns}
     name = " ".join(filter(None, ("server:" if calls.sender == "server" else "", calls.method, calls.name)))
     return (
         f"{calls.count:,}",
         f"{calls.failed:,}",
         f"{calls.unanswered:,}",
-        *("-" if ns is None else duration(ns) for ns in latencies),
+        *(
+            "-" if ns is None else f"{'>' if name in calls.at_least else ''}{duration(ns)}"
+            for name, ns in latencies.items()
+        ),
         size(calls.bytes_in),
         size(calls.bytes_out),
         f"{calls.result_tokens:,}",
