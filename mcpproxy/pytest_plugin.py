@@ -30,6 +30,8 @@ _RECORDED: Final = pytest.StashKey[set[Path]]()
 _RECORDING: Final = pytest.StashKey["McpRecording"]()
 _FINDINGS: Final = pytest.StashKey["McpFindings"]()
 _IS_JUDGED: Final = pytest.StashKey[bool]()
+_HEADLINE: Final = pytest.StashKey[str]()
+"""What the line FAILED says of a test whose recording lacks a request."""
 _UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
 
@@ -168,6 +170,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the line FAILED name the request that is missing, whatever the client made of the error."""
+    report = yield
+    # Only the representation of an exception has such a line; pytest has no public name for it.
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and (headline := item.stash.get(_HEADLINE, "")):
+        crash.message = headline
+    return report
+
+
 def _seed_of(node: pytest.Item) -> int:
     """Return the seed that the nearest mark ``mcp_faults`` names; 0 without one."""
     for marker in node.iter_markers("mcp_faults"):
@@ -189,6 +204,7 @@ def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:
     try:
         recording.finish()
         trouble = [recording.trouble(), findings.trouble() if findings else ""]
+        item.stash[_HEADLINE] = recording.headline()
     except McpProxyError as error:
         return f"mcp_recording: {error}"
     return "\n\n".join(filter(None, trouble))

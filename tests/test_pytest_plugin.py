@@ -139,14 +139,39 @@ def test_once_does_not_record_what_is_new(project: Project) -> None:
     assert (project.asked, project.cities()) == ([], ["Oslo"])
 
 
-def test_a_miss_that_the_test_does_not_mind_fails_it(project: Project) -> None:
-    project.run(OSLO)
-    lenient = """
+LENIENT: Final = """
 def test_lima(mcp_recording):
     with Client(mcp_recording.command) as client, pytest.raises(AssertionError):
         client.forecast("Lima")
 """
-    result = project.run(lenient)
+
+GROUP: Final = """
+def test_lima(mcp_recording):
+    try:
+        with Client(mcp_recording.command) as client:
+            client.forecast("Lima")
+    except AssertionError as error:
+        raise ExceptionGroup("unhandled errors in a TaskGroup", [error, ValueError("and more")])
+"""
+
+
+@pytest.mark.parametrize("tests", [LIMA, GROUP, LENIENT])
+def test_the_line_of_a_failed_test_names_the_request_that_is_missing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tests: str
+) -> None:
+    monkeypatch.setenv("CI", "true")  # where pytest does not cut the line
+    project.run(OSLO)
+    result = project.run(tests, "-rfE")
+    line = next(
+        line for line in result.outlines if line.startswith(("FAILED ", "ERROR ")) and "not rec" in line
+    )
+    assert '::test_lima - not recorded: tools/call "forecast"' in line
+    assert line.endswith('nearest is frame 4, where /params/arguments/city is "Lima", was "Oslo"')
+
+
+def test_a_miss_that_the_test_does_not_mind_fails_it(project: Project) -> None:
+    project.run(OSLO)
+    result = project.run(LENIENT)
     assert has_failed(result)
     result.stdout.fnmatch_lines(["mcp_recording: 1 request not in *"])
 

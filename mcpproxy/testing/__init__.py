@@ -203,14 +203,18 @@ class McpRecording:
                     str(self.path), f"cannot be written ({reason})", "check the folder"
                 ) from None
 
-    def trouble(self) -> str:
-        """Return text that lists the misses of this test; empty if there were none."""
+    def misses(self) -> list[str]:
+        """Return what is said of each request of this test that is not in the recording."""
         stderr_lines = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             for event in opening.open_trace(trace).events():
                 if isinstance(event, Stderr):
                     stderr_lines.append(event.raw.decode("utf-8", "replace"))
-        misses = [match[1] for line in stderr_lines if (match := _MISS.match(line))]
+        return [match[1] for line in stderr_lines if (match := _MISS.match(line))]
+
+    def trouble(self) -> str:
+        """Return text that lists the misses of this test; empty if there were none."""
+        misses = self.misses()
         if not misses:
             return ""
         return "\n".join(
@@ -221,6 +225,12 @@ class McpRecording:
                 *self._show_commands(),
             ]
         )
+
+    def headline(self) -> str:
+        """Return the misses on one line that begins with what matters; empty if there were none."""
+        first, *others = self.misses() or [""]
+        more = f", and {len(others)} more" if others else ""
+        return first and f"not recorded: {visible(first.replace('no recorded request is equal; ', ''))}{more}"
 
     def _fault_options(self, transport: Literal["stdio", "http"]) -> list[str]:
         if not self._faults:
