@@ -55,6 +55,13 @@ def test_the_report_as_json(mcpproxy: Mcpproxy, trace: str) -> None:
     assert report["sent"] >= 40
 
 
+def test_a_time_that_ends_before_the_first_change_is_no_good_news(mcpproxy: Mcpproxy, trace: str) -> None:
+    said = mcpproxy("fuzz", trace, "--seed", "1", "--time", "0.001", *planted())
+    total, why = said.out.splitlines()
+    assert total.startswith("nothing was tried: 0 changed messages ")
+    assert why.endswith("more: --time")
+
+
 @pytest.mark.parametrize(
     ("argv", "fact"),
     [
@@ -101,4 +108,4 @@ def test_a_terminal_sees_how_far_it_is_and_an_interrupt_prints_what_was_found(tr
     assert run.returncode == 130
     total, interrupted = out.decode().splitlines()
     assert interrupted == "interrupted: what was not confirmed by then is not listed"
-    assert total.startswith("no faults: ")
+    assert total.startswith(("no faults: ", "nothing was tried: "))

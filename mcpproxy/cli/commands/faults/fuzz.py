@@ -108,7 +108,7 @@ def _lines(result: FuzzResult) -> list[str]:
     lines += [f"seen once and not again, so not reported: {visible(text)}" for text in result.once]
     warnings = sum(fault.severity == "warning" for fault in result.faults)
     faults = len(result.faults) - warnings
-    found = count(faults, "fault") if faults else "no faults"
+    found = count(faults, "fault") if faults else "no faults" if result.sent else "nothing was tried"
     found += f", {count(warnings, 'warning')}" if warnings else ""
     lines.append(
         f"{found}: {count(result.sent, 'changed message')} ({count(result.changes, 'different change')}) in "
@@ -116,6 +116,8 @@ def _lines(result: FuzzResult) -> list[str]:
     )
     if result.is_interrupted:
         lines.append("interrupted: what was not confirmed by then is not listed")
+    elif not (result.sent or result.stopped):
+        lines.append("the time was over when the server had answered the unchanged recording; more: --time")
     if result.stopped:
         lines.append(f"stopped early: {visible(result.stopped)}")
     return lines
