@@ -228,10 +228,25 @@ def test_at_80_columns_a_handle_names_the_recording(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      SERVER  CLIENT  DURATION  FRAMES  FAILED  FINDINGS     ENDED",
-        "-1  11-21 10:20  s       c         12.3 s       5  ?       1 error      exit 0",
-        "-2  11-21 10:20  s       c         12.3 s       5  ?       no findings  exit 0",
+        "    STARTED      LABEL    CLIENT  DURATION  FRAMES  FAILED  FINDINGS     ENDED",
+        "-1  11-21 10:20  weather  c         12.3 s       5  ?       1 error      exit 0",
+        "-2  11-21 10:20  weather  c         12.3 s       5  ?       no findings  exit 0",
     ]
+
+
+def test_at_80_columns_two_wraps_of_one_server_have_their_labels(
+    mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    state_dir.mkdir(parents=True)
+    labels = ["claude-code.filesystem-of-mine", "cursor.filesystem-of-mine"]
+    for number, label in enumerate(labels):
+        name = f"20261121T1{number}2030.000Z-{label}-{number}.jsonl"
+        recordings.write(state_dir / name, (CLEAN[0].replace('"weather"', f'"{label}"'), *CLEAN[1:]))
+    head, *lines = mcpproxy("list").out.splitlines()
+    assert head.split() == ["STARTED", "LABEL", "FAILED", "FINDINGS", "ENDED"]
+    assert sorted(line.split()[3] for line in lines) == labels
+    assert all(len(line) <= 80 for line in (head, *lines))
 
 
 def test_a_terminal_of_60_columns_gets_fewer_columns(
@@ -242,9 +257,9 @@ def test_a_terminal_of_60_columns_gets_fewer_columns(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      SERVER  FAILED  FINDINGS     ENDED",
-        "-1  11-21 10:20  s       ?       1 error      exit 0",
-        "-2  11-21 10:20  s       ?       no findings  exit 0",
+        "    STARTED      LABEL    FAILED  FINDINGS     ENDED",
+        "-1  11-21 10:20  weather  ?       1 error      exit 0",
+        "-2  11-21 10:20  weather  ?       no findings  exit 0",
     ]
 
 

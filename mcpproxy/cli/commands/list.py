@@ -40,20 +40,20 @@ _WIDE: Final = (
     "TRACE",
 )  # fmt: skip
 """The columns of a wide terminal."""
-_NARROW_HANDLES: Final = ("", "UTC", "SERVED", "BY", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED")
+_NARROW_HANDLES: Final = ("", "UTC", "NAME", "BY", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED")
 """The columns of a narrow terminal, where a handle names each recording."""
-_NARROW_PATHS: Final = ("UTC", "SERVED", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
+_NARROW_PATHS: Final = ("UTC", "NAME", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
 """The columns of a narrow terminal, where the recordings have no handles."""
 _HEADINGS: Final = {
     "UTC": "STARTED",
-    "SERVED": "SERVER",
+    "NAME": "LABEL",
     "BY": "CLIENT",
     "CALLS": "FAILED",
     "FOUND": "FINDINGS",
     "FILE": "TRACE",
 }
 """Column -> its heading, if that is not the name of the column."""
-_TEXTS: Final = ("SERVER", "CLIENT", "ENDED", "TRACE")
+_TEXTS: Final = ("LABEL", "CLIENT", "ENDED", "TRACE")
 """The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
 _LEFT_OUT: Final = ("CLIENT", "FRAMES", "DURATION")
 """The headings of the columns that are left out, in this order, if that is not enough."""
@@ -140,8 +140,8 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     """Return the list as a table for people, as wide as the terminal. Each entry has its place in the folder.
 
     With ``has_handles``, the first column is the handle of each recording. A narrow terminal gets fewer
-    columns: the handle instead of the path, the server instead of the label, no versions; and one of 60
-    columns gets no client.
+    columns: the handle instead of the path, the label or else the server, no versions; and one of 60 columns
+    gets no client.
     """
     rows = [_cells(entry, number) for number, entry in listed]
     wide = _columns(_WIDE, rows, has_handles=has_handles)
@@ -149,6 +149,8 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
         return table(wide, style, right=_right(wide))
     names = _NARROW_HANDLES if has_handles else _NARROW_PATHS
     narrow = _columns(names, rows, has_handles=has_handles)
+    if has_handles:  # the label is such a name, too: it is cut last
+        narrow = fitted(narrow, style, cut=_TEXTS[1:], left_out=_LEFT_OUT)
     narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT)
     return table(narrow, style, right=_right(narrow))
 
@@ -167,7 +169,7 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
         "UTC": entry.started_at[5:16].replace("T", " ") or "-",
         "LABEL": entry.label or "-",
         "SERVER": _named(entry.server, entry.server_version) or entry.upstream or "-",
-        "SERVED": entry.server or entry.upstream or entry.label or "-",
+        "NAME": entry.name,
         "CLIENT": _named(entry.client, entry.client_version) or "-",
         "BY": entry.client or "-",
         "DURATION": "-" if entry.duration_ns is None else duration(entry.duration_ns),
