@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.base import files
 from mcpproxy.base.own_process import own_command
+from mcpproxy.errors import UsageError
 
 _PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIOPSbdqsuv]+")
@@ -59,11 +60,16 @@ def own_program() -> list[str]:
 
     They name its script, unless that slows each start: the scripts of setuptools and of pip before 25 import
     ``re``, which takes a third of the start.
+
+    Raises:
+        UsageError: this mcpproxy is in a temporary environment, as ``uvx`` makes it. At each start the runner
+            would ask PyPI for the name, and get what another project published there.
     """
     called = sys.argv[0] if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
     called = os.path.abspath(called) if called else ""
-    if _EPHEMERAL.search(called) and (runner := shutil.which("uvx")):
-        return [os.path.abspath(runner), "mcpproxy"]
+    if _EPHEMERAL.search(called):
+        fact = "is in a temporary environment, which a host cannot rely on"
+        raise UsageError(called, fact, "install mcpproxy, for example with uv tool install, and use that one")
     beside = os.path.join(os.path.dirname(sys.executable), "mcpproxy")
     for script in (called, beside):
         if _name(script) == "mcpproxy" and os.access(script, os.X_OK) and not _imports_re(script):

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 import mcpproxy
+from mcpproxy.errors import UsageError
 from mcpproxy.hosts.commands import own_program, program_words, wrapping_words
 
 PROGRAM: Final = str(Path(mcpproxy.__file__).with_name("__main__.py"))
@@ -49,6 +50,22 @@ def test_a_script_that_is_found_by_a_relative_path_is_named_by_its_whole_path(
     for called in ("mcpproxy", "bin/mcpproxy"):
         monkeypatch.setattr(sys, "argv", [called])
         assert own_program() == [str(script)]
+
+
+@pytest.mark.parametrize(
+    "folder", [".cache/uv/archive-v0/abc/bin", ".local/share/pipx/.cache/abc/bin", "uv/cache/x/bin"]
+)
+def test_a_host_never_gets_a_command_that_asks_pypi_for_the_name(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / folder / "mcpproxy"
+    script.parent.mkdir(parents=True)
+    script.touch(0o755)
+    (tmp_path / "uvx").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    with pytest.raises(UsageError, match=r"temporary environment.*; install mcpproxy"):
+        own_program()
 
 
 @pytest.mark.parametrize(

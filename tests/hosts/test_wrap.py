@@ -674,7 +674,7 @@ def test_an_entry_that_is_left_alone(mcpproxy: Mcpproxy, home: Path) -> None:
         ("wrap files --file x.json", "x.json: no such file; a host makes its own file; mcpproxy makes none"),
         ("wrap files --key a", "wrap: --key needs --file; see mcpproxy wrap --help"),
         ("wrap files --project x", "x: no such folder; nothing was written"),
-        ("wrap files --command rm", "wrap: --command rm does not start mcpproxy; for example --command 'uvx"),
+        ("wrap files --command rm", "wrap: --command rm does not start mcpproxy; for example --command /opt"),
         ("wrap files --listen h:1", "wrap: --listen is for one server; use it with --http and"),
         ("unwrap", "unwrap: no server was named; name a server, or say --all; mcpproxy hosts lists them"),
     ],

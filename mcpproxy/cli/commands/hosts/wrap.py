@@ -33,7 +33,7 @@ EPILOG: Final = """\
 
 A user's files get the absolute path of mcpproxy, because a host that is started from the desktop often lacks
 the PATH of a terminal. Files of a project that are under version control get the bare name. --command sets
-another command, such as 'uvx mcpproxy'."""
+another command, such as /opt/bin/mcpproxy."""
 
 FIRST_PORT: Final = 8765
 
@@ -92,7 +92,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--command",
         metavar="'COMMAND ARG...'",
-        help="the command by which the host starts mcpproxy, such as 'uvx mcpproxy'",
+        help="the command by which the host starts mcpproxy, such as /opt/bin/mcpproxy",
     )
     parser.add_argument(
         "--http",
@@ -131,7 +131,7 @@ def _program(command: str | None) -> list[str]:
         ) from None
     if words and wrapping_words([*words, "--label", "", "--", "server"]) != len(words) + 3:
         raise UsageError(
-            "wrap", f"--command {command} does not start mcpproxy", "for example --command 'uvx mcpproxy'"
+            "wrap", f"--command {command} does not start mcpproxy", "for example --command /opt/bin/mcpproxy"
         )
     return words
 
