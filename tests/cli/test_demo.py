@@ -33,6 +33,8 @@ def test_shows_three_findings_and_what_to_do_next(mcpproxy: Mcpproxy, state_dir:
     assert (shown.returncode, shown.stderr) == (0, "")
     lines = shown.stdout.splitlines()
     assert len(lines) <= 40
+    wrapped = lines.index("  mcpproxy -- python -P -m mcpproxy.demo.server")
+    assert "waits for what a client would send" in lines[wrapped + 1]
     assert sum("└ error" in line for line in lines) == 3
     until_recorded(state_dir)
     (trace,) = state_dir.glob("*-demo-*.jsonl")

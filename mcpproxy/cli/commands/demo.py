@@ -96,6 +96,7 @@ def _opening(style: Style) -> list[str]:
         "A client starts a small weather server that has three faults, and mcpproxy before it:",
         "",
         style.paint("  mcpproxy -- python -P -m mcpproxy.demo.server", "bold"),
+        style.paint("  (typed in a terminal, it waits for what a client would send)", "dim"),
         "",
     ]
 
