@@ -118,10 +118,12 @@ class Visitor:
         """Wait until the page shows ``text``."""
         self.page.get_by_text(text).first.wait_for()
 
-    def breaks_no_rule(self, where: str) -> None:
-        """Check the rules of accessibility on the page as it is now."""
+    def breaks_no_rule(self, where: str, *, headings: bool = False) -> None:
+        """Check the rules of accessibility on the page as it is now; or that headings skip no level."""
         self.page.evaluate((had(page_tools()) / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-        rules = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']"
+        rules = (
+            "['heading-order']" if headings else "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']"
+        )
         found = self.page.evaluate(f"axe.run(document, {{runOnly: {rules}}})")
         broken = [
             (each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]

@@ -150,12 +150,19 @@ def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Se
     visitor.page.mouse.wheel(0, 5000)
     close = visitor.page.get_by_role("button", name="Close the detail")
     expect(close).to_be_in_viewport()
+    expect(visitor.page.locator(".widen")).to_be_hidden()
     close.click()
     expect(detail).to_have_count(0)
     visitor.presses("j")
     visitor.page.wait_for_selector(".detail h2")
     visitor.presses("Enter", "Escape")
     expect(detail).to_have_count(0)
+    for view in ("Timeline", "Findings", "Compare"):
+        visitor.page.get_by_role("button", name=view).click()
+        visitor.page.wait_for_selector("main .lane, main .empty, main select")
+        visitor.breaks_no_rule(view, headings=True)
+    tabs = visitor.page.locator("nav:has(> .tabs)")
+    assert tabs.evaluate("(one) => one.scrollWidth <= one.clientWidth")
 
 
 def test_without_a_recording_there_are_commands_to_copy(

@@ -203,7 +203,7 @@ function OneRecording({ folder, place, go, paused, state }) {
 function Opened({ summary, folder, place, go, paused }) {
   const live = useLive(summary, paused);
   const current = useCurrentSummary(summary, live);
-  const [, , View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
+  const [, words, View] = VIEWS.find(([name]) => name === place.view) ?? VIEWS[0];
   const run = folder.runs.find((one) => one.recordings.includes(summary.recording.id));
   const together = run ? folder.recordings.filter((one) => run.recordings.includes(one.id)) : [summary.recording];
   // The list of the folder is the first to say how a session has ended.
@@ -226,6 +226,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${current.findings ? html`<span class=${`mark ${current.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[current.severity ?? "info"]} </span>${plural(current.findings, "finding")}<span class="hidden">, the worst: ${current.severity}</span></span>` : null}
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
+    <h2 class="hidden">${words}</h2>
     <${View} summary=${summary} sessions=${current.sessions} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 

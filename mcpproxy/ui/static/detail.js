@@ -93,7 +93,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
     <header>
       <h2><span class="count">#${call.number}</span> ${visible(title(call))}</h2>
       <span class="window-buttons">
-        <button type="button" aria-pressed=${isWide} title="the whole width (Enter)" onClick=${() => setWide(!isWide)}>${isWide ? "⇥ list" : "⇤ wide"}</button>
+        <button type="button" class="widen" aria-pressed=${isWide} title="the whole width (Enter)" onClick=${() => setWide(!isWide)}>${isWide ? "⇥ list" : "⇤ wide"}</button>
         <button type="button" class="close" aria-label="Close the detail" onClick=${close}>✕</button>
       </span>
     </header>

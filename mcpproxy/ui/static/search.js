@@ -96,6 +96,7 @@ export function Search({ recordings, place, go }) {
     links[Math.max(0, links.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + step)]?.focus();
   };
   return html`<section class="page found" tabindex="-1" aria-label="Found calls" onKeyDown=${onKeyDown}>
+    <h2 class="hidden">Found calls</h2>
     <p role="status">${last ? searched(answers) : "searching…"}</p>
     ${[...grouped].map(([id, found]) => html`<h3 key=${id}>${visible(byId.get(id)?.label ?? "a recording that is gone")} <span class="count">${when(byId.get(id))}</span></h3>
       <ul>${found.map((call) => html`<li key=${call.number}><${Found} call=${call} running=${byId.get(id)?.running ?? false} go=${go} /></li>`)}</ul>`)}
