@@ -20,7 +20,7 @@ from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 from tests.ui.browser import Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, Conversation, begun, text, write
-from tests.view.test_causes import REASON, a_hidden_cause
+from tests.view.test_causes import HIDDEN, REASON, a_hidden_cause
 
 __all__ = ["browser", "visitor"]
 
@@ -517,7 +517,8 @@ def test_a_cause_on_stderr_and_the_answer_are_seen_at_once(visitor: Visitor, tmp
         expect(visitor.page.locator(".error-box")).to_contain_text(f"On stderr: {REASON}.")
         parts = visitor.page.locator(".detail .part")
         expect(parts).to_have_count(3)
-        expect(parts.nth(1)).to_contain_text("isError")
+        expect(parts.nth(1)).to_contain_text(HIDDEN)
+        expect(parts.nth(1)).not_to_contain_text("isError")  # the red mark says it
         expect(parts.nth(2)).to_contain_text("136 lines")
         on_stderr = parts.nth(2).locator("pre")
         expect(on_stderr).to_contain_text(re.compile(rf"^(.*\n){{2}}{re.escape(REASON)}$"))

@@ -66,7 +66,12 @@ export function Content({ result, name, marked }) {
     ${isRepeated ? null : blocks.slice(0, count).map(({ value, role }, index) => html`<div class="block" key=${index}>${role ? html`<h4>${visible(role)}</h4>` : null}<${OneBlock} block=${value} name=${`${name}-${index + 1}`} /></div>`)}
     ${blocks.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${(blocks.length - count).toLocaleString("en")} more</button>` : null}
     ${structuredContent === undefined ? null : html`<div class="block"><h4>structured content ${isRepeated ? html`<span class="count">and the same as text</span>` : null}</h4><${JsonTree} value=${structuredContent} marked=${below(marked, "/structuredContent")} label="the structured content" /></div>`}
-    ${Object.keys(others).length ? html`<div class="block"><${JsonTree} value=${others} marked=${marked} label="the other members" /></div>` : null}`;
+    ${isToldAbove(others) ? null : html`<div class="block"><${JsonTree} value=${others} marked=${marked} label="the other members" /></div>`}`;
+}
+
+/** Whether the mark above a result says what its other members say. @param {Record<string, any>} members */
+function isToldAbove(members) {
+  return Object.entries(members).every(([name, value]) => name === "isError" && typeof value === "boolean");
 }
 
 /** Return the pointers that lead into a member, as pointers into its value. @param {string[]} pointers @param {string} member */
