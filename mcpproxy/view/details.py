@@ -20,6 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.protocol.message_parts import singles
+from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
     ExchangeEnd,
     Frame,
@@ -257,6 +258,8 @@ def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Par
             yield Part(Role.HTTP_REQUEST, record.seq, record.observed_at_ns, owner, record, words)
         case ResponseHead():
             words = shortened(f"{record.status} {record.reason}".strip())
+            if Fields(record.headers).media_type == "text/event-stream":
+                words += ", event stream"
             yield Part(Role.HTTP_RESPONSE, record.seq, record.observed_at_ns, owner, record, words)
         case ExchangeEnd(cut=cut, by=by, observed_at_ns=at_ns):
             words = f"cut short by the {by}" if cut and by else "cut short" if cut else "the end"

@@ -133,6 +133,12 @@ def test_two_sessions_with_equal_ids_are_kept_apart(view: View) -> None:
 
 
 @pytest.mark.parametrize("view", ["HTTP with SSE"], indirect=True)
+def test_a_response_says_whether_it_is_a_stream_of_events(view: View) -> None:
+    heads = [part for row in (2, 3) for part in view.parts(row).parts if part.role is Role.HTTP_RESPONSE]
+    assert {head.summary for head in heads} == {"200, event stream", "405"}
+
+
+@pytest.mark.parametrize("view", ["HTTP with SSE"], indirect=True)
 def test_an_exchange_without_a_message_is_a_row(view: View) -> None:
     assert [seen(call) for call in view.calls("kind:http")] == [("GET /mcp", None, "http-error", 2)]
     (call,) = view.calls("status:http-error")
