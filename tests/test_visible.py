@@ -28,6 +28,45 @@ SHOWN: Final = {
     "nothing harmful": ("größer → 東京 \\x", "größer → 東京 \\x"),
 }
 
+WHOLE: Final = {
+    "a family": "\U0001f469\u200d\U0001f469\u200d\U0001f467",
+    "a profession with a tone of skin": "\U0001f469\U0001f3fd\u200d\u2695\ufe0f",
+    "a heart on fire": "\u2764\ufe0f\u200d\U0001f525",
+    "a flag of a rainbow": "\U0001f3f3\ufe0f\u200d\U0001f308",
+    "a flag of a region": "\U0001f3f4\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f",
+    "a flag of a country": "\U0001f1f3\U0001f1f4",
+    "keycaps": "1\ufe0f\u20e3#\ufe0f\u20e3",
+    "signs that are punctuation or letters": "\u203c\ufe0f\u2139\ufe0f\u3030\ufe0f",
+    "a text around one": "so \U0001f468\u200d\U0001f4bb!",
+}
+"""Emoji sequences, which have invisible characters and stay as they are."""
+
+HOSTILE: Final = {
+    "a joiner between letters": ("a\u200db", "a\\u200db"),
+    "joiners between signs of ASCII": ("<\u200d>+\u200d=", "<\\u200d>+\\u200d="),
+    "a joiner after the last emoji": ("\U0001f469\u200d", "\U0001f469\\u200d"),
+    "two joiners": ("\U0001f469\u200d\u200d\U0001f467", "\U0001f469\\u200d\\u200d\U0001f467"),
+    "selectors without an emoji": ("a\ufe0f1\ufe0f\ufe0f", "a\\ufe0f1\\ufe0f\\ufe0f"),
+    "two selectors": ("\u2764\ufe0f\ufe0f", "\u2764\ufe0f\\ufe0f"),
+    "tags without a flag": ("\U000e0067\U000e0062\U000e007f", "\\udb40\\udc67\\udb40\\udc62\\udb40\\udc7f"),
+    "a flag of a long text": (
+        "\U0001f3f4" + "\U000e0067" * 7 + "\U000e007f",
+        "\U0001f3f4" + "\\udb40\\udc67" * 7 + "\\udb40\\udc7f",
+    ),
+    "a flag without an end": ("\U0001f3f4" + "\U000e0067" * 5, "\U0001f3f4" + "\\udb40\\udc67" * 5),
+    "a joiner between tags": ("\U000e0067\u200d\U000e0067", "\\udb40\\udc67\\u200d\\udb40\\udc67"),
+    "other characters beside an emoji": (
+        "\U0001f469\u200b\u202e\U0001f467",
+        "\U0001f469\\u200b\\u202e\U0001f467",
+    ),
+}
+"""Texts that hide something in the characters of which emoji sequences are made."""
+
+
+@pytest.mark.parametrize(("text", "shown"), [*((text, text) for text in WHOLE.values()), *HOSTILE.values()])
+def test_emoji_stay_whole_and_hide_nothing(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
 
 @pytest.mark.parametrize(("text", "shown"), SHOWN.values(), ids=SHOWN)
 def test_what_is_shown(text: str, shown: str) -> None:

@@ -71,12 +71,15 @@ PLAIN: Final = Style()
 
 
 def columns(text: str) -> int:
-    """Return how many columns of a terminal ``text`` takes: characters of East Asia take two."""
+    """Return how many columns of a terminal ``text`` takes: two for those of East Asia, none for joiners."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width  # imported late: most text is ASCII
+    from unicodedata import category, combining, east_asian_width  # imported late: most text is ASCII
 
-    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
+    return sum(
+        0 if combining(char) or category(char) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(char) in "WF")
+        for char in text
+    )
 
 
 def decoded(raw: bytes) -> str:

@@ -5,10 +5,21 @@ the cursor, forge lines and retitle the window; bidirectional marks reorder the 
 hide instructions. So everything that mcpproxy writes for people (to stderr, a terminal, a log or a report)
 passes through ``visible``. Only the stderr of the wrapped server is forwarded unchanged.
 
+The characters of a valid emoji sequence stay, because without them it falls apart: joiners between
+pictographs, the selector after one or before a keycap, the tags of a flag.
+
 The relay imports this module before it starts the server, so this module imports nothing.
 """
 
 _SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+
+_JOINER, _SELECTOR = "\u200d", "\ufe0f"
+_KEYS = "#*0123456789"
+_OTHER_EMOJI = "\u203c\u2049\u2139\u3030"
+"""Emoji that Unicode counts as punctuation or letters."""
+_BLACK_FLAG, _LAST_TAG = "\U0001f3f4", "\U000e007f"
+_EMOJI_MARKS = frozenset((_JOINER, _SELECTOR, _BLACK_FLAG))
+_TAGS = frozenset(map(chr, (*range(0xE0030, 0xE003A), *range(0xE0061, 0xE007B))))
 
 _INVISIBLE = frozenset(
     map(
@@ -22,7 +33,7 @@ _INVISIBLE = frozenset(
             0x17B4,  # inherent vowels of Khmer
             0x17B5,
             *range(0x180B, 0x1810),  # variation selectors of Mongolian
-            *range(0xFE00, 0xFE0F),  # variation selectors; U+FE0F, which makes a character an emoji, stays
+            *range(0xFE00, 0xFE10),  # variation selectors; ``_emoji_parts`` finds those that stay
             *range(0xE0100, 0xE01F0),
         ),
     )
@@ -39,7 +50,52 @@ def visible(text: str) -> str:
     """
     if text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text)):
         return text
-    return "".join([c if c.isprintable() and c not in _INVISIBLE else _escape(c) for c in text])
+    kept = () if _EMOJI_MARKS.isdisjoint(text) else _emoji_parts(text)
+    return "".join(
+        [
+            c if at in kept or (c.isprintable() and c not in _INVISIBLE) else _escape(c)
+            for at, c in enumerate(text)
+        ]
+    )
+
+
+def is_pictograph(char: str) -> bool:
+    """Whether a character may be a part of an emoji sequence; false for an empty text."""
+    if "\U0001f000" <= char <= "\U0001fbff" or "\U000e0020" <= char <= "\U000e007f":
+        return True
+    from unicodedata import category  # imported here: it is a megabyte, and few sessions need it
+
+    return bool(char) and category(char) in ("So", "Sm")
+
+
+def _emoji_parts(text: str) -> set[int]:
+    """Return the places of the invisible characters that are parts of an emoji sequence.
+
+    ``static/format.js`` of the page finds the same; a test compares them.
+    """
+    found: set[int] = set()
+    for at, char in enumerate(text):
+        before = text[at - 1 : at]
+        if char == _SELECTOR:
+            is_keycap = before in _KEYS and text[at + 1 : at + 2] == "\u20e3"
+            if at and (is_keycap or before in _OTHER_EMOJI or _is_emoji(before)):
+                found.add(at)
+        elif char == _JOINER:
+            base = text[at - 2 : at - 1] if before == _SELECTOR and at - 1 in found else before
+            if _is_emoji(base) and _is_emoji(text[at + 1 : at + 2]):
+                found.add(at)
+        elif char == _BLACK_FLAG:
+            end = at + 1
+            while text[end : end + 1] in _TAGS and end < len(text):
+                end += 1
+            if 4 <= end - at <= 7 and text[end : end + 1] == _LAST_TAG:
+                found.update(range(at + 1, end + 1))
+    return found
+
+
+def _is_emoji(char: str) -> bool:
+    """Whether a character may stand beside a joiner. Signs of ASCII and tags never do."""
+    return "\x7f" < char < "\U000e0000" and is_pictograph(char)
 
 
 def visible_lines(text: str) -> str:

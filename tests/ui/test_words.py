@@ -1,13 +1,18 @@
 """The page calls the states of a call as everybody else does. What it has in JavaScript is compared here."""
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.visible import visible
 from mcpproxy.session.filter import STATUS_ALIASES
 from mcpproxy.session.outcomes import WORDS, Outcome, unanswered_word
 from mcpproxy.ui import page_file
+from tests.test_visible import HOSTILE, WHOLE
 
 STATIC = Path(page_file.__file__).parent / "static"
 
@@ -27,6 +32,34 @@ def test_the_filter_reads_the_same_other_words() -> None:
     assert table
     pairs = re.findall(r'"?([a-z-]+)"?: "([a-z]+)"', table[1])
     assert dict(pairs) == STATUS_ALIASES
+
+
+def test_the_same_characters_are_shown_as_escapes() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("a real peer is not to be had: no Node.js")
+    texts = [*WHOLE.values(), *(text for text, _ in HOSTILE.values())]
+    script = """
+        import { readFileSync } from "node:fs";
+        const { visible } = await import(process.argv[1]);
+        const words = (node) => (typeof node === "string" ? node : [node.props.children].flat().join(""));
+        const texts = JSON.parse(readFileSync(0, "utf8"));
+        console.log(JSON.stringify(texts.map((text) => [visible(text)].flat().map(words).join(""))));
+    """
+    ran = subprocess.run(
+        [node, "--input-type=module", "-e", script, (STATIC / "format.js").as_uri()],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    shown = [re.sub(r"\\u\{(\w+)\}", _as_in_json, text) for text in json.loads(ran.stdout)]
+    assert shown == [visible(text) for text in texts]
+
+
+def _as_in_json(escape: re.Match[str]) -> str:
+    return json.dumps(chr(int(escape[1], 16)))[1:-1]
 
 
 @pytest.mark.parametrize("path", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)

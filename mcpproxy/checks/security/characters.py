@@ -13,6 +13,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
+from mcpproxy.base.visible import is_pictograph
 
 IN_FRAME: Final = pattern(
     rb"\\b|\x7f|\xc2[\x80-\x9f\xad]|\xcd\x8f|\xd8\x9c|\xe1[\x84\x85\x9e\xa0]|\xe2\x80[\x8b-\x8f\xaa-\xae]"
@@ -177,7 +178,7 @@ def _is_lawful(text: str, at: int, start: int, end: int) -> bool:
     if end - start >= 2 * _LONG_RUN:
         return False
     match character:
-        case "\u200d" if _is_pictograph(before) and _is_pictograph(after):
+        case "\u200d" if is_pictograph(before) and is_pictograph(after):
             return True
         case "\u200c" | "\u200d" | "\u2060":
             return bool(_JOINING.match(before) or _JOINING.match(after))
@@ -190,15 +191,6 @@ def _is_lawful(text: str, at: int, start: int, end: int) -> bool:
             return before > "\x7f"
         case _:
             return False
-
-
-def _is_pictograph(character: str) -> bool:
-    """Whether a character may be a part of an emoji sequence."""
-    if "\U0001f000" <= character <= "\U0001fbff" or "\U000e0020" <= character <= "\U000e007f":
-        return True
-    from unicodedata import category  # imported here: it is a megabyte, and few sessions need it
-
-    return bool(character) and category(character) in ("So", "Sm")
 
 
 def _decoded(characters: str) -> str:

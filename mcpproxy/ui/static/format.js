@@ -79,6 +79,15 @@ export function plural(count, noun) {
 const HIDDEN =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
+// What is hidden in a valid emoji sequence stays, because without it the sequence falls apart: joiners between
+// pictographs, the selector after one or before a keycap, the tags of a flag. `mcpproxy/base/visible.py` keeps the same.
+const EMOJI = "(?:[\\u{1f000}-\\u{1fbff}]|(?![\\0-\\x7f])[\\p{So}\\p{Sm}])";
+const TAGS = "[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{3,6}\\u{e007f}";
+const EMOJI_PART = new RegExp(
+  `\\u200d(?<=${EMOJI}\\ufe0f?\\u200d)(?=${EMOJI})|\\ufe0f(?<=(?:${EMOJI}|[\\u203c\\u2049\\u2139\\u3030])\\ufe0f|[#*0-9]\\ufe0f(?=\\u20e3))|${TAGS}(?<=\\u{1f3f4}${TAGS})`,
+  "gu",
+);
+
 /**
  * Return recorded text in which hidden characters are replaced by marked escapes.
  *
@@ -88,7 +97,11 @@ const HIDDEN =
 export function visible(text) {
   const nodes = [];
   let end = 0;
+  /** @type {Set<number> | undefined} */
+  let kept;
   for (const match of text.matchAll(HIDDEN)) {
+    kept ??= new Set([...text.matchAll(EMOJI_PART)].flatMap((part) => Array.from(part[0], (_, at) => part.index + at * (part[0].length > 1 ? 2 : 1))));
+    if (kept.has(match.index)) continue;
     if (match.index > end) nodes.push(text.slice(end, match.index));
     const code = /** @type {number} */ (match[0].codePointAt(0)).toString(16).padStart(4, "0");
     nodes.push(html`<span class="hidden-character" title="a character without a glyph">\\u{${code}}</span>`);
