@@ -77,8 +77,9 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         mark, tone = _STATES[entry.state]
         clock = _clock(entry.started_ns, today, both=width >= _WIDE)
         left = (Span(item.bracket, "dim"), Span(f"{mark} ", tone), Span(f"{clock} ", "dim"))
-        peers = [entry.server if entry.server != entry.name else "", entry.client]
-        left += (Span(entry.name, "strong"), Span(f" {' '.join(filter(None, peers))}", "dim"))
+        is_named = entry.server == entry.name or entry.title != entry.name
+        peers = ["" if is_named else entry.server, entry.client]
+        left += (Span(entry.title, "strong"), Span(f" {' '.join(filter(None, peers))}", "dim"))
         failed, found = _failed_calls(entry), _worst_findings(entry)
         right = (failed, Span(" " if failed.text and found.text else ""), found)
     room = width - line_width(right) - 1
@@ -139,7 +140,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
     mark, tone = _STATES[entry.state]
     yield (
         Span(f"{mark} ", tone),
-        Span(entry.name, "strong"),
+        Span(entry.title, "strong"),
         Span(f"  {entry.state}", tone),
         Span("" if entry.ended == entry.state else f": {entry.ended}", "dim"),
     )

@@ -177,7 +177,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
     return {
         "id": id,
         "path": entry.path,
-        "label": entry.name,
+        "label": entry.title,
         "client": entry.client,
         "server": entry.server,
         "transport": entry.transport,

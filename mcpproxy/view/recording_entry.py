@@ -12,6 +12,11 @@ from mcpproxy.session.outcomes import CallCounts, unanswered_word
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+_ANY_SCRIPT: Final = frozenset(
+    ("server", "main", "index", "app", "start", "run", "cli", "mcp", "mcp-server", "mcp_server", "__main__")
+)
+"""Labels that are no more than the usual name of the file that is started."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordingEntry:
@@ -65,6 +70,12 @@ class RecordingEntry:
         """What it is called: its label, or else its server, the command or URL, or the name of its file."""
         command = os.path.basename(self.command[0]) if self.command else self.upstream
         return self.label or self.server or command or visible(os.path.basename(self.path))
+
+    @property
+    def title(self) -> str:
+        """What a list shows first: the name, and that of the server if any script has this name."""
+        is_any = self.label.rpartition(".")[2].lower() in _ANY_SCRIPT
+        return f"{self.name} ({self.server})" if is_any and self.server not in ("", self.name) else self.name
 
     @property
     def searched(self) -> str:

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     talk = begun()
     for number in range(MOST_ROWS + 5):
         talk.asks(number + 2, "tools/call", {"name": "count"}, ms=100 + number)
-    write(path / "older.jsonl", labelled(talk.closes(ms=999), "counter", 2))
+    write(path / "older.jsonl", labelled(talk.closes(ms=999), "server", 2))
     for number in range(MANY):
         write(path / f"{number:02}.jsonl", labelled(SITUATIONS["slow call"], f"old.{number}", 40 + number))
     return path
@@ -56,6 +56,8 @@ def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, pa
     expect(all_of_them.first.locator(".who")).to_have_text("c → s")
     expect(all_of_them.first.locator(".failed")).to_have_text("2 of 7 calls failed, 1 unanswered")
     expect(all_of_them.first.locator(".mark.error")).to_contain_text("3")
+    expect(all_of_them.nth(2).locator("strong")).to_have_text("server (weather)")
+    expect(all_of_them.nth(2).locator(".who")).to_have_text("desk")
     expect(visitor.page.locator(".about strong")).to_have_text("cursor.shop")
     expect(visitor.page).to_have_title("cursor.shop – mcpproxy")
 

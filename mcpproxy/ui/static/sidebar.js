@@ -147,7 +147,8 @@ function Entry({ one, held, place, go, onChosen }) {
   const view = place.view === "compare" || place.view === "search" ? "calls" : place.view;
   const target = { recording: one.id, view, filter: "", order: "", call: 0, other: "", find: "" };
   const time = one.started_ms ? new Date(one.started_ms).toTimeString().slice(0, 5) : "";
-  const peers = [one.client, one.server === one.label ? "" : one.server].filter(Boolean).join(" → ") || one.ended;
+  const isNamed = one.label === one.server || one.label.endsWith(`(${one.server})`);
+  const peers = [one.client, isNamed ? "" : one.server].filter(Boolean).join(" → ") || one.ended;
   return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
     onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;

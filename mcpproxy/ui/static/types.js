@@ -98,7 +98,7 @@
  * @typedef {object} Recording
  * @property {string} id
  * @property {string} path
- * @property {string} label its label; without one the server, the command or URL, or the name of its file
+ * @property {string} label its label, with the server if the label says nothing; without one the server, the command or URL, or the name of its file
  * @property {string} client
  * @property {string} server
  * @property {string} transport
