@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.ui.browser import Served, Visitor, browser, served, visitor
-from tests.view.situations import SITUATIONS, write
+from tests.view.situations import SITUATIONS, begun, text, write
 
 __all__ = ["browser", "visitor"]
 
@@ -71,6 +71,35 @@ def test_the_window_stays_where_it_is(visitor: Visitor, page: Served, width: int
     visitor.page.locator(".recording").last.focus()
     expect(visitor.page.locator(".recording").last).to_be_in_viewport()
     assert visitor.page.evaluate(STATE) == [0] * 6
+
+
+@pytest.mark.parametrize("width", [1440, 1000, 400])
+def test_a_row_says_what_was_answered_in_any_window(visitor: Visitor, tmp_path: Path, width: int) -> None:
+    talk = begun()
+    for number in range(300):
+        talk.asks(number + 2, "tools/call", {"name": "count"}, ms=100 + number)
+        talk.answers(number + 2, text(f"number {number}"), ms=100 + number)
+    visitor.page.set_viewport_size({"width": width, "height": 700})
+    selected = visitor.page.locator(".row.selected .c-preview")
+    with served(write(tmp_path / "s.jsonl", talk.closes(ms=999))) as running:
+        visitor.opens(running.url)
+        visitor.presses("G")
+        for width_then in (width, 1440, width):
+            visitor.page.set_viewport_size({"width": width_then, "height": 700})
+            visitor.page.wait_for_selector(".detail h2")
+            expect(selected).to_contain_text("number 299")
+            expect(selected).to_be_in_viewport()
+            visitor.presses("Escape")
+            expect(visitor.page.locator(".detail")).to_have_count(0)
+            expect(selected).to_have_count(0)
+            last = visitor.page.locator(".scroller .row", has_text="number 299")
+            expect(last.locator(".c-preview")).to_be_in_viewport()
+            above = visitor.page.locator(".scroller .row", has_text="number 298").bounding_box()
+            box = last.bounding_box()
+            assert box
+            assert above
+            assert abs(above["y"] + above["height"] - box["y"]) < 0.5  # no row is over another one
+            visitor.presses("G")
 
 
 def test_keys_act_after_a_click(visitor: Visitor, page: Served) -> None:

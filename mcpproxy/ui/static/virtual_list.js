@@ -8,7 +8,8 @@
 import { needs, takesText } from "./keys.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 
-export const ROW_HEIGHT = 28;
+/** The height of a row in pixels, if the style sheet does not say it in `--row`. */
+const ROW_HEIGHT = 28;
 const MAX_HEIGHT = 8_000_000;
 
 let isFocusWanted = false;
@@ -37,18 +38,23 @@ export function focusList() {
 export function VirtualList({ label, list, total, columns, head, selected, onSelect, onOpen, onShown, row, following, onFollowing }) {
   const scroller = useRef(/** @type {HTMLElement | null} */ (null));
   const [height, setHeight] = useState(400);
+  const [rowHeight, setRowHeight] = useState(ROW_HEIGHT);
   const [first, setFirst] = useState(0);
-  const shown = Math.max(1, Math.floor(height / ROW_HEIGHT));
+  const shown = Math.max(1, Math.floor(height / rowHeight));
   const lastFirst = Math.max(0, total - shown);
-  const full = total * ROW_HEIGHT;
+  const full = total * rowHeight;
   const spacer = Math.min(full, MAX_HEIGHT);
   const isScaled = full > MAX_HEIGHT;
 
   useLayoutEffect(() => {
     const element = /** @type {HTMLElement} */ (scroller.current);
-    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    const measure = () => {
+      setHeight(element.clientHeight);
+      setRowHeight(Number.parseFloat(getComputedStyle(element).getPropertyValue("--row")) || ROW_HEIGHT);
+    };
+    const observer = new ResizeObserver(measure);
     observer.observe(element);
-    setHeight(element.clientHeight);
+    measure();
     // The list may come late, and the reader may be typing by then.
     if (isFocusWanted && !(document.activeElement && takesText(/** @type {HTMLElement} */ (document.activeElement)))) element.parentElement?.focus();
     isFocusWanted = false;
@@ -61,7 +67,7 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
     const top = Math.max(0, Math.min(target, lastFirst));
     setFirst(top);
     const travel = spacer - height;
-    element.scrollTop = isScaled ? (lastFirst ? (top / lastFirst) * travel : 0) : top * ROW_HEIGHT;
+    element.scrollTop = isScaled ? (lastFirst ? (top / lastFirst) * travel : 0) : top * rowHeight;
     own.current = element.scrollTop;
   };
   /** The position to which `scrollTo` has moved the bar. The scroll event of that move must not round `first`. */
@@ -72,7 +78,7 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
     if (Math.abs(element.scrollTop - own.current) < 1.5) return;
     own.current = -1;
     const travel = spacer - height;
-    const top = isScaled ? (travel > 0 ? (element.scrollTop / travel) * lastFirst : 0) : element.scrollTop / ROW_HEIGHT;
+    const top = isScaled ? (travel > 0 ? (element.scrollTop / travel) * lastFirst : 0) : element.scrollTop / rowHeight;
     setFirst(top);
     if (following && top < lastFirst - 1) onFollowing(false);
   };
@@ -82,7 +88,7 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
     if (following && event.deltaY < 0) onFollowing(false);
     if (!isScaled || event.ctrlKey) return;
     event.preventDefault();
-    const rows = event.deltaMode === 1 ? event.deltaY : event.deltaMode === 2 ? event.deltaY * shown : event.deltaY / ROW_HEIGHT;
+    const rows = event.deltaMode === 1 ? event.deltaY : event.deltaMode === 2 ? event.deltaY * shown : event.deltaY / rowHeight;
     scrollTo(first + rows);
   };
 
@@ -91,15 +97,15 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
     else if (first > lastFirst) scrollTo(lastFirst);
   }, [total, height, following]);
 
-  const listed = useRef(list);
+  const drawn = useRef({ list, rowHeight });
   useEffect(() => {
-    const isOther = listed.current !== list;
-    listed.current = list;
-    if (selected < 0) {
-      if (isOther) scrollTo(0);
-    } else if (selected < first) scrollTo(selected);
+    const before = drawn.current;
+    drawn.current = { list, rowHeight };
+    if (selected >= 0 && selected < first) scrollTo(selected);
     else if (selected > first + shown - 1) scrollTo(selected - shown + 1);
-  }, [selected, list]);
+    else if (selected < 0 && before.list !== list) scrollTo(0);
+    else if (before.rowHeight !== rowHeight) scrollTo(first);
+  }, [selected, list, rowHeight]);
 
   const begin = Math.max(0, Math.min(Math.floor(first), total - 1));
   const end = Math.min(total, begin + shown + 2);
@@ -134,7 +140,7 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
 
   const rows = [];
   for (let index = begin; index < end; index += 1) {
-    const top = (index - first) * ROW_HEIGHT;
+    const top = (index - first) * rowHeight;
     rows.push(html`<div
       key=${index}
       id=${`row-${index}`}
