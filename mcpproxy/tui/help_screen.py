@@ -20,6 +20,7 @@ KEYS_HELP: Final = (
     ("Esc", "back: close, clear the filter, previous pane"),
     ("[ ]", "previous, next session"),
     ("/", "filter the calls; in the list of sessions: words that choose sessions"),
+    ("a", "search the calls of all recordings; Enter opens one"),
     ("f", "follow: go to new calls, and to the next recording when this one has ended"),
     ("p", "pause: nothing changes until it is pressed again"),
     ("r", "the bytes of messages as they passed, and the fields of HTTP; again: laid out"),

@@ -26,7 +26,9 @@ CSS: Final = (
     #body.zoomed #bottom { height: 1fr; }
     #filter, #words { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
     #filter.open, #words.open { display: block; }
-    HelpScreen { align: center middle; }
+    HelpScreen, SearchScreen { align: center middle; }
+    #search { width: 95%; height: 90%; padding: 0 1; background: $surface; }
+    #search-filter { height: 1; border: none; padding: 0 1; background: $boost; }
     #help { width: 90%; max-width: 92; height: 90%; max-height: 40; padding: 0 1; background: $surface; }
     CursorPane .tone--cursor { background: $boost; }
     CursorPane:focus .tone--cursor { background: $primary-muted; }
@@ -38,6 +40,7 @@ BINDINGS: Final[list[BindingType]] = [
     Binding("q", "quit", "quit"),
     Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     Binding("slash", "filter", "filter"),
+    Binding("a", "search_all", "search all"),
     Binding("question_mark", "help", "help"),
     Binding("escape", "leave", "back", show=False),
     Binding("left_square_bracket", "session(-1)", "previous session"),

@@ -23,6 +23,7 @@ from mcpproxy.tui.filter_field import FilterField, HiddenField, SessionField
 from mcpproxy.tui.help_screen import HelpScreen
 from mcpproxy.tui.line_panes import Bar, CursorPane
 from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
+from mcpproxy.tui.search_screen import FoundCall, SearchScreen
 from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_items
 from mcpproxy.tui.shown_recording import ShownRecording
 from mcpproxy.tui.spans import Line, Span
@@ -68,6 +69,8 @@ class Viewer(App[None]):
         self._recording: Final = ShownRecording(
             self, self._show_rows, self._draw_new, self._show_failure, self._is_held
         )
+        self._sought = 0
+        """The number of the call that a search has led to, until it was read."""
         self.ticks = 0
         """How often the viewer has looked for new rows."""
         self._search: Worker[None] | None = None
@@ -237,8 +240,15 @@ class Viewer(App[None]):
         self.calls.show(rows)
         if self._follows:
             self.calls.action_last()
+        self._go_to_sought()
         self._show_sessions()
         self._show_detail()
+
+    def _go_to_sought(self) -> None:
+        rows = self._rows
+        if self._sought and rows is not None and self._sought <= rows.view.count():
+            self.calls.go_to(rows.place(self._sought))
+            self._sought = 0
 
     def _cancel_search(self) -> None:
         if self._search is not None:
@@ -267,6 +277,7 @@ class Viewer(App[None]):
         chosen, is_final = self.calls.chosen, not (rows.view.running or rows.view.unread)
         if first or is_final:
             self.calls.show_changes(0 if is_final else first, follow=self._follows)
+            self._go_to_sought()
             if not rows.view.unread:
                 self._show_sessions()
         if chosen and ((first and first <= chosen.number) or is_final or rows.waited_ns(chosen) is not None):
@@ -401,6 +412,18 @@ class Viewer(App[None]):
             self._words_field.open(self._words)
         else:
             self._field.open(self._rows.filter.text if self._rows else "")
+
+    def action_search_all(self) -> None:
+        """Search the calls of all recordings."""
+        self.push_screen(SearchScreen(self._entries[::-1]), self._open_found)
+
+    def _open_found(self, found: FoundCall | None) -> None:
+        if found is None:
+            return
+        self._words, self._sought = "", found.call.number
+        self._show_sessions()
+        self._open_recording(found.entry.path)
+        self.calls.focus()
 
     def action_leave(self) -> None:
         """Go back: close what was opened last, clear the filter, or go to the previous pane."""

@@ -41,6 +41,30 @@ def test_the_keys_move_the_cursor(folder: Path) -> None:
     sit(scene)
 
 
+def test_a_call_is_found_in_any_recording_and_opened(folder: Path) -> None:
+    async def scene() -> None:
+        async with sitting(folder, width=120) as person:
+            await person.presses("a")
+            await person.sees("Enter searches 12 recordings")
+            await person.types("nonsense:1")
+            await person.presses("enter")
+            await person.sees("there is no nonsense:")
+            await person.presses("ctrl+u")
+            await person.types("status:error")
+            await person.presses("enter")
+            await person.sees("2 calls, 12 recordings searched", "no such city: Atlantis", "405")
+            found = person.screen().splitlines()
+            (line,) = [number for number, text in enumerate(found) if "no such city" in text]
+            (other,) = [number for number, text in enumerate(found) if "HTTP 405" in text]
+            await person.presses(*(("j",) if line > other else ()), "enter")
+            await person.sees("Call 4", "no such city: Atlantis")
+            await person.waits(lambda: row(person) == "4", "the call")
+            await person.presses("a", "escape")
+            await person.waits(lambda: len(person.viewer.screen_stack) == 1, "the search is closed")
+
+    sit(scene)
+
+
 FAILED = {
     (7, 2, 1): "2 failed ✗3",
     (7, 0, 1): "1 unanswered ✗3",

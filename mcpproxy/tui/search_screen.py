@@ -1,0 +1,138 @@
+"""The search of all recordings: a filter, and the calls that pass it, those of the latest recording first."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import ClassVar, Final, NamedTuple
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
+from mcpproxy.session.filter import EXAMPLE, Filter, FilterError, parse_filter
+from mcpproxy.tui.call_lines import call_line
+from mcpproxy.tui.line_panes import Bar, CursorPane
+from mcpproxy.tui.spans import Line, Span, Tone, padded
+from mcpproxy.view.calls import Call
+from mcpproxy.view.recording_entry import RecordingEntry
+from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
+from mcpproxy.view.view import View, open_view
+
+MOST_FOUND: Final = 500
+"""How many calls are listed."""
+
+_NAME: Final = 20
+"""How many columns the name of a recording takes."""
+
+
+class FoundCall(NamedTuple):
+    """A call that passes the filter, and its recording."""
+
+    entry: RecordingEntry
+    call: Call
+
+
+class FoundPane(CursorPane):
+    """The calls that were found."""
+
+    def __init__(self) -> None:
+        super().__init__("found")
+        self.found: list[FoundCall] = []
+
+    @property
+    def total(self) -> int:
+        """The number of calls."""
+        return len(self.found)
+
+    def line(self, index: int, width: int) -> Line:
+        """Return the name of the recording, and the call."""
+        one = self.found[index]
+        name = padded(one.entry.title, _NAME)
+        return Span(f"{name} ", "info"), *call_line(one.call, width - _NAME - 1)
+
+
+class SearchScreen(ModalScreen[FoundCall | None]):
+    """Searches ``entries`` in their order. Its result is the call that the user opens."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "close", show=False),
+        Binding("slash", "type", "filter", show=False),
+    ]
+
+    def __init__(self, entries: Sequence[RecordingEntry]) -> None:
+        super().__init__()
+        self._entries: Final = entries
+        self._field: Final = Input(id="search-filter", placeholder=EXAMPLE)
+        self._bar: Final = Bar("search-status")
+        self._pane: Final = FoundPane()
+
+    def compose(self) -> ComposeResult:
+        """Return the field, what came of it, and the calls."""
+        with Vertical(id="search"):
+            yield self._field
+            yield self._bar
+            yield self._pane
+
+    def on_mount(self) -> None:
+        """Say what is searched."""
+        self._tell(f"Enter searches {count(len(self._entries), 'recording')}")
+        self._field.focus()
+
+    def _tell(self, text: str, tone: Tone = "dim") -> None:
+        self._bar.show((Span(f" {text}", tone),))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Keep the text from the fields of the viewer."""
+        event.stop()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Search for what was typed, or say why it is no filter."""
+        event.stop()
+        try:
+            wanted = parse_filter(event.value)
+        except FilterError as fault:
+            self._tell(visible(str(fault)), "bad")
+            return
+        self._tell("searching …")
+        self.run_worker(self._search(wanted), exclusive=True)
+
+    async def _search(self, wanted: Filter) -> None:
+        search = RecordingSearch(self._entries, lambda entry: open_view(entry.path, only_reads=True))
+
+        def found(entry: RecordingEntry, view: View) -> Iterator[FoundCall]:
+            return (FoundCall(entry, call) for call in calls_after(view, wanted))
+
+        rows = await asyncio.to_thread(lambda: list(islice(search.results(found), MOST_FOUND)))
+        self._show(rows, search.place, len(search.faults))
+
+    def _show(self, rows: list[FoundCall], searched: int, unreadable: int) -> None:
+        self._pane.found = rows
+        self._pane.lay_out()
+        self._pane.go_to(0, tell=False)
+        where = f"{count(searched, 'recording')} searched"
+        where += f", {unreadable} damaged or unreadable" if unreadable else ""
+        where += "; there may be more" if searched < len(self._entries) else ""
+        self._tell(f"{count(len(rows), 'call')}, {where}", "plain")
+        if rows:
+            self._pane.focus()
+
+    def on_cursor_pane_moved(self, event: CursorPane.Moved) -> None:
+        """Keep the viewer from showing another detail."""
+        event.stop()
+
+    def on_cursor_pane_chosen(self, event: CursorPane.Chosen) -> None:
+        """Open the call under the cursor."""
+        event.stop()
+        self.dismiss(self._pane.found[self._pane.cursor])
+
+    def action_type(self) -> None:
+        """Go back to the field."""
+        self._field.focus()
+
+    def action_leave(self) -> None:
+        """Close the search."""
+        self.dismiss(None)
