@@ -61,15 +61,6 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
     return urlunsplit((own.scheme, own.netloc, parts.path, parts.query, ""))
 
 
-def is_resolved(base: str, named: str | bytes) -> bool:
-    """Whether ``resolved`` returns a URL."""
-    try:
-        resolved(base, named)
-    except ForeignUrlError:
-        return False
-    return True
-
-
 def _origin(parts: SplitResult) -> tuple[str, str, int]:
     """Return scheme, host and port, each in one form.
 

@@ -9,7 +9,7 @@ A call passes if all terms hold. A term holds if one of its values, which are se
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import translate
-from functools import cache, cached_property
+from functools import cache
 from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.base.patterns import pattern
@@ -159,11 +159,6 @@ class Filter:
 
     def __repr__(self) -> str:
         return f"Filter({self.text!r})"
-
-    @cached_property
-    def reads_text(self) -> bool:
-        """Whether it has a free text, for which the bytes of the recording are searched."""
-        return any(term.key == "text" for term in self.terms)
 
 
 def parse_filter(text: str) -> Filter:

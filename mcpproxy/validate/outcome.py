@@ -33,7 +33,6 @@ Category = Literal[
 Verdict = Literal["valid", "invalid", "undecided"]
 
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warning", "info": "info"}
 """The status of a check with a finding of this severity."""

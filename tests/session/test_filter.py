@@ -117,7 +117,6 @@ def test_a_filter_is_its_terms() -> None:
         Term("latency", (Range(float("-inf"), 2e9 - 1),), negated=True),
         Term("text", ("x y",)),
     )
-    assert read.reads_text
     assert read == parse_filter('tool:a,"b c"   -latency:<2s "x y"')
     assert not parse_filter("  ")
 

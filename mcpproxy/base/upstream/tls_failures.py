@@ -58,10 +58,3 @@ def alert(fault: ssl.SSLError) -> str:
     """Return the name of the alert with which the peer has ended TLS; empty if it is another failure."""
     match = _ALERT.fullmatch(fault.reason or "")
     return match[1].lower().replace("_", " ") if match else ""
-
-
-def tls_fault(fault: BaseException | None) -> ssl.SSLError | None:
-    """Return the failure of TLS that has caused ``fault``, if it is one."""
-    while fault is not None and not isinstance(fault, ssl.SSLError):
-        fault = fault.__cause__ or fault.__context__
-    return fault
