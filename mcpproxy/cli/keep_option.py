@@ -37,8 +37,8 @@ def check_age(where: str, text: str, *, has_file: bool) -> None:
 def start_pruning(folder: str, text: str, *, quiet: bool) -> None:
     """Delete the recordings in ``folder`` that are older than the age ``text``, now and once a day.
 
-    A process of its own does so, for which neither the traffic nor the recording waits; nothing is deleted
-    any more when this process ends. ``quiet`` writes nothing to stderr.
+    A process of its own does so, for which neither the traffic nor the recording waits. If this process ends
+    meanwhile, that one finishes its work. ``quiet`` writes nothing to stderr.
     """
     prune = partial(_prune_daily, folder, text, quiet=quiet)
     try:
