@@ -81,7 +81,7 @@ class Call:
         name = f" {self.name}" if self.name is not None else ""
         took = f", {duration(self.latency_ns)}" if self.latency_ns is not None else ""
         code = member(self.error, "code")
-        outcome = outcome_of_result(self.result) if self.is_answered else Outcome.NO_ANSWER
+        outcome = outcome_of_result(self.result) if self.is_answered else Outcome.UNANSWERED
         if self.is_error and outcome is Outcome.OK:
             outcome = Outcome.RPC_ERROR
         state = state_words(outcome, code if type(code) is int else None)

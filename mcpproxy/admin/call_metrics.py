@@ -135,7 +135,7 @@ class CallMetrics:
         if exchange.status >= 400:
             outcome, answered_ns = Outcome.HTTP_ERROR, exchange.responded_ns
         elif end.cut and not exchange.is_stream:
-            outcome, answered_ns = Outcome.NO_ANSWER, None
+            outcome, answered_ns = Outcome.UNANSWERED, None
         else:
             return
         for call in self._open.take_if(lambda call: call.exchange == end.exchange):

@@ -145,9 +145,9 @@ class SpanReader:
         close = view.ended
         for call in list(self._open.values()):
             if close is None or close.ending == "cut":
-                self._end_call(call, Ending(view.duration_ns, Outcome.NO_ANSWER))
+                self._end_call(call, Ending(view.duration_ns, Outcome.UNANSWERED))
             else:
-                self._end_call(call, Ending(view.duration_ns, Outcome.NO_ANSWER, "connection_closed"))
+                self._end_call(call, Ending(view.duration_ns, Outcome.UNANSWERED, "connection_closed"))
         for stream in self._streams.end_all():
             self._ended[stream.row] = stream
         yield from self.settle()
@@ -329,7 +329,7 @@ class SpanReader:
             elif end.cut and tuple(Outcome)[outcomes[call.row]] is Outcome.CANCELLED:
                 self._end_call(call, Ending(end.observed_at_ns, Outcome.CANCELLED, "cancelled"))
             elif end.cut and not exchange.is_stream:
-                self._end_call(call, Ending(end.observed_at_ns, Outcome.NO_ANSWER, "connection_closed"))
+                self._end_call(call, Ending(end.observed_at_ns, Outcome.UNANSWERED, "connection_closed"))
 
     # Findings
 
@@ -408,7 +408,7 @@ class SpanReader:
         said |= attributes.of_ending(call, ending, texts, content=self._content)
         sizes = columns.request_bytes[call.row], columns.answer_bytes[call.row]
         said |= attributes.of_recording(call, ending, texts.short(name), *sizes)
-        if ending.outcome == Outcome.NO_ANSWER and not ending.error:
+        if ending.outcome == Outcome.UNANSWERED and not ending.error:
             said["mcpproxy.incomplete"] = True
         status = Status(StatusCode.ERROR, texts.short(ending.why) or None) if ending.error else Status()
         # Peers that trace themselves have spans of both ends of the call; a third end would be a false one.

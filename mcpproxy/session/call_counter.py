@@ -31,7 +31,7 @@ _ANSWERED: Final = Response({}, None, None)
 """Stands for a result of which only the beginning is at hand."""
 
 _OK: Final = Outcome.OK
-_NO_ANSWER: Final = Outcome.NO_ANSWER
+_UNANSWERED: Final = Outcome.UNANSWERED
 _HTTP_ERROR: Final = Outcome.HTTP_ERROR
 
 _ANSWERS: Final = (Response, ErrorResponse)
@@ -43,7 +43,7 @@ _Key: TypeAlias = RequestId | tuple[int | str, RequestId]
 class _Call:
     """A request. Without ``__init__`` it is made in a third of the time, on the way of every request."""
 
-    outcome: Outcome = _NO_ANSWER
+    outcome: Outcome = _UNANSWERED
     sender: Sender = CLIENT
     """Who asks, if the request met a fault."""
 
@@ -91,7 +91,7 @@ class CallCounter:
     def outcomes(self) -> dict[Outcome, int]:
         """How many calls ended in each way so far."""
         unanswered = self._total - self._succeeded - sum(self._ended.values())
-        return self._ended | {_OK: self._succeeded, _NO_ANSWER: unanswered}
+        return self._ended | {_OK: self._succeeded, _UNANSWERED: unanswered}
 
     def lose_count(self) -> None:
         """Note that a part of the recording is not at hand, so that ``counts`` are not known."""
@@ -136,7 +136,7 @@ class CallCounter:
         if frame.is_unfinished_event:
             return
         call = self._count_message(frame.message, frame, exchange, session)
-        if call is not None and call.outcome is _NO_ANSWER and frame.fault is not None and not is_ours:
+        if call is not None and call.outcome is _UNANSWERED and frame.fault is not None and not is_ours:
             call.sender = frame.sender
             self._faulted[frame.fault.number] = call
             if len(self._faulted) > MAX_OPEN:
@@ -145,7 +145,7 @@ class CallCounter:
     def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
         """Whether what mcpproxy gave is its answer to a request that still waits for one."""
         call = self._faulted.get(fault.number)
-        return call is not None and call.outcome is _NO_ANSWER and frame.answers_instead(call.sender)
+        return call is not None and call.outcome is _UNANSWERED and frame.answers_instead(call.sender)
 
     def _count_piece(self, frame: Frame, exchange: _Exchange | None, session: str) -> None:
         """Count a piece of a message that is too long for one record, of which the first may have the id."""
@@ -204,7 +204,7 @@ class CallCounter:
 
     def _forget(self, open_calls: dict[_Key, _Call]) -> None:
         """Forget the calls that have an outcome, although an answer may still come; it changes nothing."""
-        for key in [key for key, call in open_calls.items() if call.outcome is not _NO_ANSWER]:
+        for key in [key for key, call in open_calls.items() if call.outcome is not _UNANSWERED]:
             del open_calls[key]
         if len(open_calls) > MAX_OPEN // 2:
             open_calls.clear()
@@ -230,8 +230,8 @@ class CallCounter:
             call = open_calls.pop((frame.exchange, id), None) or open_calls.get((session, id))
             if call is not None and open_calls.get((session, id)) is call:
                 del open_calls[session, id]
-        if call is not None and (call.outcome is _NO_ANSWER or call.outcome is _HTTP_ERROR):
-            is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _NO_ANSWER
+        if call is not None and (call.outcome is _UNANSWERED or call.outcome is _HTTP_ERROR):
+            is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _UNANSWERED
             self._end(call, Outcome.REFUSED if is_refusal else outcome_of(answer))
         return call
 
@@ -253,15 +253,15 @@ class CallCounter:
         if head.status < 400 or exchange.is_other:
             return
         for call in exchange.calls:
-            if call.outcome is _NO_ANSWER:
+            if call.outcome is _UNANSWERED:
                 self._end(call, Outcome.REFUSED if head.by_proxy else Outcome.HTTP_ERROR)
 
     def _cancel(self, call: _Call | None) -> None:
-        if call is not None and call.outcome is _NO_ANSWER:
+        if call is not None and call.outcome is _UNANSWERED:
             self._end(call, Outcome.CANCELLED)
 
     def _end(self, call: _Call, outcome: Outcome) -> None:
-        if call.outcome is not _NO_ANSWER:
+        if call.outcome is not _UNANSWERED:
             self._ended[call.outcome] -= 1
         if outcome is _OK:  # usually; to look an outcome up takes longer than all of this
             self._succeeded += 1

@@ -41,7 +41,7 @@ STATUS: Final[dict[str, frozenset[Outcome]]] = {
 """The words of ``status:``, with the outcomes that each stands for."""
 
 STATUS_ALIASES: Final = {
-    **dict.fromkeys(("no-answer", "open", "pending", "waiting"), str(Outcome.NO_ANSWER)),
+    **dict.fromkeys(("no-answer", "open", "pending", "waiting"), str(Outcome.UNANSWERED)),
     "failed": "error",
     "canceled": str(Outcome.CANCELLED),
 }

@@ -38,7 +38,7 @@ class Outcome(StrEnum):
     """No JSON-RPC answer, but an HTTP status of 400 or more, which is the ``error_code``."""
     INPUT_REQUIRED = "input-required"
     """A result that asks the client to send the request again with more input."""
-    NO_ANSWER = "unanswered"
+    UNANSWERED = "unanswered"
     """No answer until the end of the recording, or, while it is made, none yet: then the call *waits*."""
     CANCELLED = "cancelled"
     """Cancelled before it was answered."""
@@ -57,7 +57,7 @@ WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.RPC_ERROR: "error",
     Outcome.HTTP_ERROR: "HTTP error",
     Outcome.INPUT_REQUIRED: "input required",
-    Outcome.NO_ANSWER: "unanswered",
+    Outcome.UNANSWERED: "unanswered",
     Outcome.CANCELLED: "cancelled",
     Outcome.REFUSED: "refused by mcpproxy",
     Outcome.NONE: "",
@@ -67,7 +67,7 @@ WORDS: Final[Mapping[Outcome, str]] = {
 
 def unanswered_word(*, running: bool) -> str:
     """Return how a call without an answer is called: it waits while the recording is made (``running``)."""
-    return "waiting" if running else WORDS[Outcome.NO_ANSWER]
+    return "waiting" if running else WORDS[Outcome.UNANSWERED]
 
 
 def state_words(outcome: Outcome, code: int | None = None, *, running: bool = False) -> str:
@@ -75,7 +75,7 @@ def state_words(outcome: Outcome, code: int | None = None, *, running: bool = Fa
 
     ``code`` is its error code. The state is empty for a row that is not about something that has an answer.
     """
-    if outcome is Outcome.NO_ANSWER:
+    if outcome is Outcome.UNANSWERED:
         return unanswered_word(running=running)
     if code is None or outcome not in (Outcome.RPC_ERROR, Outcome.HTTP_ERROR):
         return WORDS[outcome]
@@ -118,7 +118,7 @@ class CallCounts:
 def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
     """Return the numbers of calls, from how many of them ended in each way."""
     failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
-    unanswered, cancelled = (outcomes.get(one, 0) for one in (Outcome.NO_ANSWER, Outcome.CANCELLED))
+    unanswered, cancelled = (outcomes.get(one, 0) for one in (Outcome.UNANSWERED, Outcome.CANCELLED))
     return CallCounts(sum(outcomes.values()), failed, unanswered, cancelled)
 
 

@@ -20,7 +20,7 @@ MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
     Outcome.RPC_ERROR: ("✗", "bad"),
     Outcome.HTTP_ERROR: ("✗", "bad"),
     Outcome.INPUT_REQUIRED: ("↻", "info"),
-    Outcome.NO_ANSWER: ("…", "warning"),
+    Outcome.UNANSWERED: ("…", "warning"),
     Outcome.CANCELLED: ("⊘", "warning"),
     Outcome.REFUSED: ("⊗", "bad"),
     Outcome.NONE: ("·", "dim"),
@@ -95,7 +95,7 @@ def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
     """Return the outcome of a call in words, and their tone. A usual result has no words."""
     if call.outcome in (Outcome.OK, Outcome.NONE):
         return "", "plain"
-    if call.outcome is Outcome.NO_ANSWER and call.waited_ns is None:
+    if call.outcome is Outcome.UNANSWERED and call.waited_ns is None:
         return "not read yet", "dim"
     return state_words(call.outcome, call.error_code, running=waits), MARKS[call.outcome][1]
 
@@ -109,7 +109,7 @@ def _finding_spans(call: Call) -> list[Span]:
 
 def _time_span(call: Call, waited_ns: int | None) -> Span:
     ns = call.waited_ns if call.latency_ns is None else call.latency_ns
-    if waited_ns is not None or (ns is not None and call.outcome is Outcome.NO_ANSWER):
+    if waited_ns is not None or (ns is not None and call.outcome is Outcome.UNANSWERED):
         return Span(f"{duration(waited_ns or ns or 0):>7}", "warning")
     if ns is None:
         return Span(" " * 7)

@@ -37,7 +37,7 @@ def detail_lines(
     call = detail.call
     yield _facts(call, waited_ns)
     if detail.cause:
-        yield (Span(detail.cause, "warning" if call.outcome is Outcome.NO_ANSWER else "bad"),)
+        yield (Span(detail.cause, "warning" if call.outcome is Outcome.UNANSWERED else "bad"),)
     for finding, folded in fold_found(detail.findings):
         yield from finding_lines(finding, more=folded.count_text)
     is_alone = len(detail.parts) == 1
@@ -51,7 +51,7 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
     words, tone = outcome_words(call, waits=waited_ns is not None)
     mark, mark_tone = MARKS[call.outcome]
     facts: list[str] = []
-    if call.outcome is Outcome.NO_ANSWER and call.waited_ns is not None:
+    if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
         facts.append(f"for {duration(waited_ns or call.waited_ns)}")
     elif call.latency_ns is not None:
         facts.append(duration(call.latency_ns))

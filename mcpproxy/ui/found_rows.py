@@ -61,6 +61,6 @@ def found_rows(
 
 def _cause(view: View, call: Call) -> str:
     """Return why a call has no result, in a sentence; empty if it has one."""
-    if call.outcome not in (*ERRORS, Outcome.NO_ANSWER, Outcome.CANCELLED):
+    if call.outcome not in (*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED):
         return ""
     return view.parts(call.number, _MOST_RECORDS).cause

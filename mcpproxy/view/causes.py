@@ -14,7 +14,7 @@ from mcpproxy.session.frame import ExchangeEnd, Frame, Stderr
 from mcpproxy.session.outcomes import ERRORS, WORDS, Kind, Outcome, state_words
 from mcpproxy.view.calls import Call, Part, Role
 
-LOST: Final = frozenset({*ERRORS, Outcome.NO_ANSWER, Outcome.CANCELLED, Outcome.REFUSED})
+LOST: Final = frozenset({*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED})
 """The outcomes of calls that got no result."""
 
 _LONG_NS: Final = 5_000_000_000
@@ -42,7 +42,7 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, *, ended: st
         return ""
     said = [] if stray is None else [_stray_sentence(call, stray)]
     match call.outcome:
-        case Outcome.NO_ANSWER if _wrong_id(stray) is None:
+        case Outcome.UNANSWERED if _wrong_id(stray) is None:
             said += [*_waited(call, ended, running=running), *_cut(parts), *_progress(call, parts)]
         case Outcome.CANCELLED:
             said.append(_cancelled(call, parts))
@@ -66,7 +66,7 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, *, ended
     said = [] if stray is None or call.result else [_stray_words(stray)]
     if call.outcome is Outcome.CANCELLED and not call.result:
         said += [reason for part in latest if (reason := _reason(part))]
-    elif call.outcome is Outcome.NO_ANSWER and _wrong_id(stray) is None:
+    elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
         said += _cut(latest) or ([] if running or not ended else [ended.removeprefix("the ")])
     line = _error_on_stderr(call, latest)
     why = "; ".join(said) or ("stderr" if line and call.result else "")
@@ -74,7 +74,7 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, *, ended
 
 
 def _is_unread(call: Call) -> bool:
-    return call.outcome is Outcome.NO_ANSWER and call.waited_ns is None
+    return call.outcome is Outcome.UNANSWERED and call.waited_ns is None
 
 
 def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:

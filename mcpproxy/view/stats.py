@@ -27,7 +27,7 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
 Latency: TypeAlias = Literal["p50", "p95", "max"]
 
-_WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.NO_ANSWER, Outcome.CANCELLED)))
+_WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.UNANSWERED, Outcome.CANCELLED)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class _Group:
             sender,
             count=sum(self.outcomes),
             failed=sum(self.outcomes[OUTCOMES.index(outcome)] for outcome in ERRORS),
-            unanswered=self.outcomes[OUTCOMES.index(Outcome.NO_ANSWER)],
+            unanswered=self.outcomes[OUTCOMES.index(Outcome.UNANSWERED)],
             p50_ns=found["p50"],
             p95_ns=found["p95"],
             max_ns=found["max"],

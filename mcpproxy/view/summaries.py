@@ -28,7 +28,7 @@ def call_outcomes(columns: Columns) -> Counter[Outcome]:
 
 def oldest_unanswered_ns(columns: Columns) -> int | None:
     """Return when the oldest call without an answer began; ``None`` if there is none."""
-    outcomes, number = _outcomes(columns), OUTCOMES.index(Outcome.NO_ANSWER)
+    outcomes, number = _outcomes(columns), OUTCOMES.index(Outcome.UNANSWERED)
     row = outcomes.find(number) + 1  # rows are in the order in which they began
     return columns.started_ns[row] if row else None
 

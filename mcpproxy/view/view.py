@@ -217,7 +217,7 @@ class View:
         if is_empty:
             progress = progress_of(self.columns, self.index.reader, row) or last_progress(latest)
             call = replace(call, progress=progress) if progress else call
-        if call.outcome is Outcome.NO_ANSWER and self.unread:
+        if call.outcome is Outcome.UNANSWERED and self.unread:
             call = replace(call, waited_ns=None)
         stray = self._stray(call) if call.outcome in LOST else None
         latest += self._last_words(call)
@@ -229,7 +229,7 @@ class View:
 
         If several calls are open, it belongs to none of them.
         """
-        if call.outcome is not Outcome.NO_ANSWER or self.ended is None or self.ended.exit_code == 0:
+        if call.outcome is not Outcome.UNANSWERED or self.ended is None or self.ended.exit_code == 0:
             return []
         last = self.columns.rows
         is_stderr = self.columns.kind_of(last) is Kind.STDERR

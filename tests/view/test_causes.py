@@ -371,6 +371,6 @@ def test_an_event_without_its_blank_line_is_no_answer(tmp_path: Path) -> None:
     session.ends(1, ms=12)
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
         (call,) = view.calls()
-        assert (call.outcome, call.answer) == (Outcome.NO_ANSWER, None)
+        assert (call.outcome, call.answer) == (Outcome.UNANSWERED, None)
         cause = view.parts(call.number).cause
         assert cause.endswith("No blank line ends the last event, so clients discard what it says.")

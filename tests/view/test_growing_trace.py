@@ -90,7 +90,7 @@ def test_a_session_is_seen_before_its_recorder_begins(relay: Relay) -> None:
     assert recording(str(relay.trace)).state == "starting"
     with open_view(relay.trace) as view:
         assert view.running
-        assert outcomes(view) == [Outcome.OK, Outcome.NONE, Outcome.OK, Outcome.NO_ANSWER]
+        assert outcomes(view) == [Outcome.OK, Outcome.NONE, Outcome.OK, Outcome.UNANSWERED]
         relay.passes(3)
         assert view.refresh().first == 4
         assert outcomes(view)[3:] == [Outcome.OK, Outcome.OK]

@@ -23,7 +23,7 @@ def facts(view: View) -> tuple[object, ...]:
 
 def without_waiting(calls: list[Call]) -> list[Call]:
     """Leave out of calls without an answer what is known of them only at the end."""
-    is_open = Outcome.NO_ANSWER
+    is_open = Outcome.UNANSWERED
     return [
         replace(call, waited_ns=None, cause="" if call.outcome is is_open else call.cause) for call in calls
     ]
@@ -53,7 +53,7 @@ def test_step_by_step_is_as_at_once(situation: str, tmp_path: Path) -> None:
 def test_what_is_not_read_yet_is_not_said(tmp_path: Path) -> None:
     path = write(tmp_path / "session.jsonl", SITUATIONS["hanging call"])
     with open_view(path, 0) as view:
-        while not view.count() or view.call(view.count()).outcome is not Outcome.NO_ANSWER:
+        while not view.count() or view.call(view.count()).outcome is not Outcome.UNANSWERED:
             view.refresh(0)
         assert view.unread
         assert view.call(view.count()).waited_ns is None

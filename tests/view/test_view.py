@@ -63,7 +63,7 @@ def test_a_running_recording_grows_row_by_row(recorder: Recorder) -> None:
     with open_view(recorder.path) as view:
         assert (view.running, view.count(), view.notes) == (True, 4, ("still recording",))
         waiting = view.call(4)
-        assert (waiting.outcome, waiting.latency_ns) == (Outcome.NO_ANSWER, None)
+        assert (waiting.outcome, waiting.latency_ns) == (Outcome.UNANSWERED, None)
         assert waiting.waited_ns is not None
         assert waiting.waited_ns > 100 * MS  # until now: the clock of this machine
         assert view.count("status:pending latency:>100ms") == 1
@@ -456,7 +456,7 @@ def test_a_stateless_client_that_closes_the_stream_cancels_its_request(tmp_path:
     session.ends(1, ms=20, cut_by=C)
     session.ends(2, ms=20, cut_by=S)
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=30))) as view:
-        assert [call.outcome for call in view.calls()] == [Outcome.CANCELLED, Outcome.NO_ANSWER]
+        assert [call.outcome for call in view.calls()] == [Outcome.CANCELLED, Outcome.UNANSWERED]
         assert [(s.client, s.revision) for s in view.sessions] == [("desk", "2026-07-28")]
 
 

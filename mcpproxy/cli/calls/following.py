@@ -189,7 +189,7 @@ class FollowedSession:
     def _call_lines(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
         is_inner = bool(of_call)
         printed = lines.call(call, is_inner=is_inner)
-        if call.is_error or call.outcome is Outcome.NO_ANSWER:
+        if call.is_error or call.outcome is Outcome.UNANSWERED:
             printed += stderr_of(self._view, call, lines)
         return [*printed, *lines.findings(self._findings.pop(call.number, ()))]
 
@@ -230,4 +230,4 @@ class FollowedSession:
 
 
 def _waits(call: Call) -> bool:
-    return call.outcome is Outcome.NO_ANSWER and call.kind in (Kind.REQUEST, Kind.EXCHANGE)
+    return call.outcome is Outcome.UNANSWERED and call.kind in (Kind.REQUEST, Kind.EXCHANGE)

@@ -191,7 +191,7 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
     if words := error_words(call):
         return bad, words, ("bold", "red")
     match call.outcome:
-        case Outcome.NO_ANSWER:
+        case Outcome.UNANSWERED:
             said = state_words(call.outcome, running=is_running)
             said += "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
             said += f", {call.progress}" if call.progress else ""

@@ -48,7 +48,7 @@ def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: b
             for part in view.parts(call.number).parts:
                 if part.row == call.number:
                     yield from _part_lines(part, lines, style, heads=heads, full=full)
-        if (call.outcome is Outcome.NO_ANSWER or call.is_error) and explained < _EXPLAINED:
+        if (call.outcome is Outcome.UNANSWERED or call.is_error) and explained < _EXPLAINED:
             explained += 1
             yield from stderr_of(view, call, lines)
         yield from lines.findings(of_row.get(call.number, ()))
@@ -92,7 +92,7 @@ def stderr_of(view: View, call: Call, lines: CallLines) -> list[str]:
     blocks = [part for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
     number = sum(part.lines for part in blocks)
     said = telling_line([part.summary for part in blocks])
-    is_told = call.outcome is Outcome.NO_ANSWER and said and call.cause.endswith(said)
+    is_told = call.outcome is Outcome.UNANSWERED and said and call.cause.endswith(said)
     if number > _STDERR_LINES:
         where = f"{count(number, 'line')}: show --call {call.number}"
         return lines.note(f"stderr: {where if is_told else f'{said} ({where})'}", "dim")
@@ -157,7 +157,7 @@ def summary(view: View, style: Style) -> str:
     numbers = {
         "failed": sum(outcomes[outcome] for outcome in ERRORS),
         "refused": outcomes[Outcome.REFUSED],
-        unanswered_word(running=view.running): outcomes[Outcome.NO_ANSWER],
+        unanswered_word(running=view.running): outcomes[Outcome.UNANSWERED],
         "cancelled": outcomes[Outcome.CANCELLED],
     }
     for words, number in numbers.items():

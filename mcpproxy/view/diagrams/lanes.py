@@ -28,7 +28,7 @@ many calls shows where they are many."""
 _FINEST: Final = 20_000
 """Into how many parts the time is divided at most when bars are narrow in none of them."""
 
-_NO_ANSWER: Final = OUTCOMES.index(Outcome.NO_ANSWER)
+_UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
 FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
 """The numbers of the outcomes of failed calls, in the column ``outcome``."""
@@ -76,7 +76,7 @@ def lanes_of(
         if began_ns > end_ns:
             break
         if (length_ns := latency_ns[row]) < 0:
-            length_ns = max(0, last_ns - began_ns) if outcome[row] == _NO_ANSWER else 0
+            length_ns = max(0, last_ns - began_ns) if outcome[row] == _UNANSWERED else 0
         if began_ns + length_ns >= begin_ns:
             rows.append(row)
             ended_ns.append(began_ns + length_ns)

@@ -112,7 +112,7 @@ def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arro
         outcome = call.outcome if part.role is Role.ANSWER else None
         words = _words(call, part)
         yield (part.at_ns, part.seq), _arrow(call, part.at_ns, record.sender, words, outcome, server)
-    if call.outcome is Outcome.NO_ANSWER and call.waited_ns is not None:
+    if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
         at_ns = call.started_ns + call.waited_ns
         receiver: Sender = "server" if call.sender == "client" else "client"
         words = f"no answer to {_name(call)} for {duration(call.waited_ns)}"
@@ -121,7 +121,7 @@ def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arro
 
 def _arrow(call: Call, at_ns: int, sender: Sender, text: str, outcome: Outcome | None, server: int) -> Arrow:
     ends = ("C", f"S{server}") if sender == "client" else (f"S{server}", "C")
-    head = "--x" if outcome is Outcome.NO_ANSWER else "-->>" if outcome else "->>"
+    head = "--x" if outcome is Outcome.UNANSWERED else "-->>" if outcome else "->>"
     return Arrow(at_ns, call.number, sender, text, outcome, f"    {ends[0]}{head}{ends[1]}: {escape(text)}")
 
 

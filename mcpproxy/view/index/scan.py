@@ -46,7 +46,7 @@ _STDERR: Final = KINDS.index(Kind.STDERR)
 _GAP: Final = KINDS.index(Kind.GAP)
 _OK: Final = OUTCOMES.index(Outcome.OK)
 _HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
-_NO_ANSWER: Final = OUTCOMES.index(Outcome.NO_ANSWER)
+_UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
 
 
@@ -176,7 +176,7 @@ class Scan(MessageScan):
         """Whether what mcpproxy gave is its answer to a request that still waits for one."""
         row, sender = self._rows_of_faults.get(fault.number, (0, frame.sender))
         is_of_request = self.columns.kind_of(row) is Kind.REQUEST and self.columns.sender_of(row) == sender
-        return is_of_request and self.columns.outcome[row] == _NO_ANSWER and frame.answers_instead(sender)
+        return is_of_request and self.columns.outcome[row] == _UNANSWERED and frame.answers_instead(sender)
 
     def _value(self, value: object, seen: Seen, raw: bytes) -> int:
         """Add the JSON value of a frame. If it is not an object, the frame is not a message."""
@@ -310,7 +310,7 @@ class Scan(MessageScan):
         """Add a row for an exchange whose request has no JSON-RPC request in its body."""
         columns = self.columns
         name = columns.number_of(f"{exchange.method} {exchange.target.partition('?')[0]}", None)
-        row = columns.add(_EXCHANGE, at, exchange.started_ns, name, 0, exchange.session, _NO_ANSWER)
+        row = columns.add(_EXCHANGE, at, exchange.started_ns, name, 0, exchange.session, _UNANSWERED)
         self.touch(row)
         self._set_row(exchange, row)
 
@@ -349,7 +349,7 @@ class Scan(MessageScan):
         rows = [row] if is_orphan else exchange.requests
         for row in rows:
             # A status below 400 does not say how a request of JSON-RPC ended; its answer does.
-            if columns.outcome[row] != _NO_ANSWER or (status < 400 and not is_orphan):
+            if columns.outcome[row] != _UNANSWERED or (status < 400 and not is_orphan):
                 continue
             columns.outcome[row] = _OK if status < 400 else _HTTP_ERROR
             if exchange.by_proxy:

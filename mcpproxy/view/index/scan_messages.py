@@ -20,7 +20,7 @@ _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 _OK: Final = OUTCOMES.index(Outcome.OK)
 _RPC_ERROR: Final = OUTCOMES.index(Outcome.RPC_ERROR)
 _HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
-_NO_ANSWER: Final = OUTCOMES.index(Outcome.NO_ANSWER)
+_UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _CANCELLED: Final = OUTCOMES.index(Outcome.CANCELLED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
@@ -92,7 +92,7 @@ class MessageScan:
             columns.number_of(method, target),
             min(seen.size, LARGEST),
             session,
-            _REFUSED if seen.by_us else _NO_ANSWER,
+            _REFUSED if seen.by_us else _UNANSWERED,
             0 if client else self._parent(exchange, session),
         )
         if not self.first_changed:
@@ -152,7 +152,7 @@ class MessageScan:
             columns.code[row] = code_of(members.get("code"))
         if exchange is None and not client and outcome in _FAILED:
             self._just_failed = row
-        if columns.outcome[row] == _NO_ANSWER:
+        if columns.outcome[row] == _UNANSWERED:
             columns.outcome[row] = _REFUSED if seen.by_us else outcome
         elif columns.outcome[row] == _HTTP_ERROR:  # the body of the HTTP error is a JSON-RPC answer
             columns.outcome[row] = outcome
@@ -187,7 +187,7 @@ class MessageScan:
         if id is None:
             # An error for a request that the server could not read has no id, but it is in the same exchange.
             row = exchange.call if client else 0
-            row = row if self.columns.outcome[row] in (_NO_ANSWER, _HTTP_ERROR, _REFUSED) else 0
+            row = row if self.columns.outcome[row] in (_UNANSWERED, _HTTP_ERROR, _REFUSED) else 0
         else:
             row = self._open.find(client, self._keys_in(exchange, id))
         self._open.close_row(row, client)
@@ -201,7 +201,7 @@ class MessageScan:
         if not row and not client:
             row = self._parent(exchange, session)
         if row:
-            if method == _PROGRESS and self.columns.outcome[row] == _NO_ANSWER:
+            if method == _PROGRESS and self.columns.outcome[row] == _UNANSWERED:
                 self.columns.progress[row] = seen.line
             if not (self._is_acp and method == "session/update" and _begins_or_ends_tool_call(members)):
                 return row
@@ -241,7 +241,7 @@ class MessageScan:
         return row
 
     def _set_cancelled(self, row: int) -> None:
-        if self.columns.outcome[row] == _NO_ANSWER:
+        if self.columns.outcome[row] == _UNANSWERED:
             self.columns.outcome[row] = _CANCELLED
             self.columns.latency_ns[row] = max(self.last_ns - self.columns.started_ns[row], 0)
             self.touch(row)

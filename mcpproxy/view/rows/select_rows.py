@@ -154,7 +154,7 @@ def _by_latency(tested: _Tested) -> Sequence[bool]:
         keep = [low <= latency_ns <= high for latency_ns in tested.values(columns.latency_ns)]
     else:
         keep = [ns >= 0 and term.has(ns) for ns in tested.values(columns.latency_ns)]
-    waiting = tested.is_among(columns.outcome, {OUTCOMES.index(Outcome.NO_ANSWER)})
+    waiting = tested.is_among(columns.outcome, {OUTCOMES.index(Outcome.UNANSWERED)})
     position = waiting.find(1)
     while position >= 0:
         keep[position] = term.has(now_ns - columns.started_ns[tested.rows[position]])

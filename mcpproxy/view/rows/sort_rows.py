@@ -20,7 +20,7 @@ _LAST: Final = (1 << 63) - 1
 _URGENT: Final = tuple(
     OUTCOMES.index(outcome)
     for outcome in (
-        *(Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR, Outcome.REFUSED, Outcome.NO_ANSWER),
+        *(Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR, Outcome.REFUSED, Outcome.UNANSWERED),
         *(Outcome.CANCELLED, Outcome.INPUT_REQUIRED, Outcome.OK, Outcome.NONE),
     )
 )
@@ -81,7 +81,7 @@ def _by_method(index: IndexedTrace, _: bool) -> Sequence[int]:
 def _by_latency(index: IndexedTrace, falls: bool) -> Sequence[int]:
     """Sort by the latency, or how long an open request has waited; rows without either are the last."""
     columns, now_ns = index.columns, index.now_ns()
-    no_answer, none = OUTCOMES.index(Outcome.NO_ANSWER), -1 if falls else _LAST
+    no_answer, none = OUTCOMES.index(Outcome.UNANSWERED), -1 if falls else _LAST
     return array(
         "q",
         (
