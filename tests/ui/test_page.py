@@ -237,6 +237,12 @@ def test_a_filter_is_applied_while_it_is_typed(visitor: Visitor, page: Served) -
     expect(rows.first).to_be_visible()
     visitor.page.go_back()  # the first letter was a step in the history, the others were not
     expect(field).to_have_value("")
+    field.fill('"Oslo,  or Lima"')
+    failed = visitor.page.get_by_role("button", name="failed")
+    failed.click()
+    expect(field).to_have_value('"Oslo,  or Lima" status:error')
+    failed.click()
+    expect(field).to_have_value('"Oslo,  or Lima"')
 
 
 def test_a_click_on_a_heading_sorts(visitor: Visitor, page: Served) -> None:

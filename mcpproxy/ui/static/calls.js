@@ -327,10 +327,11 @@ function FilterBar({ place, go, total, all, error, shown, following, onFollowing
     go({ filter: applied.current, call: 0 }, isTyping && place.filter !== "");
   };
   /** @param {string} term */
+  const isOn = (term) => ` ${place.filter} `.includes(` ${term} `);
+  /** @param {string} term */
   const toggle = (term) => {
-    const terms = place.filter.split(/\s+/).filter(Boolean);
-    const next = terms.includes(term) ? terms.filter((one) => one !== term) : [...terms, term];
-    go({ filter: next.join(" "), call: 0 });
+    const next = isOn(term) ? ` ${place.filter} `.replace(` ${term} `, " ") : `${place.filter} ${term}`;
+    go({ filter: next.trim(), call: 0 });
   };
   const chips = [["status:error", "failed"], ["status:unanswered", "unanswered"], ["latency:>1s", "over 1 s"], ["rule:*", "with findings"]];
   return html`
@@ -361,7 +362,7 @@ function FilterBar({ place, go, total, all, error, shown, following, onFollowing
             /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
           }
         }} />
-      ${chips.map(([term, words]) => html`<button type="button" class="chip" aria-pressed=${place.filter.split(/\s+/).includes(term)} onClick=${() => toggle(term)}>${words}</button>`)}
+      ${chips.map(([term, words]) => html`<button type="button" class="chip" aria-pressed=${isOn(term)} onClick=${() => toggle(term)}>${words}</button>`)}
       ${running ? html`<button type="button" class="chip" aria-pressed=${following} onClick=${() => onFollowing(!following)}>follow</button>` : null}
       <span id="filter-state" class=${error ? "problem" : "count"} role="status">${error ? html`${error} <span class="count">Shown: ${shown ? html`<code>${shown}</code>` : "all rows"}.</span>` : (total === null ? "filtering…" : place.filter ? `${total.toLocaleString("en")} of ${plural(all, "row")}` : plural(total, "row"))}</span>
     </form>`;
