@@ -1,6 +1,6 @@
 """Make the ``Call`` of a row from the columns of the index, and from texts that are read from the trace."""
 
-import re
+import json
 from typing import Any, Final, Protocol, cast
 
 from mcpproxy.base.patterns import pattern
@@ -248,14 +248,18 @@ def shortened(text: str) -> str:
 def beginning_preview(head: bytes) -> str:
     """Return the preview of a large result. ``head`` is the beginning of its record.
 
-    The preview is the first text in the result, as written in JSON; without a text, the first bytes.
+    The preview is the first text in the result; without a text, the first bytes.
     """
     message_at = head.find(_MESSAGE) + len(_MESSAGE)
-    match = _FIRST_TEXT.search(head, message_at) or _RESULT.search(head, message_at)
-    text = head[match.end() if match else message_at :][: 4 * PREVIEW_CHARACTERS]
-    if match and match.re is _FIRST_TEXT and (end := _TEXT_END.match(text)):
-        text = text[: end.end() - 1]
-    return _cut(visible(text.decode("utf-8", "ignore")))
+    if not (first_text := _FIRST_TEXT.search(head, message_at)):
+        result = _RESULT.search(head, message_at)
+        return _text(head[result.end() if result else message_at :])
+    characters = _CHARACTERS.match(head[first_text.end() :][:_FIRST_TEXT_BYTES])
+    written = characters[0].decode("utf-8", "ignore") if characters else ""
+    try:
+        return shortened(json.loads(f'"{written}"', strict=False))
+    except ValueError:  # it has an escape that JSON does not know
+        return shortened(written)
 
 
 def content_preview(content: list[Any]) -> str:
@@ -297,7 +301,10 @@ _HEAD_BYTES: Final = 8 << 10
 _MESSAGE: Final = b'"message":'
 _SEQ: Final = pattern(rb'"seq":(\d{1,18}),')
 _FIRST_TEXT: Final = pattern(rb'"text"\s*+:\s*+"')
-_TEXT_END: Final = pattern(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
+_FIRST_TEXT_BYTES: Final = 12 * (PREVIEW_CHARACTERS + 1)
+"""A character takes twelve bytes at most: two escapes."""
+_CHARACTERS: Final = pattern(rb'(?:[^"\\]|\\(?:u[0-9A-Fa-f]{4}|[^u]))*+')
+"""Whole characters of a string in JSON."""
 _RESULT: Final = pattern(rb'"(?:result|error)"\s*+:\s*+')
 
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")

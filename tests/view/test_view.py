@@ -12,6 +12,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
 from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.view.call_reader import beginning_preview
 from mcpproxy.view.calls import Role
 from mcpproxy.view.index import saved_index
 from mcpproxy.view.view import View, open_view
@@ -508,7 +509,7 @@ def test_a_huge_answer_is_shown_by_its_beginning(tmp_path: Path) -> None:
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=1000))) as view:
         first, second = view.calls("tool:*")
         assert (first.answer, second.answer) == (7, 9)
-        assert first.result.startswith('say \\"x\\u202e\\"\\nyyy')
+        assert first.result.startswith('say "x\\u202e"\\nyyy')
         assert second.result.startswith('{"rows":[1,2,3,1')
         assert {len(first.result), len(second.result)} == {240}
 
@@ -628,3 +629,27 @@ def test_a_trace_without_names_of_sessions_gets_them_from_the_headers(header: st
     path.write_text(bare)
     with open_view(str(path)) as view:
         assert [session.name for session in view.sessions] == ["42bbfcc8"]
+
+
+LARGE_TEXTS = {
+    "JSON in a text": (json.dumps({"rows": [{"name": "a"}] * 20_000}), '{"rows": [{"name": "a"}, {"name'),
+    "a short one before a large result": ("12 %", "12 %"),
+    "characters of two escapes": ("\U0001f642" * 40_000, "\U0001f642" * 239 + "…"),
+    "a hidden character": ("a\u202eb" + "c" * 300_000, "a\\u202ebccc"),
+}
+
+
+@pytest.mark.parametrize(("said", "shown"), LARGE_TEXTS.values(), ids=LARGE_TEXTS)
+def test_the_beginning_of_a_large_text_is_shown_as_it_reads(tmp_path: Path, said: str, shown: str) -> None:
+    session = begun()
+    session.asks(7, "tools/call", forecast("Oslo"), ms=100)
+    session.answers(7, text(said, structuredContent={"rest": "x" * 300_000}), ms=120)
+    with open_view(write(tmp_path / "t.jsonl", session.closes(ms=200))) as view:
+        row = view.calls()[-1]
+    assert row.answer_bytes > 256 << 10
+    assert row.result.startswith(shown)
+    assert len(row.result) <= 240
+
+
+def test_a_large_text_with_an_escape_that_json_lacks_is_shown_as_written() -> None:
+    assert beginning_preview(b'{"seq":1,"message":{"result":{"content":[{"text":"C:\\data') == "C:\\data"
