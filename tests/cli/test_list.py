@@ -249,6 +249,16 @@ def test_at_80_columns_two_wraps_of_one_server_have_their_labels(
     assert all(len(line) <= 80 for line in (head, *lines))
 
 
+def test_at_80_columns_a_label_that_any_script_has_goes_with_the_name_of_the_server(
+    mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    state_dir.mkdir(parents=True)
+    head, *rest = (record.replace('"weather"', '"server"') for record in CLEAN)
+    recordings.write(state_dir / "20261121T102030.000Z-server-1.jsonl", (head, *rest))
+    assert "  server (s)  " in mcpproxy("list").out
+
+
 def test_a_terminal_of_60_columns_gets_fewer_columns(
     mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,7 +169,7 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
         "UTC": entry.started_at[5:16].replace("T", " ") or "-",
         "LABEL": entry.label or "-",
         "SERVER": _named(entry.server, entry.server_version) or entry.upstream or "-",
-        "NAME": entry.name,
+        "NAME": entry.title,
         "CLIENT": _named(entry.client, entry.client_version) or "-",
         "BY": entry.client or "-",
         "DURATION": "-" if entry.duration_ns is None else duration(entry.duration_ns),
