@@ -43,7 +43,7 @@ def test_calls_are_counted_alike(mcpproxy: Mcpproxy, path: Path | str, tmp_path:
     in_show = [re.search(rf"([\d,]+) {words}", line[1]) for words in ("call", "failed", "unanswered")]
     assert [int(found[1]) if found else 0 for found in in_show] == in_stats
     with open_view(str(path)) as view:
-        sessions = [(each.calls, each.failed, each.unanswered) for each in view.sessions]
+        sessions = [(each.calls.total, each.calls.failed, each.calls.unanswered) for each in view.sessions]
         assert [sum(numbers) for numbers in zip(*sessions, strict=True)] == in_stats
         shown = "".join(span.text for span in head_line(view))
     assert count(in_stats[0], "call") in shown

@@ -168,5 +168,5 @@ def test_this_proxy_is_not_the_proxy_to_its_servers(monkeypatch: pytest.MonkeyPa
     """A shell in which clients are started names it for them."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:8765")
     options = http.parse(["--forward", "--allow-host", "a.example"])
-    assert http._proxy_of(options, "127.0.0.1:8765")("a.example", 80, False) is None
-    assert http._proxy_of(options, "127.0.0.1:8766")("a.example", 80, False) is not None
+    assert http.proxy_of(options, "127.0.0.1:8765")("a.example", 80, False) is None
+    assert http.proxy_of(options, "127.0.0.1:8766")("a.example", 80, False) is not None

@@ -176,10 +176,10 @@ def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
     from mcpproxy.relay.http.rewrite import Rewriting
 
     upstream = options.upstream
-    proxy_of = _proxy_of(options, proxy_address)
+    chosen = proxy_of(options, proxy_address)
     if upstream is not None:
-        upstream.proxy = proxy_of(upstream.host, upstream.port, upstream.is_tls)
-    settings = Settings(_router(options, host, proxy_of), upstream.address if upstream else "")
+        upstream.proxy = chosen(upstream.host, upstream.port, upstream.is_tls)
+    settings = Settings(_router(options, host, chosen), upstream.address if upstream else "")
     settings.tls_up, settings.tls_down = _tls(options)
     settings.is_quiet = options.recording.is_quiet
     if upstream is not None:
@@ -279,7 +279,7 @@ def open_listener(host: str, port: int) -> socket.socket:
         refuse(where, f"cannot listen there ({error.strerror})", "see --listen")
 
 
-def _proxy_of(options: HttpOptions, proxy_address: str) -> ProxyOf:
+def proxy_of(options: HttpOptions, proxy_address: str) -> ProxyOf:
     """Return what chooses the proxy to a server. Ours is not one: it may be named for the clients."""
     from mcpproxy.base.authority import is_loopback
     from mcpproxy.base.upstream.http_proxy import HttpProxy, proxy_for

@@ -285,7 +285,7 @@ function HeldRow({ id, message, age, now, context, isHeld, isRunning, isOpen, sh
     ${message.findings.map((found) => html`<p class="held-found"><strong>${visible(found.rule)}</strong>${" "}${visible(found.message)}</p>`)}
     ${isHeld ? null : html`<p class="problem" role="alert">${isRunning ? "This message is not held any more: somebody released it, its time was over, or its connection has ended." : "The session has ended, and with it this message is not held any more."} Its call in the recording says what was given. <button type="button" class="link" onClick=${() => show(message, false)}>Close</button></p>`}
     ${problem && isHeld ? html`<p class="problem" role="alert">${visible(problem)}</p>` : null}
-    ${isOpen && isHeld && mode === "error" && release ? html`<${ErrorForm} isRequest=${isRequest} answer=${answer} close=${() => open(mode)} />` : null}
+    ${isOpen && mode === "error" && release ? html`<${ErrorForm} isRequest=${isRequest} isHeld=${isHeld} answer=${answer} close=${() => open(mode)} />` : null}
     ${isOpen ? html`<${HeldText} id=${id} number=${number} isEdited=${mode === "edit" && release !== null} isHeld=${isHeld} answer=${answer} close=${() => open(mode)} />` : null}
   </li>`;
 }
@@ -387,8 +387,8 @@ function HeldText({ id, number, isEdited, isHeld, answer, close }) {
   </form>`;
 }
 
-/** @param {{isRequest: boolean, answer: (answer: Answer) => void, close: () => void}} props */
-function ErrorForm({ isRequest, answer, close }) {
+/** @param {{isRequest: boolean, isHeld: boolean, answer: (answer: Answer) => void, close: () => void}} props */
+function ErrorForm({ isRequest, isHeld, answer, close }) {
   const [code, setCode] = useState("-32603");
   const [text, setText] = useState("Internal error");
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
@@ -402,11 +402,11 @@ function ErrorForm({ isRequest, answer, close }) {
     }}
     onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
-      answer({ do: "error", code: Number(code), message: text });
+      if (isHeld) answer({ do: "error", code: Number(code), message: text });
     }}>
     <label>code <input type="number" step="1" required value=${code} onInput=${(/** @type {any} */ event) => setCode(event.target.value)} /></label>
     <label>message <input type="text" ref=${field} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
     <p class="count">${isRequest ? "Who sent the request gets this answer, and the request is not given." : "This error takes the place of the answer."}</p>
-    <button type="submit">${isRequest ? "Answer with this error" : "Replace by this error"}</button>
+    <button type="submit" disabled=${!isHeld}>${isRequest ? "Answer with this error" : "Replace by this error"}</button>
   </form>`;
 }
