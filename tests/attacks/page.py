@@ -136,12 +136,16 @@ def the_command_of_a_recording(stage: Stage) -> str:
 def the_source_of_a_finding(stage: Stage) -> str:
     """A finding of a recording leads to no other site than those that the rules cite."""
     odd = ("javascript:alert(1)", "https://evil.example/", "https://modelcontextprotocol.io@evil.example/")
-    found = [json.dumps(json.loads(recordings.finding("PROTO-007", 2, "m")) | {"source": one}) for one in odd]
+    # Findings that say the same would be one.
+    said = zip(("the first", "another", "one more"), odd, strict=True)
+    found = [
+        json.dumps(json.loads(recordings.finding("PROTO-007", 2, m)) | {"source": one}) for m, one in said
+    ]
     trace = (*recordings.CLEAN[:-1], *found, recordings.close(3, 2, errors=len(odd)))
     with _page(stage, trace=trace) as page:
         fields = page.enters()
-        _, said = page.ask(f"{page.one(fields)}/findings", fields)
-        (rule,) = json.loads(said)
+        _, answer = page.ask(f"{page.one(fields)}/findings", fields)
+        (rule,) = json.loads(answer)
         links = [one["link"] for one in rule["findings"] if one["link"]]
         hold(not links, f"links to {', '.join(links)}")
         hold(len(rule["findings"]) == len(odd), "the findings are not there")
