@@ -25,6 +25,9 @@ const HEADINGS = [
   ["bar", "waterfall", [], "the rows in sight on one line of time"],
 ];
 
+/** The rows stay as they are if the server of the page does not answer. */
+const stay = () => undefined;
+
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
@@ -72,7 +75,7 @@ export function Calls({ summary, sessions, live, place, go }) {
     get(`/api/recordings/${id}/position`, { filter, order, call: number }).then((answer) => {
       const isCurrent = chosen.current === number && shown.current.filter === filter && shown.current.order === order;
       if (answer.position !== null && isCurrent) setSelected(answer.position);
-    });
+    }, stay);
   };
 
   // Get the number of rows that pass the filter, and the position of the call in the address among them. A filter
@@ -166,7 +169,7 @@ export function Calls({ summary, sessions, live, place, go }) {
       grow(answer.total);
       if (call && chosen.current === call) setSelected(answer.position ?? -1); // new rows may have moved it
       cache.changed(order ? 0 : Math.max(0, Math.min(total, answer.total) - 200));
-    });
+    }, stay);
   }, [version, total === null]);
 
   const rows = [];
