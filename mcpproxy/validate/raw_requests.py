@@ -184,7 +184,7 @@ async def speaks_both_eras(context: ProbeContext) -> bool:
 
 def missing_method(context: ProbeContext, message: str, frames: tuple[int, ...]) -> Conclusion:
     """Return the conclusion about a method that a stateless server lacks and does not refuse as it should."""
-    return context.violation("ERR-002/R-218" if context.target.url else "ERR-002/D-009", message, frames)
+    return context.violation("ERR-002/R-218" if context.target.url else "ERR-002/D-008", message, frames)
 
 
 def cited(

@@ -26,6 +26,7 @@ USES: Final[dict[str, tuple[str, ...]]] = {
     "tui": ("tui", "{}"),
     "ui": ("ui", "{}", "--listen", "nowhere"),
     "stats": ("stats", "{}"),
+    "auth": ("auth", "{}"),
     "replay server": ("replay", "server", "{}", "--http", "nowhere"),
     "replay client": ("replay", "client", "{}", "--", "no-such-command"),
     "diff": ("diff", "{}", "-1"),

@@ -117,7 +117,7 @@ def test_full_lays_messages_out(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
 def test_http_shows_the_heads(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     out = mcpproxy("show", "--http", write(tmp_path / "t.jsonl", SITUATIONS["HTTP with SSE"])).out
     assert "→ #2 POST /mcp\n" in out
-    assert "← #2 200\n" in out
+    assert "← #2 200, event stream\n" in out
 
 
 def test_an_error_that_does_not_fit_is_never_cut(mcpproxy: Mcpproxy, tmp_path: Path, eighty: None) -> None:

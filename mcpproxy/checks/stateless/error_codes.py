@@ -49,7 +49,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
     if not (why := _not_implemented(request, history)):
         return ()
     problem = f"server refused {request.method}, which {why}, with {code} instead of -32601"
-    requirement = "R-218" if history.over_http else "D-009"
+    requirement = "R-218" if history.over_http else "D-008"
     # Only a method that the revision lacks is certainly missing.
     at_most: Severity | None = None if request.method in REMOVED else "warning"
     return (
