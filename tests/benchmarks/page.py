@@ -100,6 +100,13 @@ def chromium() -> Generator[Browser]:
         browser.close()
 
 
+TAKE_KEY: Final = """async ([ticket, key]) => {
+    const headers = { Authorization: `Bearer ${ticket}`, "Mcpproxy-Key": key };
+    if (!(await fetch("/api/key", { method: "POST", headers })).ok) throw new Error("the ticket is refused");
+    localStorage.setItem("mcpproxy-key", key);
+}"""
+
+
 @contextmanager
 def serving(path: str, cache: str) -> Generator[tuple[str, int]]:
     """Run ``mcpproxy ui PATH``; yield the printed address and the process id."""
@@ -114,14 +121,14 @@ def serving(path: str, cache: str) -> Generator[tuple[str, int]]:
 
 
 def new_page(browser: Browser, url: str) -> tuple[Page, CDPSession]:
-    """Open a window that has the cookie of the page, but not the page yet."""
+    """Open a window that has the key of the page, but not the page yet."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(TIMEOUT_MS)
     page = context.new_page()
-    home = url.partition("/?")[0]
-    page.goto(url.replace("/?", "/static/icon.svg?"))
-    page.add_init_script(LOOK)
+    home, _, ticket = url.partition("/?token=")
     page.goto(f"{home}/static/icon.svg")
+    page.evaluate(TAKE_KEY, [ticket, "k" * 43])
+    page.add_init_script(LOOK)
     metrics = context.new_cdp_session(page)
     ask(metrics, "Performance.enable", timeDomain="threadTicks")
     return page, metrics
