@@ -36,6 +36,7 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.oauth import RESOURCE_METADATA, SERVER_METADATA
 from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.frame import (
@@ -58,10 +59,6 @@ MAX_BYTES: Final = 512 << 20
 _IMPORT_NOTE: Final = "from HAR: times within answers, connections and the session's end are not in it"
 _PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
 _WELL_KNOWN: Final = "/.well-known/"
-_OAUTH_DOCUMENTS: Final = tuple(
-    f"{_WELL_KNOWN}{name}"
-    for name in ("oauth-protected-resource", "oauth-authorization-server", "openid-configuration")
-)
 _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
 
@@ -181,7 +178,7 @@ def _is_mcp(entry: _Entry) -> bool:
 
 def _is_of_login(entry: _Entry) -> bool:
     """Whether an exchange asks for metadata of OAuth, a client id, an authorization or a token."""
-    if any(name in entry.address for name in _OAUTH_DOCUMENTS):
+    if any(name in entry.address for name in (RESOURCE_METADATA, *SERVER_METADATA)):
         return True
     if entry.request.get("method") == "POST":
         return b"grant_type=" in entry.body or b'"redirect_uris"' in entry.body

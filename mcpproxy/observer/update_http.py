@@ -9,12 +9,12 @@ from typing import Final, TypeAlias
 
 from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
-from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.observer.memory_limit import MemoryUse
 from mcpproxy.protocol.header_names import PARAM_PREFIX, PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
 from mcpproxy.protocol.message_parts import WellFormed, member, target_of
 from mcpproxy.protocol.mirrors import read_mirrors
+from mcpproxy.protocol.oauth import RESOURCE_METADATA
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,

@@ -10,9 +10,10 @@ from mcpproxy.checks.basic.embedded import ASK_CARRIERS, INPUT_REQUESTS, Ask, ch
 from mcpproxy.checks.client.elicitation import CREATE, is_local, parsed
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import MCP, OTHER, Check, HttpCheck, RuleFamily
-from mcpproxy.checks.transports.authorization import RESOURCE_METADATA, resource_metadata
+from mcpproxy.checks.transports.authorization import resource_metadata
 from mcpproxy.protocol.jsonrpc import Batch
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.oauth import RESOURCE_METADATA
 from mcpproxy.protocol.revisions import STATELESS, since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory

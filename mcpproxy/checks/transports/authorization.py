@@ -19,6 +19,7 @@ from mcpproxy.checks.engine.rows import MCP, OTHER, STREAMABLE, HttpCheck, RuleF
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.oauth import RESOURCE_METADATA, challenge_parameters
 from mcpproxy.protocol.revisions import since
 from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
@@ -30,11 +31,8 @@ AUTHORIZED: Final = since("2025-03-26")
 OFFLINE_ACCESS_BY_CLIENT: Final = frozenset(since("2026-07-28"))
 """The revisions in which only the client decides whether to ask for ``offline_access``."""
 
-RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
-
 _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _DATE: Final = pattern(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")  # RFC 9110, 5.6.7
-_PARAMETER: Final = pattern(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 
 Violations = Iterator[Violation]
 
@@ -161,12 +159,7 @@ def resource_metadata(fields: Fields) -> str | None:
 
 
 def _parameters(fields: Fields) -> dict[str, str]:
-    """Return the parameters of all challenges, with names in lower case (RFC 9110, section 11.6.1)."""
-    return {
-        match[1].lower(): match[2] if match[2] is not None else match[3]
-        for value in fields.all("www-authenticate")
-        for match in _PARAMETER.finditer(value)
-    }
+    return challenge_parameters(fields.all("www-authenticate"))
 
 
 def _is_bearer_challenge(fields: Fields) -> bool:

@@ -6,16 +6,15 @@ Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/authoriz
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from mcpproxy.base.named_url import ForeignUrlError, resolved
-from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.oauth import RESOURCE_METADATA, challenge_parameters
 from mcpproxy.protocol.revisions import since
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
@@ -27,14 +26,13 @@ from mcpproxy.validate.raw_requests import post, streamable
 if TYPE_CHECKING:
     from mcpproxy.validate.transports.exchange import ClientExchange
 
-_METADATA_PARAMETER: Final = re.compile(r'resource_metadata\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"
 
 
 async def _oauth_metadata(context: ProbeContext) -> Conclusion:
     refusal = await _refused_first_message(context)
     challenge = refusal.header("www-authenticate") or ""
-    metadata_url = next((match[1] or match[2] for match in _METADATA_PARAMETER.finditer(challenge)), "")
+    metadata_url = challenge_parameters([challenge]).get("resource_metadata", "")
     try:
         urls = [resolved(context.target.url, metadata_url, loopback_is_one=True)] if metadata_url else None
     except ForeignUrlError:

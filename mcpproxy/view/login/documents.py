@@ -4,20 +4,19 @@ Nothing that is a credential leaves this module: of codes, tokens, verifiers and
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from typing import Final, cast
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import orjson
 
-from mcpproxy.base.patterns import pattern
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.oauth import challenge_parameters
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.trace.json_masking import secrets_masked
 from mcpproxy.view.login.web_exchanges import LONGEST_BODY, WebExchange
 
 _LONGEST_TEXT: Final = 300
-_PARAMETER: Final = pattern(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')  # RFC 9110, section 11.6.1
 
 SECRET_MEMBERS: Final = frozenset(
     {
@@ -58,14 +57,10 @@ def query(url: str) -> dict[str, str]:
 
 def challenge(fields: Fields) -> dict[str, str]:
     """Return the parameters of all challenges of an answer, with names in lower case."""
-    return {
-        match[1].lower(): match[2] if match[2] is not None else match[3]
-        for value in fields.all("www-authenticate")
-        for match in _PARAMETER.finditer(value)
-    }
+    return challenge_parameters(fields.all("www-authenticate"))
 
 
-def urlsplit_or_empty(url: str):  # urllib's SplitResult
+def urlsplit_or_empty(url: str) -> SplitResult:
     """Split a URL; one that cannot be split counts as empty."""
     try:
         return urlsplit(url)
@@ -98,6 +93,7 @@ def members(values: Mapping[str, object], names: Iterable[str]) -> str:
 
 
 def _listed(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(shown(one) for one in value[:8]) + (" …" if len(value) > 8 else "")  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return shown(value)
+    if not isinstance(value, list):
+        return shown(value)
+    listed = cast("list[object]", value)
+    return " ".join(map(shown, listed[:8])) + (" …" if len(listed) > 8 else "")

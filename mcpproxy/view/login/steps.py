@@ -6,6 +6,7 @@ from typing import Final
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION
+from mcpproxy.protocol.oauth import RESOURCE_METADATA, SERVER_METADATA
 from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.session.masked_values import Mask, as_mask, credential
 from mcpproxy.trace.records import Header
@@ -31,8 +32,6 @@ from mcpproxy.view.login.meanings import (
 )
 from mcpproxy.view.login.web_exchanges import WebExchange
 
-_RESOURCE: Final = "/.well-known/oauth-protected-resource"
-_SERVER: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 _WITH_RESOURCE: Final = frozenset(since("2025-06-18"))
 _WITH_PKCE_CHECK: Final = frozenset(since("2025-11-25"))
 
@@ -85,9 +84,8 @@ class LoginStep:
     """One request of a login and its answer.
 
     ``seq`` is the frame of the request, ``last_seq`` that of the answer, ``at_ns`` the time of the request
-    since the start of the recording. ``fault`` says
-    why the step failed, and ``source`` where that stands; both are empty if it did not. ``again`` counts
-    further requests with the same answer.
+    since the start of the recording. ``fault`` says why the step failed, and ``source`` where that stands;
+    both are empty if it did not. ``again`` counts further requests with the same answer.
     """
 
     number: int
@@ -159,9 +157,9 @@ class StepReader:
         if exchange.is_mcp:
             return self._stage_of_message(exchange)
         path = urlsplit_or_empty(exchange.url).path
-        if _RESOURCE in path or self.named.get(_plain(exchange.url)) is Stage.RESOURCE:
+        if RESOURCE_METADATA in path or self.named.get(_plain(exchange.url)) is Stage.RESOURCE:
             return Stage.RESOURCE
-        if any(name in path for name in _SERVER):
+        if any(name in path for name in SERVER_METADATA):
             return Stage.SERVER
         if named := self.named.get(_plain(exchange.url)) or self._named_behind_proxy(exchange.url):
             return named
@@ -393,4 +391,4 @@ def _covers(resource: str, url: str) -> bool:
 def _well_known(issuer: str) -> set[str]:
     """Return the paths at which the metadata of an issuer may lie."""
     path = urlsplit_or_empty(issuer).path.rstrip("/")
-    return {f"{name}{path}" for name in _SERVER} | {f"{path}{_SERVER[1]}"}
+    return {f"{name}{path}" for name in SERVER_METADATA} | {f"{path}{SERVER_METADATA[1]}"}
