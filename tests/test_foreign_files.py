@@ -79,6 +79,7 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "relay/stdio/witness.py": ("open", SYSTEM),
     "relay/stdio/sinks.py": ("os.open", SYSTEM),
     "ui/page_file.py": (".glob .read_text", INSTALLED),
+    "ui/static_files.py": (".glob .read_bytes .read_text .rglob", INSTALLED),
     "ui/redirect_file.py": ("open os.open os.unlink", "made exclusively by this process in the home folder"),
     "ruleset/catalogue.py": ("open os.listdir", INSTALLED),
     "ruleset/custom_rule_loader.py": (".glob", NAMES),

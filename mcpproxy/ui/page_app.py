@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio
@@ -19,9 +18,8 @@ import orjson
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
@@ -34,14 +32,13 @@ from mcpproxy.ui.held_sessions import OFF, POLL_S, Breakpoints, NotReleasedError
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.request_body import BodyTooLargeError, read_body
 from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
+from mcpproxy.ui.static_files import document, static_file, style
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.diagrams.sequence import sequence
 from mcpproxy.view.rows.sort_rows import check_order
 from mcpproxy.view.view import View
 
 _T = TypeVar("_T")
-
-STATIC: Final = Path(__file__).parent / "static"
 
 _MAX_BARS: Final = 1500
 _MAX_POINTS: Final = 20_000
@@ -80,8 +77,9 @@ class PageApp:
         one = "/api/recordings/{id}"
         return Starlette(
             routes=[
-                Route("/", self.index),
-                Mount("/static", StaticFiles(directory=STATIC)),
+                Route("/", document),
+                Route("/static/all.css", style),
+                Route("/static/{path:path}", static_file),
                 Route("/api/live", self.folder_live),
                 Route("/api/recordings", self.recordings),
                 Route("/api/search", self.search_all),
@@ -122,12 +120,7 @@ class PageApp:
         yield
         self._library.close()
 
-    # The page itself, and the folder
-
-    async def index(self, request: Request) -> Response:
-        """Return the document."""
-        del request
-        return FileResponse(STATIC / "index.html")
+    # The folder
 
     async def recordings(self, request: Request) -> Response:
         """Return the recordings, newest first, the runs that they form, and the folder.

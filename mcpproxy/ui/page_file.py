@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.ui import json_rows, page_app
+from mcpproxy.ui import json_rows
+from mcpproxy.ui.static_files import STATIC, style_sheets
 from mcpproxy.view.calls import Detail
 from mcpproxy.view.diagrams.sequence import MOST_CALLS, sequence_of
 from mcpproxy.view.view import View
@@ -32,15 +33,11 @@ _IMPORT: Final = re.compile(
 
 def pieces(view: View, entry: JSONObject) -> Iterator[str]:
     """Yield the text of the file. ``entry`` is what ``json_rows.recording`` returns for the recording."""
-    modules = {
-        path.name: path
-        for path in (*page_app.STATIC.glob("*.js"), *(page_app.STATIC / "vendor").glob("*.js"))
-    }
+    modules = {path.name: path for path in (*STATIC.glob("*.js"), *(STATIC / "vendor").glob("*.js"))}
     scripts = {name: _script(path) for name, path in modules.items()}
     imports = json.dumps({"imports": {f"page/{name}": _data(text) for name, text in scripts.items()}})
     start = 'import "page/app.js";'
-    areas = sorted(path.name for path in page_app.STATIC.glob("*.css") if path.name != "style.css")
-    style = "".join(_text(page_app.STATIC / name) for name in ("style.css", *areas, "vendor/uplot.css"))
+    style = style_sheets() + _text(STATIC / "vendor/uplot.css")
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -82,7 +79,7 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
 
 def style_sheet() -> str:
     """Return the style sheet of the page, for other pages that look like it."""
-    return _text(page_app.STATIC / "style.css")
+    return _text(STATIC / "style.css")
 
 
 def _whole(view: View, entry: JSONObject, calls: list[JSONObject], chunks: int) -> JSONObject:

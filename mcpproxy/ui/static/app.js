@@ -3,30 +3,27 @@
 import { usePlace } from "./address.js";
 import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
-import { Compare } from "./compare.js";
 import { Findings } from "./findings.js";
 import { OUTCOMES, SEVERITY_MARKS, WAITING, plural, visible } from "./format.js";
 import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
 import { needs } from "./keys.js";
+import { lazy } from "./lazy.js";
 import { useCurrentSummary, useLive } from "./live.js";
-import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./preact.js";
+import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "./preact.js";
 import { useRemembered } from "./remembered.js";
 import { Search, SearchBox } from "./search.js";
 import { Sidebar } from "./sidebar.js";
-import { Stats } from "./stats.js";
-import { Timeline } from "./timeline.js";
-import { Tools } from "./tools.js";
 import { Welcome } from "./welcome.js";
 
 /** @type {[string, string, any][]} */
 const VIEWS = [
   ["calls", "Calls", Calls],
-  ["timeline", "Timeline", Timeline],
+  ["timeline", "Timeline", lazy(() => import("./timeline.js").then((module) => module.Timeline))],
   ["findings", "Findings", Findings],
-  ["tools", "Tools", Tools],
-  ["stats", "Stats", Stats],
-  ...(isExported ? [] : [/** @type {[string, string, any]} */ (["compare", "Compare", Compare])]),
+  ["tools", "Tools", lazy(() => import("./tools.js").then((module) => module.Tools))],
+  ["stats", "Stats", lazy(() => import("./stats.js").then((module) => module.Stats))],
+  ...(isExported ? [] : [/** @type {[string, string, any]} */ (["compare", "Compare", lazy(() => import("./compare.js").then((module) => module.Compare))])]),
 ];
 const THEMES = ["system", "dark", "light"];
 
@@ -44,7 +41,8 @@ function App() {
   const [theme, setTheme] = useRemembered("theme", "system");
   const [fault] = useErrorBoundary();
 
-  useEffect(() => {
+  // What the rows wait for is requested before the browser paints what there is so far.
+  useLayoutEffect(() => {
     /** @param {any} answer */
     const show = (answer) => {
       /** @type {import("./types.js").Recording[]} */
@@ -59,7 +57,7 @@ function App() {
     load();
     return isExported ? undefined : subscribeFolder(load, setHeld);
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const latest = folder.recordings.find((one) => !one.is_empty) ?? folder.recordings[0];
     if (!place.recording && place.view !== "search" && latest) go({ recording: latest.id }, true); // back leads out of the page
   }, [folder.recordings.length, place.recording, place.view]);
@@ -175,7 +173,7 @@ function App() {
 function OneRecording({ folder, place, go, paused, state }) {
   const [summary, setSummary] = useState(/** @type {import("./types.js").Summary | null} */ (null));
   const [error, setError] = useState("");
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (summary) return;
     // A recording that has just begun may have no file yet. It is requested again when its state changes.
     get(`/api/recordings/${place.recording}`).then(

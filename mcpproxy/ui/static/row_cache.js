@@ -2,8 +2,9 @@
 /** The rows of a filtered list, fetched in windows when they come into view. */
 import { get } from "./api.js";
 
-const WINDOW = 200;
-const KEPT = 20;
+/** How many rows are fetched at a time: some three screens, since a jump waits for all of them. */
+const WINDOW = 100;
+const KEPT = 40;
 const AT_ONCE = 2;
 
 export class RowCache {
