@@ -56,7 +56,7 @@ COMMANDS = {
         "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),
         "import": (
             "mcpproxy.cli.commands.import_",
-            "a trace of what mcpsnoop, mcp-rec or a browser (HAR) recorded",
+            "a trace of a host's log, or of what another recorder kept",
         ),
     },
     "Faults": {

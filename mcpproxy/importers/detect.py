@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
-from mcpproxy.importers import har, mcp_rec, mcpsnoop
+from mcpproxy.importers import har, mcp_rec, mcpsnoop, text_logs
 from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
 from mcpproxy.trace.members import NotARecordError, read_object
 
@@ -20,14 +20,16 @@ FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
     "mcpsnoop": mcpsnoop.read,
     "mcp-rec": mcp_rec.read,
     "har": har.read,
+    "host-log": text_logs.read_log,
+    "json-rpc": text_logs.read_lines,
 }
 """Name of a format -> the function that opens a file of that format.
 
 Its arguments are the path, and the number of a session in the file, from 1, or 0 for the only session.
 """
 
-_HEAD_BYTES: Final = 64 << 10
-"""How many bytes of a file are searched for the beginning of a HAR."""
+_HEAD_BYTES: Final = 1 << 20
+"""How many bytes of a file are searched for the beginning of a HAR, or the first message in a log."""
 _LINE_BYTES: Final = 16 << 20
 """How many bytes of the first line are read."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
@@ -45,7 +47,7 @@ def detect_format(path: str) -> str | None:
             if _HAR.match(head):
                 return "har"
             if not head.lstrip().startswith(b"{"):
-                return None
+                return "host-log" if text_logs.MARK.search(head) else None
             file.seek(0)
             first_line = file.readline(_LINE_BYTES)
     except OSError as fault:
@@ -56,7 +58,9 @@ def detect_format(path: str) -> str | None:
         return None
     if {"session_id", "direction", "seq"} <= members.keys():
         return "mcpsnoop"
-    return "mcp-rec" if {"dir", "msg"} <= members.keys() else None
+    if {"dir", "msg"} <= members.keys():
+        return "mcp-rec"
+    return "json-rpc" if text_logs.is_message(members) else None
 
 
 def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:

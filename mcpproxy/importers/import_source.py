@@ -1,6 +1,6 @@
 """What the readers of other formats share: reading lines, converting times, refusing files."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +9,8 @@ from typing import Final, NoReturn
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
+from mcpproxy.session.frame import CLIENT, Sender
 from mcpproxy.trace.encode import encode
 from mcpproxy.trace.members import NotARecordError, read_object
 from mcpproxy.trace.reader import Trace
@@ -61,6 +63,62 @@ class Clock:
         if unix_ns is not None and self._first_unix_ns is not None:
             self._latest_ns = max(self._latest_ns, unix_ns - self._first_unix_ns)
         return self._latest_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message in a file of another tool. ``session`` counts the sessions of the file from 1.
+
+    ``raw`` is ``None`` if the file has only a part of the message; ``unix_ns`` is ``None`` if it has no time.
+    ``begins`` says whether it is the client's ``initialize``, and ``server`` is empty if the file names none.
+    """
+
+    session: int
+    server: str
+    begins: bool
+    sender: Sender
+    raw: bytes | None
+    unix_ns: int | None
+
+
+class SessionNumbers:
+    """Numbers the sessions of a file that does not name them: each begins with ``initialize``."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._current: dict[str, tuple[int, bool]] = {}  # server -> its session, and whether that has begun
+
+    def said(
+        self, server: str, sender: Sender, message: JSON, raw: bytes | None, unix_ns: int | None
+    ) -> Said:
+        """Return the next message with the number of its session."""
+        number, has_begun = self._current.get(server, (0, False))
+        begins = sender == CLIENT and member(message, "method") == "initialize"
+        if not number or (begins and has_begun):
+            self._count += 1
+            number, has_begun = self._count, False
+        self._current[server] = (number, has_begun or begins)
+        return Said(number, server, begins, sender, raw, unix_ns)
+
+
+def select(path: str, session: int, messages: Iterable[Said]) -> tuple[Said, str]:
+    """Return the first message of the session to read, and when it was sent.
+
+    Raises:
+        TraceError: there is no message, or see ``selected_session``.
+    """
+    count, first = 0, None
+    for said in messages:
+        count = max(count, said.session)
+        if first is None and said.session == max(1, session):
+            first = said
+    if count == 0:
+        refuse(path, None, "holds no message")
+    selected_session(path, session, count)
+    assert first is not None  # each session has a message
+    clock = Clock()
+    clock.since(first.unix_ns)
+    return first, clock.started_at
 
 
 def unix_ns(time: JSON) -> int | None:

@@ -10,9 +10,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.importers.import_source import Clock, ImportedSource, lines, refuse, selected_session, unix_ns
+from mcpproxy.importers.import_source import (
+    Clock,
+    ImportedSource,
+    Said,
+    SessionNumbers,
+    lines,
+    refuse,
+    select,
+    unix_ns,
+)
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.encode import is_embeddable
@@ -32,33 +40,26 @@ def read(path: str, session: int) -> ImportedSource:
     Raises:
         TraceError: the file is not a recording of mcp-rec, or holds several sessions and none is selected.
     """
-    count, start_ns = 0, None
-    for current, _, _, unix_time_ns in _messages(path):
-        count = current
-        start_ns = unix_time_ns if start_ns is None and current == max(1, session) else start_ns
-    if count == 0:
-        refuse(path, None, "holds no message")
-    chosen = selected_session(path, session, count)
-    clock = Clock()
-    clock.since(start_ns)  # this sets ``started_at``
+    first, started_at = select(path, session, _messages(path))
     header = Header(
         mcpproxy="",
         transport="stdio",
         label=os.path.basename(path),
-        started_at=clock.started_at,
+        started_at=started_at,
         imported=_IMPORT_NOTE,
     )
-    return ImportedSource(header, lambda: _events(path, chosen))
+    return ImportedSource(header, lambda: _events(path, first.session))
 
 
 def _events(path: str, chosen: int) -> Iterator[Recorded]:
     clock = Clock()
     seq = 0
-    for current, sender, raw, unix_time_ns in _messages(path):
-        if current != chosen:
+    for said in _messages(path):
+        sender, raw = said.sender, said.raw
+        if said.session != chosen or raw is None:
             continue
         seq += 1
-        frame = Frame(seq, sender, raw, clock.since(unix_time_ns))
+        frame = Frame(seq, sender, raw, clock.since(said.unix_ns))
         # mcp-rec writes NaN or Infinity, which are not JSON, for a number too large for a float.
         if raw[:1] in b"{[" and not is_embeddable(frame) and re.search(rb"NaN|Infinity", raw):
             seq -= 1
@@ -68,16 +69,12 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
             yield frame
 
 
-def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
-    """Yield session number, sender, bytes and Unix time in nanoseconds of each message in the file."""
-    current, has_initialize = 1, False
+def _messages(path: str) -> Iterator[Said]:
+    """Yield each message in the file."""
+    sessions = SessionNumbers()
     for number, line, members in lines(path, NAME):
         sender, message = _sender_and_message(path, number, members)
-        if sender == CLIENT and member(message, "method") == "initialize":
-            if has_initialize:
-                current += 1
-            has_initialize = True
-        yield current, sender, _raw(line, message), unix_ns(members.get("ts"))
+        yield sessions.said("", sender, message, _raw(line, message), unix_ns(members.get("ts")))
 
 
 def _sender_and_message(path: str, number: int, members: dict[str, JSON]) -> tuple[Sender, JSON]:

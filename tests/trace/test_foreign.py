@@ -122,11 +122,49 @@ OVER_HTTP = (
     entry(None, "<html>", url="https://h.example/about", method="GET", kind="text/html"),
 )
 
+
+def claude_desktop(
+    *talk: tuple[str, str], server: str = "weather", after: str = " { metadata: undefined }"
+) -> str:
+    written = [f"2026-09-11T23:28:52.265Z [{server}] [info] Initializing server...{after}\n"]
+    for number, (sender, line) in enumerate(talk):
+        at = f"2026-09-11T23:28:53.{number:03}Z"
+        written.append(f"{at} [{server}] [info] Message from {sender}: {line}{after}\n")
+    return "".join(written)
+
+
+def vs_code(*talk: tuple[str, str]) -> str:
+    arrows = {"client": "[editor -> server]", "server": "[server -> editor]"}
+    text = "2026-07-24 02:03:14.031 [info] Starting server tasks\n"
+    for number, (sender, line) in enumerate(talk):
+        text += f"2026-07-24 02:03:15.{number:03} [debug] {arrows[sender]} {line}\n"
+        text += "2026-07-24 02:03:15.999 [warning] [server stderr] {not a message}\n"
+    return text
+
+
+def pasted(*talk: tuple[str, str]) -> str:
+    return "".join(f"{line}\n" for _, line in talk)
+
+
+def mcporter(*talk: tuple[str, str]) -> str:
+    text = ""
+    for number, (sender, line) in enumerate(talk):
+        direction = "send" if sender == "client" else "recv"
+        note = {"direction": direction, "server": "weather", "ts": f"2026-05-16T10:00:00.{number:03}Z"}
+        text += json.dumps({"_meta": note, **json.loads(line)}) + "\n"
+    return text
+
+
 FORMATS: dict[str, Callable[[], str]] = {
     "mcp-rec": lambda: mcp_rec(*TALK),
     "mcpsnoop": lambda: mcpsnoop(*TALK),
     "mcpsnoop over HTTP": lambda: mcpsnoop(*TALK, transport="http", conn_id="127.0.0.1:5"),
     "har": lambda: har(*OVER_HTTP),
+    "Claude Desktop": lambda: claude_desktop(*TALK),
+    "Claude Desktop, older": lambda: claude_desktop(*TALK, after=""),
+    "VS Code": lambda: vs_code(*TALK),
+    "lines": lambda: pasted(*TALK),
+    "mcporter": lambda: mcporter(*TALK),
 }
 
 
@@ -358,10 +396,84 @@ def test_without_headers_there_are_messages_alone(mcpproxy: Mcpproxy, tmp_path: 
     assert "no findings in 1 trace, 5 frames" in mcpproxy("check", path).out
 
 
+# Logs of hosts, and lines
+
+
+def test_what_a_host_logs_is_kept_to_the_byte_and_judged(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    spaced = '{"jsonrpc" : "2.0","id":null,"error":{"code":-32601,"message":"\\u00e9 unknown é"}}'
+    path = kept(tmp_path, claude_desktop(*TALK[:3], ("server", spaced)))
+    trace = open_trace(path)
+    *_, last = trace.events()
+    assert isinstance(last, Frame)
+    assert last.raw == spaced.encode()
+    assert (trace.header.label, trace.header.started_at) == ("weather", "2026-09-11T23:28:53Z")
+    checked = mcpproxy("check", path)
+    assert "RPC-015 frame 4: server answered the notification in frame 3" in checked.out
+    assert checked.code == 1
+
+
+def test_of_an_excerpt_nothing_is_concluded(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    for make in (claude_desktop, vs_code, pasted):
+        checked = mcpproxy("check", kept(tmp_path, make(*TALK[3:])))
+        assert checked.code == 0
+        assert "a part of a session may have been copied" in checked.out
+
+
+def test_one_log_may_have_several_servers_and_starts(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    lines = zip(
+        claude_desktop(*TALK).splitlines(), claude_desktop(*TALK, server="files").splitlines(), strict=True
+    )
+    path = kept(
+        tmp_path, "\n".join(line for pair in lines for line in pair) + "\n" + claude_desktop(*TALK[:2])
+    )
+    assert "holds 3 sessions" in mcpproxy("import", path).err
+    for number, label, frames in ((1, "weather", 5), (2, "files", 5), (3, "weather", 2)):
+        out = str(tmp_path / f"{number}.jsonl")
+        assert mcpproxy("import", path, "--session", str(number), "-o", out).code == 0
+        trace = open_trace(out)
+        assert (trace.header.label, sum(isinstance(e, Frame) for e in trace.events())) == (label, frames)
+
+
+def test_a_message_that_a_log_has_in_part_is_a_gap(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = kept(tmp_path, claude_desktop(*TALK[:4], ("server", NO_TOOLS[:20])))
+    assert isinstance(list(open_trace(path).events())[-1], Gap)
+    assert "no findings" in mcpproxy("check", path).out
+
+
+def test_who_sent_a_line_is_guessed_by_its_method_and_by_the_request_it_answers(tmp_path: Path) -> None:
+    said = (
+        *TALK[:3],
+        ("server", '{"jsonrpc":"2.0","id":1,"method":"roots/list"}'),
+        ("client", '{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}'),
+        ("client", '{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"a"}}'),
+        (
+            "server",
+            '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}',
+        ),
+        ("server", '{"jsonrpc":"2.0","id":9,"method":"sampling/createMessage","params":{}}'),
+        ("server", '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}'),
+        ("client", '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":8}}'),
+        ("server", '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'),
+        ("client", '{"jsonrpc":"2.0","id":10,"method":"ping"}'),
+        ("server", '{"jsonrpc":"2.0","id":10,"result":{}}'),
+        ("server", '{"jsonrpc":"2.0","id":8,"error":{"code":1,"message":"late"}}'),
+    )
+    frames = [e for e in open_trace(kept(tmp_path, pasted(*said))).events() if isinstance(e, Frame)]
+    assert [(frame.sender, frame.raw.decode()) for frame in frames] == list(said)
+
+
 # What cannot be read
 
 BAD: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", "none of the formats that can be read"),
+    "empty": (
+        "",
+        "none of the formats that can be read (mcpsnoop, mcp-rec, har, host-log, json-rpc); the file is",
+    ),
+    "a log without messages": (
+        "2025-04-04 18:41:17.344 [info] listOfferings: Found 14 tools\n",
+        "it is a host's log without messages; VS Code logs them at the level Debug",
+    ),
+    "lines that stop being messages": (pasted(*TALK) + "{}\n", ":6: not a JSON-RPC message"),
     "binary": (bytes(range(256)) * 9, "none of the formats that can be read"),
     "something else": ('{"level":"info"}\n', "none of the formats that can be read"),
     "a HAR that stops": (har(*OVER_HTTP)[:900], "not a whole HAR"),
@@ -393,7 +505,7 @@ def test_what_cannot_be_imported(
     assert mcpproxy("check", path).code == 2
 
 
-@pytest.mark.parametrize("format", ["mcpsnoop", "mcp-rec", "har"])
+@pytest.mark.parametrize("format", ["mcpsnoop", "mcp-rec", "har", "host-log", "json-rpc"])
 @pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "\x00\xff", '{"log": []}'], ids=repr)
 def test_the_wrong_format_was_named(mcpproxy: Mcpproxy, tmp_path: Path, format: str, text: str) -> None:
     path, out = kept(tmp_path, text), tmp_path / "o.jsonl"

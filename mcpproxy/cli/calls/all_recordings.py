@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mcpproxy.base.style import Style, count
 from mcpproxy.base.visible import visible
+from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines
 from mcpproxy.cli.calls.listing import call_lines
 from mcpproxy.session.filter import Filter
@@ -49,6 +50,5 @@ class AllRecordings:
 
 
 def _heading_lines(view: View, style: Style) -> Iterator[str]:
-    started = view.header.started_at[:19].replace("T", " ")
-    words = f"{view.header.label}, {started} UTC"
-    yield f"{style.paint(visible(view.path), 'bold')} {style.paint(visible(words), 'dim')}"
+    words = heading(view.header, with_command=False)
+    yield f"{style.paint(visible(view.path), 'bold')} {style.paint(words, 'dim')}"

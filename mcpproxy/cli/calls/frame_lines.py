@@ -7,6 +7,7 @@ from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import http_sessions
 from mcpproxy.cli.calls.following import open_begun
+from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.http_sessions import EventFilter
 from mcpproxy.reports.transcripts import transcript_json
 from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
@@ -75,9 +76,7 @@ def with_findings_in_place(trace: Trace) -> Iterator[Event | Finding]:
 
 def header_lines(path: str, header: Header) -> list[str]:
     """Return lines that identify the recording, and the column headings."""
-    command = visible(" ".join(header.command) or header.upstream or header.mode)
-    started = header.started_at[:19].replace("T", " ")
-    return [visible(path), f"{visible(header.label)}, {visible(started)} UTC: {command}", "", HEADING]
+    return [visible(path), heading(header), "", HEADING]
 
 
 def call_filter(path: str, wanted: Filter, shown: EventFilter) -> EventFilter:

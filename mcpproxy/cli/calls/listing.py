@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.base.style import Style, count, decoded, duration, tally
 from mcpproxy.base.visible import visible
+from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
 from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.filter import Filter
@@ -112,10 +113,8 @@ def header_lines(
     path: str, header: Header, sessions: Iterable[SessionSummary], style: Style
 ) -> Iterator[str]:
     """Yield the path, the label, the start, the command, and the participants of a recording."""
-    command = visible(" ".join(header.command) or header.upstream or header.mode)
-    started = header.started_at[:19].replace("T", " ")
     yield style.paint(visible(path), "bold")
-    yield f"{visible(header.label)}, {visible(started)} UTC: {command}"
+    yield heading(header)
     named = [session for session in sessions if session.client or session.server]
     for session in named[:_LISTED_SESSIONS]:
         yield participants(session, style)

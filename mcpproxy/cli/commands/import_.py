@@ -1,6 +1,7 @@
 """``mcpproxy import``: convert a recording of another program to a trace."""
 
 import os
+import re
 from typing import Final
 
 from mcpproxy.base.files import open_regular
@@ -15,15 +16,22 @@ from mcpproxy.trace.decode import header_format
 from mcpproxy.trace.members import NotARecordError
 
 DESCRIPTION = (
-    "Make a trace of a recording by mcpsnoop (JSONL) or mcp-rec (JSONL), or of an HTTP Archive (HAR 1.2)."
+    "Make a trace of a recording by mcpsnoop (JSONL), mcp-rec (JSONL) or mcporter, of an HTTP Archive "
+    "(HAR 1.2), of a log of Claude Desktop or VS Code, or of lines that are JSON-RPC messages."
 )
 
 EPILOG = """\
 The trace says what the other format does not hold, and check concludes nothing from what is missing. check,
-show, versions, trim, redact and replay also take such files directly.
+show, versions, trim, redact and replay also take such files directly. VS Code logs messages at the level
+Debug; Cursor logs none. Of JSON-RPC lines without a direction, who sent each is guessed.
 
   mcpproxy import session.har -o session.jsonl
   mcpproxy import recorded.jsonl --session 2 -o second.jsonl"""
+
+_HOST_LOG: Final = re.compile(
+    rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
+)
+"""A line of Claude Desktop, VS Code or Cursor."""
 
 _HEADER_BYTES: Final = 1 << 20
 """A longer first line is not a header."""
@@ -58,7 +66,7 @@ def run(argv: list[str]) -> int:
     format: str | None = options.format if options.format != "auto" else detect_format(path)
     if format is None:
         formats = ", ".join(FORMATS)
-        raise TraceError(path, None, f"none of the formats that can be read ({formats})", "give its --format")
+        raise TraceError(path, None, f"none of the formats that can be read ({formats})", _why_not(path))
     trace = open_foreign(path, format, options.session)
     tally = write_trace(output, trace.header, trace.lines())
     tell(f"{output}: {count(sum(tally.frames.values()), 'frame')}")
@@ -75,3 +83,16 @@ def _is_own(path: str) -> bool:
     except (OSError, NotARecordError):
         return False
     return True
+
+
+def _why_not(path: str) -> str:
+    """Return what a user can do about a file in which no format was recognised."""
+    with open(open_regular(path, follows=True), "rb") as file:
+        head = file.read(_HEADER_BYTES)
+    if not head.strip():
+        return "the file is empty"
+    if _HOST_LOG.search(head):
+        return "it is a host's log without messages; VS Code logs them at the level Debug, Cursor never does"
+    return (
+        "a line must be a JSON object or have a message after 'Message from client:' or '[editor -> server]'"
+    )

@@ -1,0 +1,181 @@
+"""Read what people paste from a host: its log of a server, or lines each of which is a JSON-RPC message.
+
+Claude Desktop writes ``TIME [SERVER] [info] Message from client: MESSAGE { metadata: undefined }``, in older
+versions without what follows the message. It logs every message, so a session that begins with
+``initialize`` is taken for whole. VS Code writes ``TIME [debug] [editor -> server] MESSAGE`` if its log level
+is Debug or Trace. Lines of other kinds are the host's own words. What the server wrote to stderr is not
+taken: in the log of Claude Desktop nothing tells its lines from those of the host.
+
+mcporter adds ``_meta`` with ``direction``, ``server`` and ``ts`` to each message; it is taken off again.
+Without it, the direction of a message is a guess, by who may send its method and whose request it answers.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import orjson
+
+from mcpproxy.base.files import open_regular
+from mcpproxy.errors import TraceError
+from mcpproxy.importers.import_source import (
+    Clock,
+    ImportedSource,
+    Said,
+    SessionNumbers,
+    lines,
+    refuse,
+    select,
+    unix_ns,
+)
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.methods import kind_of, sends_in_any
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
+from mcpproxy.trace.records import Header, Recorded
+
+MARK: Final = re.compile(
+    rb"(?P<desktop>Message from (?P<from>client|server): )|\[(?P<by>editor|server) -> (?:server|editor)\] "
+)
+"""What stands before a message in the log of a host."""
+
+_LINE_LIMIT_BYTES: Final = 128 << 20
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?) ")
+_SERVER: Final = re.compile(r"\[([^\]]*)\]")
+_CLIENTS: Final = (b"client", b"editor")
+_DIRECTIONS: Final[dict[JSON, Sender]] = {"send": CLIENT, "recv": SERVER}
+
+_LOG_NOTE: Final = "from a host's log: stderr, lines that are no messages and the session's end are not in it"
+_LINES_NOTE: Final = "from JSON lines: the direction of a message is guessed where no line says it"
+_PARTIAL_NOTE: Final = "a part of a session may have been copied, and a host does not log every message"
+
+
+def read_log(path: str, session: int) -> ImportedSource:
+    """Open one session of a host's log.
+
+    Raises:
+        TraceError: the file holds no message, or several sessions and none is selected.
+    """
+    return _source(path, session, lambda: _logged(path), _LOG_NOTE)
+
+
+def read_lines(path: str, session: int) -> ImportedSource:
+    """Open one session of a file with a JSON-RPC message in each line.
+
+    Raises:
+        TraceError: a line is no JSON-RPC message, or the file holds several sessions and none is selected.
+    """
+    return _source(path, session, lambda: _plain(path), _LINES_NOTE)
+
+
+def is_message(members: JSONObject) -> bool:
+    """Whether a JSON object is a JSON-RPC message."""
+    return "jsonrpc" in members and not members.keys().isdisjoint(("method", "result", "error"))
+
+
+def _source(path: str, session: int, messages: Callable[[], Iterator[Said]], note: str) -> ImportedSource:
+    first, started_at = select(path, session, messages())
+    is_whole = note == _LOG_NOTE and first.server and first.begins
+    header = Header(
+        mcpproxy="",
+        transport="stdio",
+        label=first.server or os.path.basename(path),
+        started_at=started_at,
+        partial="" if is_whole else _PARTIAL_NOTE,
+        imported=note,
+    )
+
+    def events() -> Iterator[Recorded]:
+        clock, seq = Clock(), 0
+        for said in messages():
+            if said.session != first.session:
+                continue
+            at_ns = clock.since(said.unix_ns)
+            if said.raw is None:
+                yield Gap("the log has only a part of a message", observed_at_ns=at_ns)
+            else:
+                seq += 1
+                yield Frame(seq, said.sender, said.raw, at_ns)
+
+    return ImportedSource(header, events)
+
+
+def _logged(path: str) -> Iterator[Said]:
+    """Yield the messages in the log of a host."""
+    sessions = SessionNumbers()
+    try:
+        with open(open_regular(path, follows=True), "rb") as file:
+            number = 0
+            while line := file.readline(_LINE_LIMIT_BYTES):
+                number += 1
+                if len(line) == _LINE_LIMIT_BYTES:
+                    refuse(path, number, f"a line of {_LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
+                if mark := MARK.search(line):
+                    sender = CLIENT if (mark["from"] or mark["by"]) in _CLIENTS else SERVER
+                    before = line[: mark.start()].decode("utf-8", "replace")
+                    server = _SERVER.search(before) if mark["desktop"] else None
+                    text = line[mark.end() :].decode("utf-8", "surrogateescape")
+                    message, end = _first_value(text)
+                    time = _TIME.search(before)
+                    yield sessions.said(
+                        server[1] if server else "",
+                        sender,
+                        message,
+                        text[:end].encode("utf-8", "surrogateescape") if end else None,
+                        unix_ns(time[1] if time else None),
+                    )
+    except OSError as fault:
+        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+
+
+def _first_value(text: str) -> tuple[JSON, int]:
+    """Return the JSON value at the start of a text, and where it ends; 0 if there is no whole one."""
+    try:
+        value: JSON
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None, 0
+    return value, end
+
+
+def _plain(path: str) -> Iterator[Said]:
+    """Yield the messages of a file with one in each line."""
+    sessions, asked = SessionNumbers(), dict[JSON, Sender]()
+    for number, line, members in lines(path, "JSON-RPC"):
+        if not is_message(members):
+            refuse(path, number, "not a JSON-RPC message")
+        raw, note = line.strip(), as_object(members.get("_meta")) or {}
+        told = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
+        if told:
+            raw = orjson.dumps({name: value for name, value in members.items() if name != "_meta"})
+        sender = told or _guess(members, asked)
+        method, id = members.get("method"), members.get("id")
+        if isinstance(id, int | str):
+            if method is None:
+                asked.pop(id, None)
+            else:
+                asked[id] = sender
+        server = note.get("server") if told else None
+        name = server if isinstance(server, str) else ""
+        yield sessions.said(name, sender, members, raw, unix_ns(note.get("ts")) if told else None)
+
+
+def _guess(message: JSONObject, asked: dict[JSON, Sender]) -> Sender:
+    """Return who has probably sent a message. ``asked`` are the senders of the open requests, by id."""
+    method, id = message.get("method"), message.get("id")
+    if not isinstance(method, str):
+        known = isinstance(id, int | str)
+        return CLIENT if known and asked.get(id) == SERVER else SERVER
+    kind = "notification" if id is None and "id" not in message else "request"
+    of_client, of_server = (
+        sends_in_any(sender, method, kind_of(method), REVISIONS) for sender in (CLIENT, SERVER)
+    )
+    if of_client != of_server:
+        return CLIENT if of_client else SERVER
+    if method == "notifications/cancelled":
+        cancelled = member(message.get("params"), "requestId")
+        return asked.get(cancelled, CLIENT) if isinstance(cancelled, int | str) else CLIENT
+    return SERVER if kind == "notification" else CLIENT
