@@ -3,14 +3,16 @@
 ``raw`` is the message without the spaces between its tokens. A line that is not JSON is stored as ``text``
 instead. If ``seq`` skips a number, mcpsnoop dropped a line. A recording of HTTP has no heads of requests and
 responses, and does not name the stream of a message: the messages of all connections are in one sequence, and
-batches are split. The end of the session is not recorded.
+batches are split. Where the same id waits twice, or a second client begins, the messages are told apart by
+the connections that they name. The end of the session is not recorded.
 """
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Final
 
 from mcpproxy.importers.import_source import Clock, ImportedSource, lines, refuse, selected_session, unix_ns
-from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.records import Header, Recorded
@@ -27,6 +29,9 @@ _IMPORT_NOTE: Final = "from mcpsnoop: spaces between tokens and the session's en
 _PARTIAL_NOTE: Final = (
     "mcpsnoop keeps no HTTP: no heads, no streams, messages of all connections in one sequence"
 )
+_MIXED_NOTE: Final = (
+    "mcpsnoop keeps no HTTP heads, and several clients speak at once: their messages are shown, not judged"
+)
 
 
 def read(path: str, session: int) -> ImportedSource:
@@ -37,25 +42,22 @@ def read(path: str, session: int) -> ImportedSource:
     """
     sessions: dict[str, JSONObject] = {}
     commands: dict[str, tuple[tuple[str, ...], str]] = {}  # session -> command and working directory
-    initialize_counts: dict[str, int] = {}
+    connections: dict[str, _Connections] = {}
     is_redacted = False
     for number, _, members in lines(path, NAME):
         id, direction, raw = _id(path, number, members), members.get("direction"), members.get("raw")
         sessions.setdefault(id, members)
         is_redacted = is_redacted or members.get("redacted") is True
-        match direction, raw:
-            case "meta", {"command": list(words), **rest}:
-                commands[id] = tuple(map(str, words)), str(rest.get("cwd", ""))
-            case "c2s", {"method": "initialize"}:
-                initialize_counts[id] = initialize_counts.get(id, 0) + 1
-            case _:
-                pass
+        if direction == "meta" and isinstance(raw, dict) and isinstance(words := raw.get("command"), list):
+            commands[id] = tuple(map(str, words)), str(raw.get("cwd", ""))
+        connections.setdefault(id, _Connections()).add(members)
     chosen = selected_session(path, session, len(sessions)) if sessions else 0
     if not chosen:
         refuse(path, None, "holds no message")
     id, first_record = list(sessions.items())[chosen - 1]
     is_http = first_record.get("transport") == "http"
-    if is_http and initialize_counts.get(id, 0) > 1:
+    is_mixed = is_http and connections[id].are_mixed
+    if is_mixed and not connections[id].are_named:
         refuse(path, None, "several HTTP clients in one sequence, and nothing tells which message is whose")
     clock = Clock()
     clock.since(unix_ns(first_record.get("ts")))  # this sets ``started_at``
@@ -68,10 +70,41 @@ def read(path: str, session: int) -> ImportedSource:
         cwd=cwd,
         started_at=clock.started_at,
         redaction=NAME if is_redacted else "none",
-        partial=_PARTIAL_NOTE if is_http else "",
+        partial=(_MIXED_NOTE if is_mixed else _PARTIAL_NOTE) if is_http else "",
         imported=_IMPORT_NOTE,
     )
-    return ImportedSource(header, lambda: _events(path, id, is_http))
+    return ImportedSource(header, lambda: _events(path, id, is_http, is_mixed))
+
+
+class _Connections:
+    """Whether the messages of a session over HTTP are of one client, as far as they show.
+
+    ``are_mixed``: two requests with the same id wait at a time, or a second client begins. ``are_named``:
+    each message names its connection.
+    """
+
+    def __init__(self) -> None:
+        self.are_mixed, self.are_named = False, True
+        self._open: set[str | int] = set()
+        self._is_begun = False
+
+    def add(self, members: JSONObject) -> None:
+        """Note the next record."""
+        direction, raw = members.get("direction"), members.get("raw")
+        if direction not in _SENDERS or not isinstance(raw, dict):
+            return
+        self.are_named = self.are_named and bool(members.get("conn_id"))
+        id, method = raw.get("id"), raw.get("method")
+        is_asked = direction == "c2s" and method is not None
+        if is_asked and method == "initialize":
+            self.are_mixed = self.are_mixed or self._is_begun
+            self._is_begun = True
+        if isinstance(id, str | int):
+            if is_asked:
+                self.are_mixed = self.are_mixed or id in self._open
+                self._open.add(id)
+            elif direction == "s2c" and method is None:
+                self._open.discard(id)
 
 
 def _id(path: str, number: int, members: JSONObject) -> str:
@@ -82,8 +115,9 @@ def _id(path: str, number: int, members: JSONObject) -> str:
     return refuse(path, number, "not a record of mcpsnoop")
 
 
-def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
+def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recorded]:
     clock = Clock()
+    exchanges, numbers = dict[JSON, int](), count(1)  # of each connection, the exchange that is open
     expected_seq, seq = 1, 0
     for number, line, members in lines(path, NAME):
         if _id(path, number, members) != id:
@@ -106,7 +140,13 @@ def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
                 yield Gap(f"mcpsnoop kept {kept_part} of a message", observed_at_ns=at_ns)
             elif raw is not None or (text is not None and not is_http):
                 seq += 1
-                yield Frame(seq, sender, raw or str(text).encode("utf-8", "replace"), at_ns)
+                frame = Frame(seq, sender, raw or str(text).encode("utf-8", "replace"), at_ns)
+                if is_mixed:
+                    connection = members.get("conn_id")
+                    if sender == CLIENT or connection not in exchanges:
+                        exchanges[connection] = next(numbers)
+                    frame.exchange = exchanges[connection]
+                yield frame
 
 
 def _raw(line: bytes, members: JSONObject) -> bytes | None:

@@ -319,6 +319,23 @@ def test_messages_over_http_without_their_heads(mcpproxy: Mcpproxy, tmp_path: Pa
     assert "several HTTP clients" in refused.err
 
 
+def test_clients_that_speak_at_once_are_told_apart_by_their_connections(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    http: dict[str, Any] = {"transport": "http"}
+    call = LIST_TOOLS.replace("tools/list", "prompts/list")
+    failed = '{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"no prompts"}}'
+    said = (("c2s", LIST_TOOLS, "a"), ("c2s", call, "b"), ("s2c", failed, "b"), ("s2c", NO_TOOLS, "a"))
+    text = "".join(envelope(seq, *one[:2], conn_id=one[2], **http) for seq, one in enumerate(said, start=1))
+    text += "".join(envelope(seq, "c2s", INITIALIZE, conn_id=f"{seq}", **http) for seq in (5, 6))
+    path = kept(tmp_path, text)
+    checked, shown = mcpproxy("check", path), mcpproxy("show", path).out
+    assert "no findings in 1 trace, 6 frames" in checked.out
+    assert "their messages are shown, not judged" in checked.out
+    assert "tools/list → 0 tools" in " ".join(shown.split())
+    assert "prompts/list ✗ error -32601: no prompts" in " ".join(shown.split())
+
+
 # HAR
 
 
