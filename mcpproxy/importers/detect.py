@@ -12,13 +12,14 @@ from typing import Final
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
-from mcpproxy.importers import har, mcp_rec, mcpsnoop, text_logs
+from mcpproxy.importers import har, mcp_rec, mcp_recorder, mcpsnoop, text_logs
 from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
 from mcpproxy.trace.members import NotARecordError, read_object
 
 FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
     "mcpsnoop": mcpsnoop.read,
     "mcp-rec": mcp_rec.read,
+    "mcp-recorder": mcp_recorder.read,
     "har": har.read,
     "host-log": text_logs.read_log,
     "json-rpc": text_logs.read_lines,
@@ -33,6 +34,7 @@ _HEAD_BYTES: Final = 1 << 20
 _LINE_BYTES: Final = 16 << 20
 """How many bytes of the first line are read."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
+_CASSETTE: Final = re.compile(rb'\s*\{\s*"version"\s*:[^{}]*"metadata"\s*:\s*\{')
 
 
 def detect_format(path: str) -> str | None:
@@ -46,6 +48,8 @@ def detect_format(path: str) -> str | None:
             head = file.read(_HEAD_BYTES)
             if _HAR.match(head):
                 return "har"
+            if _CASSETTE.match(head):
+                return "mcp-recorder"
             if not head.lstrip().startswith(b"{"):
                 return "host-log" if text_logs.MARK.search(head) else None
             file.seek(0)

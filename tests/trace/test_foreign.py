@@ -155,6 +155,17 @@ def mcporter(*talk: tuple[str, str]) -> str:
     return text
 
 
+def cassette(*pairs: tuple[str, str | None]) -> str:
+    said: list[dict[str, object]] = [
+        {"type": "lifecycle", "http_method": "GET", "http_path": "/mcp", "response_status": 405}
+    ]
+    for request, answer in pairs:
+        response = None if answer is None else json.loads(answer)
+        said.append({"request": json.loads(request), "response": response, "latency_ms": 40})
+    metadata = {"recorded_at": "2026-02-17T20:25:23+00:00", "server_url": "http://127.0.0.1:8000"}
+    return json.dumps({"version": "1.0", "metadata": metadata, "interactions": said}, indent=2)
+
+
 FORMATS: dict[str, Callable[[], str]] = {
     "mcp-rec": lambda: mcp_rec(*TALK),
     "mcpsnoop": lambda: mcpsnoop(*TALK),
@@ -165,6 +176,7 @@ FORMATS: dict[str, Callable[[], str]] = {
     "VS Code": lambda: vs_code(*TALK),
     "lines": lambda: pasted(*TALK),
     "mcporter": lambda: mcporter(*TALK),
+    "mcp-recorder": lambda: cassette((INITIALIZE, INITIALIZED), (READY, None), (LIST_TOOLS, NO_TOOLS)),
 }
 
 
@@ -226,6 +238,13 @@ def test_times_and_the_command_come_along(tmp_path: Path) -> None:
     assert trace.header.started_at == "2026-09-21T14:13:20.250000Z"
     assert [e.observed_at_ns for e in trace.events() if isinstance(e, Frame)] == [
         n * 125_000_000 for n in range(5)
+    ]
+    spoken = open_trace(kept(tmp_path, cassette((INITIALIZE, INITIALIZED), (LIST_TOOLS, NO_TOOLS))))
+    assert [e.observed_at_ns for e in spoken.events() if isinstance(e, Frame)] == [
+        0,
+        40_000_000,
+        40_000_000,
+        80_000_000,
     ]
     header = open_trace(kept(tmp_path, mcpsnoop(*TALK))).header
     assert (header.command, header.cwd, header.label) == (("python", "weather.py"), "/srv", "weather")
@@ -484,12 +503,14 @@ def test_who_sent_a_line_is_guessed_by_its_method_and_by_the_request_it_answers(
 BAD: dict[str, tuple[str | bytes, str]] = {
     "empty": (
         "",
-        "none of the formats that can be read (mcpsnoop, mcp-rec, har, host-log, json-rpc); the file is",
+        "that can be read (mcpsnoop, mcp-rec, mcp-recorder, har, host-log, json-rpc); the file is empty",
     ),
     "a log without messages": (
         "2025-04-04 18:41:17.344 [info] listOfferings: Found 14 tools\n",
         "it is a host's log without messages; VS Code logs them at the level Debug",
     ),
+    "a cassette that stops": (cassette((INITIALIZE, INITIALIZED))[:300], "not a whole cassette"),
+    "a cassette of nothing": (cassette(), "no interaction in it has a request"),
     "lines that stop being messages": (pasted(*TALK) + "{}\n", ":6: not a JSON-RPC message"),
     "binary": (bytes(range(256)) * 9, "none of the formats that can be read"),
     "something else": ('{"level":"info"}\n', "none of the formats that can be read"),
@@ -522,7 +543,7 @@ def test_what_cannot_be_imported(
     assert mcpproxy("check", path).code == 2
 
 
-@pytest.mark.parametrize("format", ["mcpsnoop", "mcp-rec", "har", "host-log", "json-rpc"])
+@pytest.mark.parametrize("format", ["mcpsnoop", "mcp-rec", "mcp-recorder", "har", "host-log", "json-rpc"])
 @pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "\x00\xff", '{"log": []}'], ids=repr)
 def test_the_wrong_format_was_named(mcpproxy: Mcpproxy, tmp_path: Path, format: str, text: str) -> None:
     path, out = kept(tmp_path, text), tmp_path / "o.jsonl"
