@@ -234,3 +234,34 @@ def test_a_body_in_pieces_is_not_judged_and_the_next_one_is() -> None:
     ):
         found += [f for f in observer.observe(event) if f.severity == "error"]
     assert [(f.rule, f.frame) for f in found] == [("RPC-001", 8)]
+
+
+def test_an_answer_in_a_coding_that_is_not_decoded_accuses_nobody() -> None:
+    headers = (("Content-Type", "application/json"), ("Content-Encoding", "br"))
+    accepts = (
+        ("Content-Type", "application/json"),
+        ("Content-Length", "9"),
+        ("Accept", "application/json, text/event-stream"),
+    )
+    hello = b'{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}'
+    said = (
+        b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":%b}' % hello,
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+    )
+    events: list[Event] = []
+    for number, message in enumerate(said, start=1):
+        events += [
+            RequestHead(0, number, 1, "POST", "/mcp", accepts, endpoint=True),
+            Frame(0, "client", message, exchange=number, connection=1),
+        ]
+        if b'"id"' in message:
+            piece = Frame(0, "server", b"\x0b\x02\x80", continues=True, exchange=number, connection=1)
+            events += [ResponseHead(0, number, 1, 200, headers), piece]
+        else:
+            events.append(ResponseHead(0, number, 1, 202, ()))
+        events.append(ExchangeEnd(number, 1))
+    for seq, event in enumerate(events, start=1):
+        if not isinstance(event, ExchangeEnd):
+            object.__setattr__(event, "seq", seq)
+    assert [found.message for found in judged(*events)] == []

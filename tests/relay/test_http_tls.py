@@ -112,6 +112,28 @@ def test_a_client_that_leaves_is_seen_behind_tls(
         assert server.rest() == b"hello"
 
 
+@pytest.mark.parametrize("is_answered", [True, False], ids=["with its answer", "without an answer"])
+def test_a_server_that_answers_our_end_with_an_alert_refused_nothing(
+    secure: Upstream, trusted: ssl.SSLContext, tmp_path: Path, is_answered: bool
+) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    with Proxy(str(tmp_path / "t"), secure.origin) as proxy:
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        server = secure.accept()
+        server.read_head()
+        assert server.read(5) == b"hello"
+        if is_answered:
+            server.send(answer)
+            assert client.read(len(answer)) == answer
+        client.close()
+        assert server.rest() == b""  # OpenSSL sends the alert
+        server.close()
+        records = proxy.stop()
+        assert b"no TLS" not in proxy.stderr.read()
+    assert b"upstream-failed" not in stream(records, journal.NOTE)
+
+
 def accept_aside(upstream: Upstream) -> threading.Thread:
     """Play a server whose handshake fails."""
 

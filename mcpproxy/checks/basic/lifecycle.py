@@ -82,6 +82,9 @@ def _out_of_order(
         yield from _late_initialized(history)
     if breaks is None or (breaks == SECOND_INITIALIZE and _may_repeat_initialize(history)):
         return
+    waits = breaks in (CLIENT_BEFORE_RESULT, STRAY_INITIALIZED) and not history.initialized
+    if waits and history.initialize and not history.server.fully_read:
+        return  # what could not be read may have been the result
     method = shortened(context.message.method) if isinstance(context.message, Request | Notification) else ""
     initialize = history.initialize.seq if history.initialize else 0
     problem = {

@@ -259,7 +259,8 @@ def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if head is None or not exchange.succeeded or exchange.body_count or exchange.cut or not exchange.requests:
         return
     reported_elsewhere = "HTTP-010" in exchange.broken_rules or exchange.initialize is not None
-    if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere:
+    is_unread = "content-encoding" in exchange.response_fields  # perhaps in a coding that was not decoded
+    if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere and not is_unread:
         problem = "server answered a request with an empty body"
         yield Violation("HTTP-011", "R-072", problem, related=(exchange.request.seq,), frame=head.seq)
 

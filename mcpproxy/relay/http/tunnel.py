@@ -306,16 +306,20 @@ class Tunnel(Pair):
         """Answer in the place of a server that has ended TLS, because only the proxy sees the reason.
 
         In TLS 1.3 the server refuses a client after the client's handshake is complete. If an answer may be
-        under way, and after a reset, which any client would see, the connection is reset.
+        under way, and after a reset, which any client would see, the connection is reset. When the client has
+        ended or has its answer, nothing was refused: OpenSSL 3 answers an end without ``close_notify``, as
+        ours, with the alert decode error.
         """
         tls = self._proxy.dialer.tls
-        if end_socket is self._upstream and tls is not None and (reason := tls.failure(error)):
+        is_over = self.client.ended or (self._stage == _HTTP and not self._requests.is_unanswered)
+        is_refusal = end_socket is self._upstream and not is_over
+        if is_refusal and tls is not None and (reason := tls.failure(error)):
             now = journals.now_ns()
             why = no_tls(self.records.upstream, reason)
             self.records.note("upstream-failed", why, now)
             # By another name than that of the address, which could be reached.
             self._proxy.on_upstream_failed(f"TLS with {self.records.upstream}", why)
-            if self._stage == _HTTP and self._requests.is_unanswered:
+            if self._stage == _HTTP:
                 self._answer(502, why, now, has_body=self._requests.wants_body)
                 return
         super()._on_read_failed(end_socket, error)
