@@ -152,7 +152,9 @@ def _shown(terminal: int, words: bytes, otherwise: str) -> None:
 def _reach_the_server(stage: Stage, *names: str) -> str:
     failed: list[str] = []
     for name in names:
-        process = stage.start(*_run(stage, "--quiet"), *peer("polite", name))
+        # ``communicate`` closes the input, and a server that gets no processor for so long is ended then.
+        patient = _run(stage, "--quiet", "--grace", str(10 * DEADLINE_S))
+        process = stage.start(*patient, *peer("polite", name))
         hold(read(process.stdout, is_line) == b"ready\n", "the server does not start")
         process.send_signal(getattr(signal, name))
         try:
