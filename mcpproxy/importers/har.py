@@ -12,7 +12,6 @@ Source: http://www.softwareishard.com/blog/har-12-spec/
 """
 
 import binascii
-import errno
 import os
 import re
 from collections.abc import Iterator
@@ -21,11 +20,14 @@ from itertools import count
 from typing import Final
 from urllib.parse import urlsplit
 
-import orjson
-
-from mcpproxy.base import files
-from mcpproxy.errors import TraceError
-from mcpproxy.importers.import_source import Clock, ImportedSource, refuse, selected_session, unix_ns
+from mcpproxy.importers.import_source import (
+    Clock,
+    ImportedSource,
+    refuse,
+    selected_session,
+    unix_ns,
+    whole_json,
+)
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     ErrorResponse,
@@ -52,9 +54,6 @@ from mcpproxy.session.frame import (
 from mcpproxy.trace.records import Header, Recorded
 
 NAME: Final = "HAR"
-
-MAX_BYTES: Final = 512 << 20
-"""A longer archive is not read, because an archive is one JSON value that has to fit into memory."""
 
 _IMPORT_NOTE: Final = "from HAR: times within answers, connections and the session's end are not in it"
 _PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
@@ -130,14 +129,7 @@ def read(path: str, session: int) -> ImportedSource:
 
 def _entries(path: str) -> list[_Entry]:
     """Return all exchanges that have a URL and a time, in the order in which they began."""
-    try:
-        archive: JSON = orjson.loads(files.read(path, MAX_BYTES, follows=True).removeprefix(b"\xef\xbb\xbf"))
-    except OSError as fault:
-        if fault.errno == errno.EFBIG:
-            refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a HAR")
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
-    except orjson.JSONDecodeError as fault:
-        refuse(path, fault.lineno, "not a whole HAR: the JSON stops or is damaged there")
+    archive = whole_json(path, "HAR")
     raw_entries = member(archive, "log", "entries")
     if not isinstance(raw_entries, list):
         refuse(path, None, "not a HAR: there are no entries in it")

@@ -1,11 +1,15 @@
 """What the readers of other formats share: reading lines, converting times, refusing files."""
 
+import errno
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
+import orjson
+
+from mcpproxy.base import files
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
@@ -17,7 +21,9 @@ from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Header, Recorded
 from mcpproxy.trace.session_labels import SessionNames
 
-_LINE_LIMIT_BYTES: Final = 128 << 20
+MAX_BYTES: Final = 512 << 20
+"""A longer file that is one JSON value is not read, because it has to fit into memory."""
+LINE_LIMIT_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +151,10 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
     number = 0
     try:
         with open(open_regular(path, follows=True), "rb") as file:
-            while line := file.readline(_LINE_LIMIT_BYTES):
+            while line := file.readline(LINE_LIMIT_BYTES):
                 number += 1
-                if len(line) == _LINE_LIMIT_BYTES:
-                    refuse(path, number, f"a line of {_LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
+                if len(line) == LINE_LIMIT_BYTES:
+                    refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
                 if not line.strip():
                     continue
                 try:
@@ -160,6 +166,22 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
                 yield number, line, members
     except OSError as fault:
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+
+
+def whole_json(path: str, kind: str) -> JSON:
+    """Return the JSON value of a file that is one, such as a HAR. ``kind`` is how a user calls such a file.
+
+    Raises:
+        TraceError: the file cannot be read, is over ``MAX_BYTES``, or is not JSON.
+    """
+    try:
+        return orjson.loads(files.read(path, MAX_BYTES, follows=True).removeprefix(b"\xef\xbb\xbf"))
+    except OSError as fault:
+        if fault.errno == errno.EFBIG:
+            refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a {kind}")
+        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+    except orjson.JSONDecodeError as fault:
+        refuse(path, fault.lineno, f"not a whole {kind}: the JSON stops or is damaged there")
 
 
 def refuse(path: str, number: int | None, fact: str) -> NoReturn:

@@ -5,23 +5,17 @@ of HTTP without a message. A cassette says how long each took and not when it be
 the one before it has ended. It has no heads, no messages of the server beside the answers, and no end.
 """
 
-import errno
 import os
 from collections.abc import Iterator
 from typing import Final
 
 import orjson
 
-from mcpproxy.base import files
-from mcpproxy.errors import TraceError
-from mcpproxy.importers.import_source import Clock, ImportedSource, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, refuse, unix_ns, whole_json
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
 from mcpproxy.trace.records import Header, Recorded
-
-MAX_BYTES: Final = 512 << 20
-"""A longer cassette is not read, because it is one JSON value that has to fit into memory."""
 
 _IMPORT_NOTE: Final = "from mcp-recorder: messages written anew; when they were sent is not in it"
 _PARTIAL_NOTE: Final = "mcp-recorder keeps the answers of a server, and none of its other messages"
@@ -31,16 +25,9 @@ def read(path: str, session: int) -> ImportedSource:
     """Open a cassette. It holds one session, so ``session`` is 0 or 1.
 
     Raises:
-        TraceError: the file is not a cassette, is over ``MAX_BYTES``, or there is no such session.
+        TraceError: the file is not a cassette, or there is no such session.
     """
-    try:
-        cassette: JSON = orjson.loads(files.read(path, MAX_BYTES, follows=True))
-    except OSError as fault:
-        if fault.errno == errno.EFBIG:
-            refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a cassette")
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
-    except orjson.JSONDecodeError as fault:
-        refuse(path, fault.lineno, "not a whole cassette: the JSON stops or is damaged there")
+    cassette = whole_json(path, "cassette")
     listed = member(cassette, "interactions")
     interactions = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     if not any(isinstance(one.get("request"), dict) for one in interactions):

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Final
 
 from mcpproxy.importers.import_source import Clock, ImportedSource, lines, refuse, selected_session, unix_ns
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.records import Header, Recorded
@@ -93,7 +93,7 @@ class _Connections:
         direction, raw = members.get("direction"), members.get("raw")
         if direction not in _SENDERS or not isinstance(raw, dict):
             return
-        self.are_named = self.are_named and bool(members.get("conn_id"))
+        self.are_named = self.are_named and isinstance(members.get("conn_id"), str)
         id, method = raw.get("id"), raw.get("method")
         is_asked = direction == "c2s" and method is not None
         if is_asked and method == "initialize":
@@ -117,7 +117,7 @@ def _id(path: str, number: int, members: JSONObject) -> str:
 
 def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recorded]:
     clock = Clock()
-    exchanges, numbers = dict[JSON, int](), count(1)  # of each connection, the exchange that is open
+    exchanges, numbers = dict[str, int](), count(1)  # of each connection, the exchange that is open
     expected_seq, seq = 1, 0
     for number, line, members in lines(path, NAME):
         if _id(path, number, members) != id:
@@ -141,8 +141,7 @@ def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recor
             elif raw is not None or (text is not None and not is_http):
                 seq += 1
                 frame = Frame(seq, sender, raw or str(text).encode("utf-8", "replace"), at_ns)
-                if is_mixed:
-                    connection = members.get("conn_id")
+                if is_mixed and isinstance(connection := members.get("conn_id"), str):
                     if sender == CLIENT or connection not in exchanges:
                         exchanges[connection] = next(numbers)
                     frame.exchange = exchanges[connection]

@@ -16,11 +16,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-import orjson
-
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.importers.import_source import (
+    LINE_LIMIT_BYTES,
     Clock,
     ImportedSource,
     Said,
@@ -38,13 +37,14 @@ from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.records import Header, Recorded
 
 MARK: Final = re.compile(
-    rb"(?P<desktop>Message from (?P<from>client|server): )|\[(?P<by>editor|server) -> (?:server|editor)\] "
+    rb"^[ \t>]*(?:(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?) )?"
+    rb"(?:\[(?P<name>[^\]\n]*)\] )?(?:\[[a-z]+\] )?"
+    rb"(?:(?P<desktop>Message from (?P<from>client|server): )"
+    rb"|\[(?P<by>editor|server) -> (?:server|editor)\] )",
+    re.MULTILINE,
 )
-"""What stands before a message in the log of a host."""
+"""What stands before a message in the log of a host. VS Code writes its level in the place of ``name``."""
 
-_LINE_LIMIT_BYTES: Final = 128 << 20
-_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?) ")
-_SERVER: Final = re.compile(r"\[([^\]]*)\]")
 _CLIENTS: Final = (b"client", b"editor")
 _DIRECTIONS: Final[dict[JSON, Sender]] = {"send": CLIENT, "recv": SERVER}
 
@@ -109,23 +109,21 @@ def _logged(path: str) -> Iterator[Said]:
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             number = 0
-            while line := file.readline(_LINE_LIMIT_BYTES):
+            while line := file.readline(LINE_LIMIT_BYTES):
                 number += 1
-                if len(line) == _LINE_LIMIT_BYTES:
-                    refuse(path, number, f"a line of {_LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
-                if mark := MARK.search(line):
+                if len(line) == LINE_LIMIT_BYTES:
+                    refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
+                if mark := MARK.match(line):
                     sender = CLIENT if (mark["from"] or mark["by"]) in _CLIENTS else SERVER
-                    before = line[: mark.start()].decode("utf-8", "replace")
-                    server = _SERVER.search(before) if mark["desktop"] else None
+                    server = mark["name"] if mark["desktop"] else None
                     text = line[mark.end() :].decode("utf-8", "surrogateescape")
                     message, end = _first_value(text)
-                    time = _TIME.search(before)
                     yield sessions.said(
-                        server[1] if server else "",
+                        (server or b"").decode("utf-8", "replace"),
                         sender,
                         message,
                         text[:end].encode("utf-8", "surrogateescape") if end else None,
-                        unix_ns(time[1] if time else None),
+                        unix_ns((mark["time"] or b"").decode()),
                     )
     except OSError as fault:
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
@@ -147,10 +145,13 @@ def _plain(path: str) -> Iterator[Said]:
     for number, line, members in lines(path, "JSON-RPC"):
         if not is_message(members):
             refuse(path, number, "not a JSON-RPC message")
-        raw, note = line.strip(), as_object(members.get("_meta")) or {}
+        raw: bytes | None = line.strip()
+        note = as_object(members.get("_meta")) or {}
         told = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
         if told:
-            raw = orjson.dumps({name: value for name, value in members.items() if name != "_meta"})
+            exact, end = _first_value(raw.decode())  # with all digits of its numbers
+            rest = {name: value for name, value in (as_object(exact) or {}).items() if name != "_meta"}
+            raw = json.dumps(rest, separators=(",", ":")).encode() if end else None
         sender = told or _guess(members, asked)
         method, id = members.get("method"), members.get("id")
         if isinstance(id, int | str):

@@ -476,6 +476,23 @@ def test_a_message_that_a_log_has_in_part_is_a_gap(mcpproxy: Mcpproxy, tmp_path:
     assert "no findings" in mcpproxy("check", path).out
 
 
+def test_a_line_that_quotes_a_message_is_none(tmp_path: Path) -> None:
+    quoted = f"2026-07-24 02:03:16.000 [warning] [server stderr] got [editor -> server] {LIST_TOOLS}\n"
+    text = quoted + vs_code(*TALK) + f"said: Message from client: {LIST_TOOLS}\n"
+    frames = [e for e in open_trace(kept(tmp_path, text)).events() if isinstance(e, Frame)]
+    assert len(frames) == len(TALK)
+
+
+def test_numbers_and_names_of_others_are_not_trusted(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    large = ("client", LIST_TOOLS.replace('"id":7', f'"id":{10**30}'))
+    *_, last = open_trace(kept(tmp_path, mcporter(*TALK, large))).events()
+    assert isinstance(last, Frame)
+    assert json.loads(last.raw)["id"] == 10**30
+    http: dict[str, Any] = {"transport": "http", "conn_id": ["a"]}
+    text = "".join(envelope(seq, "c2s", INITIALIZE, **http) for seq in (1, 2))
+    assert "several HTTP clients" in mcpproxy("check", kept(tmp_path, text)).err
+
+
 def test_who_sent_a_line_is_guessed_by_its_method_and_by_the_request_it_answers(tmp_path: Path) -> None:
     said = (
         *TALK[:3],
