@@ -4,8 +4,9 @@ An exchange of the archive is read if JSON-RPC was posted to its URL, if it is a
 document of the same origin, or if it is a step of a login, at any origin. All other exchanges are left out.
 
 An archive has one time for a whole response. So every event of a stream gets the time at which the stream
-ended. If the client answered a request of the stream earlier, the request and the events before it get a time
-before that answer. Archives often lack the connections, and some also lack credentials or the bodies of
+ended, unless the archive lists the events with their times (``_eventSourceMessages`` of Chromium). If the
+client answered a request of the stream earlier, the request and the events before it get a time before that
+answer. Archives often lack the connections, and some also lack credentials or the bodies of
 streams. If an archive lacks the headers, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
@@ -17,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mcpproxy.importers.import_source import (
@@ -57,6 +58,7 @@ NAME: Final = "HAR"
 
 _IMPORT_NOTE: Final = "from HAR: times within answers, connections and the session's end are not in it"
 _PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
+_NO_BODY: Final = "no body of an answer"
 _WELL_KNOWN: Final = "/.well-known/"
 _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
@@ -72,6 +74,7 @@ class _Entry:
     start_ns: int
     end_ns: int
     connection: str
+    events: tuple["_StreamEvent", ...]
 
     @property
     def address(self) -> str:
@@ -87,6 +90,13 @@ class _Entry:
     def is_stream(self) -> bool:
         media_type = member(self.response, "content", "mimeType")
         return isinstance(media_type, str) and media_type.lower().startswith("text/event-stream")
+
+
+class _StreamEvent(NamedTuple):
+    """An event of a stream, as Chromium lists it: ``at_ns`` since 1970, and its bytes in the stream."""
+
+    at_ns: int
+    raw: bytes
 
 
 def read(path: str, session: int) -> ImportedSource:
@@ -159,7 +169,22 @@ def _decode_entry(raw: JSON) -> _Entry | None:
         start_ns=start_ns,
         end_ns=start_ns + duration_ns,
         connection=str(member(raw, "connection") or ""),
+        events=_stream_events(member(raw, "_eventSourceMessages")),
     )
+
+
+def _stream_events(listed: JSON) -> tuple[_StreamEvent, ...]:
+    """Return the events of a stream; none if one of them has no time or no data."""
+    events: list[_StreamEvent] = []
+    for event in listed if isinstance(listed, list) else ():
+        at_ns, data = unix_ns(member(event, "time")), member(event, "data")
+        if at_ns is None or not isinstance(data, str):
+            return ()
+        fields = [(field, member(event, name)) for field, name in (("event", "eventName"), ("id", "eventId"))]
+        lines = [f"{field}: {value}" for field, value in fields if isinstance(value, str) and value]
+        lines += [f"data: {line}" for line in data.split("\n")]
+        events.append(_StreamEvent(at_ns, "\n".join((*lines, "", "")).encode("utf-8", "replace")))
+    return tuple(events)
 
 
 def _is_mcp(entry: _Entry) -> bool:
@@ -242,7 +267,7 @@ def _exchange_events(
     if not isinstance(status, int) or not 100 <= status < 1000:
         yield entry.end_ns, ExchangeEnd(number, connection, True)
         return
-    frames, is_lost = _answer_frames(entry, is_endpoint, mask)
+    frames, lost = _answer_frames(entry, is_endpoint, mask)
     times = _frame_times(entry, frames, entries)
     head = ResponseHead(
         0,
@@ -254,27 +279,32 @@ def _exchange_events(
         version=_version(response),
     )
     yield times[0] if times else entry.end_ns, head
-    if is_lost:
-        yield entry.end_ns, Gap("the HAR holds no body of an answer", server_bytes=_size(response))
+    if lost:
+        at_ns = times[0] if times else entry.end_ns
+        yield at_ns, Gap(f"the HAR holds {lost}", server_bytes=_size(response))
     for at_ns, frame in zip(times, frames, strict=True):
         frame.exchange, frame.connection = number, connection
         yield at_ns, frame
     yield entry.end_ns, ExchangeEnd(number, connection)
 
 
-def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], bool]:
-    """Return the frames of an answer, and whether its body is missing."""
+def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], str]:
+    """Return the frames of an answer, and what is missing of its body, for a gap; empty if nothing is."""
     content = member(entry.response, "content")
     text = member(content, "text")
-    if not isinstance(text, str):
-        is_empty = not entry.is_stream and _size(entry.response) <= 0
-        return [], not is_empty
-    data = text.encode("utf-8", "replace")
-    if member(content, "encoding") == "base64":
-        try:
-            data = binascii.a2b_base64(data)
-        except ValueError:
-            return [], True
+    lost = ""
+    if isinstance(text, str):
+        data = text.encode("utf-8", "replace")
+        if member(content, "encoding") == "base64":
+            try:
+                data = binascii.a2b_base64(data)
+            except ValueError:
+                return [], _NO_BODY
+    elif entry.is_stream and entry.events:
+        data = b"".join(event.raw for event in entry.events)
+        lost = "the messages of a stream, and no event without data"
+    else:
+        return [], "" if not entry.is_stream and _size(entry.response) <= 0 else _NO_BODY
     if not is_endpoint:
         data = mask.body(data)
     body = EventBody(SERVER) if entry.is_stream else WholeBody(SERVER)
@@ -282,19 +312,21 @@ def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list
     for frame in frames:
         if frame.event is not None and frame.event.name == "endpoint":
             frame.raw = mask.endpoint(frame.raw)
-    return frames, False
+    return frames, lost
 
 
 def _frame_times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
     """Return the latest time at which each frame of a response can have been sent, in ns since 1970.
 
-    That is the end of the response. But a request that the client answered earlier, and all frames before
-    that request, were sent before that answer.
+    That is the time of its event, if the archive lists the events, and else the end of the response. But a
+    request that the client answered earlier, and all frames before it, were sent before that answer.
     """
     times = [entry.end_ns] * len(frames)
     latest = entry.end_ns
     if not entry.is_stream:
         return times
+    if len(entry.events) == len(frames):
+        times = [min(max(event.at_ns, entry.start_ns), entry.end_ns) for event in entry.events]
     answered_ns = {
         answer.id: later_entry.start_ns
         for later_entry in entries
@@ -305,7 +337,7 @@ def _frame_times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> l
         message = frames[index].message
         if isinstance(message, Request) and message.id in answered_ns:
             latest = min(latest, answered_ns[message.id] - 1)
-        times[index] = latest
+        times[index] = latest = min(latest, times[index])
     return times
 
 

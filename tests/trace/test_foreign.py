@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +339,26 @@ def test_messages_over_http_without_their_heads(mcpproxy: Mcpproxy, tmp_path: Pa
     assert "several HTTP clients" in refused.err
 
 
+def test_a_refusal_of_headers_is_lawful_though_they_were_not_recorded(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    client = {
+        "protocolVersion": "2026-07-28",
+        "clientInfo": {"name": "p", "version": "1"},
+        "clientCapabilities": {},
+    }
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in client.items()}
+    call = {"method": "tools/call", "params": {"name": "add", "arguments": {}, "_meta": meta}}
+    done: dict[str, Any] = {"result": {"resultType": "complete", "content": []}}
+    refused = {"error": {"code": -32020, "message": "Header mismatch"}}
+    said = (("client", 1, call), ("server", 1, done), ("client", 2, call), ("server", 2, refused))
+    talk = [(sender, json.dumps({"jsonrpc": "2.0", "id": id} | rest)) for sender, id, rest in said]
+    checked = mcpproxy("check", kept(tmp_path, mcpsnoop(*talk, transport="http")))
+    assert "no findings in 1 trace, 4 frames, revision 2026-07-28" in checked.out
+    on_stdio = mcpproxy("check", kept(tmp_path, mcpsnoop(*talk)))
+    assert "ERR-003" in on_stdio.out
+
+
 def test_clients_that_speak_at_once_are_told_apart_by_their_connections(
     mcpproxy: Mcpproxy, tmp_path: Path
 ) -> None:
@@ -412,6 +433,33 @@ def test_a_body_that_was_not_kept_is_a_gap(mcpproxy: Mcpproxy, tmp_path: Path) -
     path = kept(tmp_path, har(*OVER_HTTP[:2], lost))
     assert any(isinstance(event, Gap) for event in open_trace(path).events())
     assert "no findings" in mcpproxy("check", path).out
+
+
+def test_a_stream_without_its_body_is_read_from_the_list_of_its_events(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    """Chromium keeps no body of a stream that a page reads, but lists its messages.
+
+    An event without data, with which a server may begin, is none.
+    """
+    listed = entry(LIST_TOOLS, None, at="10:20:31", took=900, kind="text/event-stream", headers=NAMED)
+    told = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"a\\u2028b"}}'
+    at = datetime(2026, 11, 21, 10, 20, 31, tzinfo=UTC).timestamp()
+    messages = [
+        {"time": at + after, "eventName": "message", "eventId": id, "data": data}
+        for after, id, data in ((0.25, "e1", told), (0.5, "", NO_TOOLS))
+    ]
+    path = kept(tmp_path, har(*OVER_HTTP[:2], {**listed, "_eventSourceMessages": messages}))
+    frames = [event for event in open_trace(path).events() if isinstance(event, Frame)]
+    assert [frame.raw.decode() for frame in frames[-2:]] == [told, NO_TOOLS]
+    assert frames[-2].event is not None
+    assert frames[-2].event.id == "e1"
+    asked_ns = frames[-3].observed_at_ns
+    assert [round((frame.observed_at_ns - asked_ns) / 1e6) for frame in frames[-2:]] == [250, 500]
+    assert "no findings" in mcpproxy("check", path).out
+    damaged = {**listed, "_eventSourceMessages": [{"time": "soon", "data": NO_TOOLS}]}
+    path = kept(tmp_path, har(*OVER_HTTP[:2], damaged))
+    assert any(isinstance(event, Gap) for event in open_trace(path).events())
 
 
 def test_bodies_in_base64_and_without_answer(tmp_path: Path) -> None:
