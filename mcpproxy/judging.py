@@ -39,6 +39,7 @@ def judge(
     observer = rules.observer(
         joined_late=trace.joined_late,
         redacted=trace.redacted,
+        over_http=trace.header.transport == "http",
         lists_all=shown is not None,
         has_faults=bool(trace.header.faults),
     )

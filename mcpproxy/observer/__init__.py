@@ -24,7 +24,8 @@ class Observer:
 
     ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
     that the start of the session was not seen. ``redacted`` says that values were masked after the session
-    was recorded; a finding that may depend on a masked value is then left out. The first findings of each
+    was recorded; a finding that may depend on a masked value is then left out. ``over_http`` says that the
+    messages went over HTTP even where no exchange of it was recorded. The first findings of each
     cause are given in full and the others are only counted, unless ``lists_all`` is set.
     """
 
@@ -36,6 +37,7 @@ class Observer:
         revision: str | None = None,
         joined_late: bool = False,
         redacted: bool = False,
+        over_http: bool = False,
         lists_all: bool = False,
     ) -> None:
         build_findings = self._build_findings = FindingBuilder(catalogue, lists_all=lists_all)
@@ -45,7 +47,13 @@ class Observer:
         self.left_out: Sequence[str] = UNCHECKED
         """What is not judged because a dependency cannot be loaded, one line for each."""
         self._messages = MessageJudge(
-            build_findings, dispatch, memory_use, revision=revision, joined_late=joined_late, masked=redacted
+            build_findings,
+            dispatch,
+            memory_use,
+            revision=revision,
+            joined_late=joined_late,
+            masked=redacted,
+            over_http=over_http,
         )
         self._http = HttpJudge(
             build_findings, dispatch, memory_use, joined_late=joined_late, redacted=redacted

@@ -73,6 +73,7 @@ class MessageJudge:
 
     ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
     that the start of the session was not seen, ``masked`` that values in its messages may be masked.
+    ``over_http`` says that they went over HTTP; a message of an exchange says so too.
     ``memory_use`` estimates the memory that the history takes.
     """
 
@@ -85,13 +86,14 @@ class MessageJudge:
         revision: str | None = None,
         joined_late: bool = False,
         masked: bool = False,
+        over_http: bool = False,
     ) -> None:
         self._build_findings = build_findings
         self._dispatch = dispatch
         self._memory_use = memory_use or MemoryUse()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
         """For short lines that are not messages: the causes of their findings, in case a line is repeated."""
-        self._history = History(facts=AT_START, masked=masked)
+        self._history = History(facts=AT_START, masked=masked, over_http=over_http)
         if revision in STATEFUL:
             self._history.negotiated = revision
             self._history.candidates = (revision,)

@@ -34,6 +34,7 @@ class Ruleset:
         *,
         joined_late: bool = False,
         redacted: bool = False,
+        over_http: bool = False,
         lists_all: bool = False,
         has_faults: bool = False,
     ) -> "Observer | TwoViews":
@@ -49,6 +50,7 @@ class Ruleset:
                 self.dispatch,
                 joined_late=joined_late,
                 redacted=redacted,
+                over_http=over_http,
                 lists_all=lists_all,
             )
 
