@@ -207,7 +207,7 @@ def _worst_severity(findings: Mapping[str, int]) -> Severity | None:
 def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
     """Return a run; ``ids`` are the ids of its recordings."""
     return {
-        "title": f"{found.client or 'one client'}, {len(found.entries)} servers",
+        "title": f"{found.client or 'one client'}, {len(found.entries)} recordings",
         "certainty": found.certainty,
         "why": found.why,
         "recordings": list(ids),

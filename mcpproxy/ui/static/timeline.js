@@ -61,7 +61,8 @@ export function Timeline({ summary, live, recordings, place, go }) {
     return () => observer.disconnect();
   }, []);
   const ids = recordings.map((one) => one.id).join();
-  useEffect(() => setChosen(null), [ids]);
+  // A recording that joins the run is later than its first one, and changes nothing of what is shown.
+  useEffect(() => setChosen(null), [recordings[0]?.id]);
   useEffect(() => {
     if (!pixels) return undefined;
     const request = new AbortController();
@@ -116,7 +117,7 @@ export function Timeline({ summary, live, recordings, place, go }) {
       <button type="button" onClick=${() => pan(0.25)} aria-label="Later">▶</button>
       <button type="button" onClick=${() => setChosen(null)}>All <kbd>0</kbd></button>
       <button type="button" class="chip" aria-pressed=${isSequence} onClick=${() => setSequence(!isSequence)}>sequence</button>
-      <span class="count">${duration(width)} of ${duration(end - start)} from <${LocalTime} ms=${from} />, ${plural(recordings.length, "server")}. Ctrl and the wheel zoom, a drag moves.</span>
+      <span class="count">${duration(width)} of ${duration(end - start)} from <${LocalTime} ms=${from} />, ${plural(recordings.length, "recording")}. Ctrl and the wheel zoom, a drag moves.</span>
     </div>
     ${error ? html`<p class="problem">${error}</p>` : null}
     <div class="ruler" aria-hidden="true" ref=${ruler}>${axisMarks(from - start, to - start, Math.max(2, pixels / PART)).map(({ ms, text }) => {

@@ -115,7 +115,7 @@
  * @property {number | null} findings
  * @property {Severity | null} severity the worst severity of its findings
  *
- * @typedef {object} Run The recordings of the servers that one client process used.
+ * @typedef {object} Run The recordings of the sessions that one client process had.
  * @property {string} title
  * @property {string} certainty certain, likely or guess
  * @property {string} why
