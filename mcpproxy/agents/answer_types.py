@@ -93,6 +93,7 @@ class SessionRow:
     client: str = ""
     server: str = ""
     revision: str = ""
+    negotiation: str = ""
     started_ms: float = 0
     ended_ms: float = 0
     failed: int = 0

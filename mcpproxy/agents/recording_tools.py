@@ -25,6 +25,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Call, SessionSummary
+from mcpproxy.view.negotiation import negotiations
 from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.view import View
@@ -114,11 +115,13 @@ class RecordingTools:
             target=self._library.target_of(view),
             missing=[self._library.shown(note) for note in notes[:_MAX_NOTES]],
         )
-        rows, has_more = AnswerPage(100, about).fill(map(self._session_row, view.sessions[start:]))
+        negotiated = negotiations(view)
+        described = (self._session_row(one, negotiated.get(one.number, "")) for one in view.sessions[start:])
+        rows, has_more = AnswerPage(100, about).fill(described)
         next = cursors.write(question, start + len(rows)) if has_more else ""
         return RecordingDetail(about.about, about.rows, rows, about.target, about.missing, next)
 
-    def _session_row(self, session: SessionSummary) -> SessionRow:
+    def _session_row(self, session: SessionSummary, negotiation: str) -> SessionRow:
         shown = self._library.shown
         return SessionRow(
             number=session.number,
@@ -128,6 +131,7 @@ class RecordingTools:
             client=shown(f"{session.client} {session.client_version}".strip()),
             server=shown(f"{session.server} {session.server_version}".strip()),
             revision=shown(session.revision),
+            negotiation=shown(negotiation),
             started_ms=milliseconds(session.started_ns),
             ended_ms=milliseconds(session.ended_ns),
             failed=session.calls.failed,

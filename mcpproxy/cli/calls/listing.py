@@ -1,6 +1,6 @@
 """The calls of a recording as ``show`` prints them: a header, one line for each call, how it ended."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mcpproxy.base.style import Style, count, decoded, duration, tally
 from mcpproxy.base.visible import visible
@@ -13,6 +13,7 @@ from mcpproxy.session.outcomes import ERRORS, Outcome, unanswered_word
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import Call, Part, Role, SessionSummary
 from mcpproxy.view.causes import stderr_lines, telling_line
+from mcpproxy.view.negotiation import negotiations
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View
 
@@ -31,7 +32,7 @@ def listing(
 
     ``heads`` adds the heads of HTTP to each call, ``full`` its arguments and its result without a cut.
     """
-    yield from header_lines(view.path, view.header, view.sessions, style)
+    yield from header_lines(view.path, view.header, view.sessions, style, negotiations(view))
     yield style.paint(CallLines(style, session_marks(view.sessions)).heading, "dim")
     yield from call_lines(view, wanted, style, heads=heads, full=full)
     yield from footer_lines(view, wanted, style)
@@ -110,14 +111,23 @@ def findings_by_row(view: View) -> dict[int, list[Finding]]:
 
 
 def header_lines(
-    path: str, header: Header, sessions: Iterable[SessionSummary], style: Style
+    path: str,
+    header: Header,
+    sessions: Iterable[SessionSummary],
+    style: Style,
+    negotiated: Mapping[int, str] | None = None,
 ) -> Iterator[str]:
-    """Yield the path, the label, the start, the command, and the participants of a recording."""
+    """Yield the path, the label, the start, the command, and the participants of a recording.
+
+    ``negotiated`` says for the number of a session how its revision was agreed on.
+    """
     yield style.paint(visible(path), "bold")
     yield heading(header)
     named = [session for session in sessions if session.client or session.server]
     for session in named[:_LISTED_SESSIONS]:
         yield participants(session, style)
+        if how := (negotiated or {}).get(session.number):
+            yield style.paint(f"  {how}", "dim")
     if len(named) > _LISTED_SESSIONS:
         yield f"and {count(len(named) - _LISTED_SESSIONS, 'more session')}"
     yield ""
