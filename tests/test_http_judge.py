@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.observer import Observer, attribution, update_http
+from mcpproxy.observer import Observer, update_http
 from mcpproxy.observer import http_judge as judge
 from mcpproxy.protocol.jsontext import several_texts
 from mcpproxy.protocol.mirrors import read_mirrors
@@ -25,6 +25,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     SseEvent,
 )
+from mcpproxy.session.redirects import request_target
 
 CATALOGUE: Final = catalogue.load()
 
@@ -51,7 +52,7 @@ def judged(*events: Event) -> list[Finding]:
     ],
 )
 def test_an_endpoint_names_where_to_post(uri: str, base: str, target: str) -> None:
-    assert attribution.posting_target(uri, base) == target
+    assert request_target(uri, base) == target
 
 
 @pytest.mark.parametrize(

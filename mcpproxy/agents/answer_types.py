@@ -135,6 +135,7 @@ class CallRow:
     error_code: int | None = None
     latency_ms: float | None = None
     waited_ms: float | None = None
+    closed: bool = False
     request_bytes: int = 0
     answer_bytes: int = 0
     arguments: JsonValue = ""

@@ -86,14 +86,3 @@ def is_stateless(exchange: HttpExchange) -> bool:
         request.method == "server/discover" or member(request.params, "_meta", VERSION_KEY) is not None
         for request in exchange.requests
     )
-
-
-def posting_target(uri: str, base: str = "/") -> str:
-    """Return the request target (path and query) of ``uri``, which may be relative to the target ``base``."""
-    from urllib.parse import urljoin, urlsplit  # imported here: it takes 3 ms, and few sessions need it
-
-    try:
-        path = urlsplit(urljoin(urljoin("http://server/", base), uri))
-    except ValueError:  # The URI is not valid, so no client can send a request to this URI.
-        return uri
-    return path.path + ("?" + path.query if path.query else "")

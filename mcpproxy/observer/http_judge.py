@@ -15,7 +15,7 @@ from typing import Final
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.http_facts import ALL_FACTS, HttpFact
 from mcpproxy.checks.engine.rows import Moment
-from mcpproxy.observer.attribution import posting_target, session_of
+from mcpproxy.observer.attribution import session_of
 from mcpproxy.observer.classify_http import (
     facts_of_content,
     facts_of_end,
@@ -68,6 +68,7 @@ from mcpproxy.session.frame import (
     Sender,
 )
 from mcpproxy.session.history import keep_latest
+from mcpproxy.session.redirects import request_target
 
 _EXCHANGE_BYTES: Final = 1 << 10
 """About how many bytes it takes to remember an exchange."""
@@ -183,7 +184,7 @@ class HttpJudge:
         exchange.body = body
         history, request = self._history, exchange.request
         http_sse_session = (
-            history.http_sse_sessions.get(posting_target(request.target))
+            history.http_sse_sessions.get(request_target(request.target))
             if history.http_sse_sessions
             else None
         )
@@ -304,7 +305,7 @@ class HttpJudge:
         if uri:
             keep_latest(
                 self._history.http_sse_sessions,
-                posting_target(uri, exchange.request.target),
+                request_target(uri, exchange.request.target),
                 session,
                 MAX_REMEMBERED,
             )

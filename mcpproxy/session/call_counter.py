@@ -23,6 +23,7 @@ from mcpproxy.protocol.message_parts import as_object, leading_result_id, member
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead, Sender
 from mcpproxy.session.outcomes import CallCounts, Outcome, count_calls, outcome_of
+from mcpproxy.session.redirects import Redirects, location_of
 
 MAX_OPEN: Final = 1 << 16
 """How many requests may wait for their answers. Beyond that nothing is counted any more."""
@@ -56,6 +57,9 @@ class _Exchange:
     its body came.
     """
 
+    target: str = ""
+    redirected: tuple[int, ...] = ()
+    """The earlier exchanges whose redirects lead to its target."""
     calls: list[_Call] = field(default_factory=list[_Call])
     is_stateless: bool = False
     has_body: bool = False
@@ -77,6 +81,7 @@ class CallCounter:
         """(Exchange, sender) of each message whose last piece has not been seen."""
         self._faulted: Final[dict[_Key, _Call]] = {}
         """Number of a fault -> the call whose request met it."""
+        self._redirects: Final = Redirects()
         self._prompts: Final[dict[str, _Call]] = {}
         """In ACP: session -> its last prompt."""
         self._is_acp = False
@@ -102,8 +107,10 @@ class CallCounter:
         match event:
             case Frame():
                 self.count_frame(event, session)
-            case RequestHead(method=method, endpoint=endpoint, exchange=number):
-                self._exchanges[number] = _Exchange(is_other=method != "POST" or not endpoint)
+            case RequestHead(method=method, endpoint=endpoint, exchange=number, target=target):
+                redirected = self._redirects.to(target)
+                is_other = method != "POST" or not (endpoint or redirected)
+                self._exchanges[number] = _Exchange(target, redirected, is_other=is_other)
             case ResponseHead(exchange=number) if event.status >= 200 and number in self._exchanges:
                 self._take_status(self._exchanges[number], event)
             case ExchangeEnd(exchange=number) if exchange := self._exchanges.pop(number, None):
@@ -176,8 +183,12 @@ class CallCounter:
         self, request: Request, frame: Frame, exchange: _Exchange | None, session: str
     ) -> _Call:
         from_client = frame.sender == CLIENT
-        call = _Call()
-        self._total += 1
+        repeated = self._repeated_in(exchange, request.id) if exchange and from_client else None
+        if repeated is not None:
+            call = repeated
+        else:
+            call = _Call()
+            self._total += 1
         if frame.by_proxy or frame.refused:
             self._end(call, Outcome.REFUSED)
         open_calls = self._open[from_client]
@@ -201,6 +212,13 @@ class CallCounter:
         if len(open_calls) > MAX_OPEN:
             self._forget(open_calls)
         return call
+
+    def _repeated_in(self, exchange: _Exchange, id: RequestId | None) -> _Call | None:
+        """Return the redirected call that an exchange repeats; ``None`` if there is none."""
+        if id is None:
+            return None
+        open_calls = self._open[True]
+        return next((call for one in exchange.redirected if (call := open_calls.pop((one, id), None))), None)
 
     def _forget(self, open_calls: dict[_Key, _Call]) -> None:
         """Forget the calls that have an outcome, although an answer may still come; it changes nothing."""
@@ -250,6 +268,8 @@ class CallCounter:
     def _take_status(self, exchange: _Exchange, head: ResponseHead) -> None:
         """End the calls of an exchange that was answered with an HTTP error. Its body may say more."""
         exchange.is_other |= not exchange.has_body
+        if exchange.calls and (location := location_of(head)) is not None:
+            self._redirects.add(head.exchange, exchange.target, location)
         if head.status < 400 or exchange.is_other:
             return
         for call in exchange.calls:

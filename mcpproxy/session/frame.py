@@ -183,6 +183,10 @@ class Opaque:
     observed_at_ns: int = 0
 
 
+NOT_DECODED: Final = "not-decoded"
+"""The action of a note about a body whose content could not be read, so that nothing in it was judged."""
+
+
 @slotted(frozen=True)
 class Note:
     """Something that mcpproxy itself did on a connection, such as refusing a request or rewriting a head.

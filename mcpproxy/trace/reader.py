@@ -11,11 +11,11 @@ from functools import partial
 from typing import BinaryIO, Final, cast
 
 from mcpproxy.errors import TraceError
-from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
+from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, Event, Finding, Frame, Gap, Note, Sender
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.opened_trace import OpenedTrace, gap_note
+from mcpproxy.trace.opened_trace import OpenedTrace, gap_note, undecoded_notes
 from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header, Recorded, Tally
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.trace.trace_file import ENDLESS, SECOND_HEADER, open_file, path_in, read_header, refuse
@@ -50,6 +50,7 @@ class Trace(OpenedTrace):
     _path: str
     _number: int
     _line: bytes
+    _undecoded: list[Note]
     _passed_bytes = 0
     _is_torn = False
     _file: BinaryIO | None = None
@@ -119,6 +120,7 @@ class Trace(OpenedTrace):
         self.tally = None
         self._passed_bytes = 0
         self._is_torn = False
+        self._undecoded = []
         frames: dict[Sender, int] = {CLIENT: 0, SERVER: 0}
         closing, self.hole = None, None
         for path in self.files:
@@ -127,7 +129,7 @@ class Trace(OpenedTrace):
             closing = yield from self._read_file(path, frames, with_encoded=with_encoded)
             if self._is_torn:
                 break
-        self.notes += self.notes_at_end(closing, frames)
+        self.notes += [*undecoded_notes(self._undecoded), *self.notes_at_end(closing, frames)]
         self.continued_in = closing.file if isinstance(closing, Continued) else ""
         self.complete = not self.notes
 
@@ -176,6 +178,10 @@ class Trace(OpenedTrace):
                         refuse(path, number, SECOND_HEADER)
                     case Gap():
                         self.notes.append(gap_note(record))
+                        yield record
+                    case Note(what=what):
+                        if what == NOT_DECODED:
+                            self._undecoded.append(record)
                         yield record
                     case Encoded() if not with_encoded:
                         pass

@@ -87,7 +87,8 @@ class CallRows:
 
     def waited_ns(self, call: Call) -> int | None:
         """Return how long an open call of a running recording has waited; ``None`` for other calls."""
-        if call.outcome is not Outcome.UNANSWERED or call.waited_ns is None or not self.view.running:
+        is_open = call.outcome is Outcome.UNANSWERED and not call.closed
+        if not is_open or call.waited_ns is None or not self.view.running:
             return None
         return max(self.view.index.now_ns() - call.started_ns, 0)
 

@@ -25,6 +25,7 @@ class CallMembers(TypedDict):
     error_code: int | None
     latency_ms: float | None
     waited_ms: float | None
+    closed: bool
     request_bytes: int
     answer_bytes: int
     arguments: str
@@ -52,6 +53,7 @@ def call_members(call: Call) -> CallMembers:
         "error_code": call.error_code,
         "latency_ms": milliseconds(call.latency_ns),
         "waited_ms": milliseconds(call.waited_ns),
+        "closed": call.closed,
         "request_bytes": call.request_bytes,
         "answer_bytes": call.answer_bytes,
         "arguments": call.arguments,

@@ -10,7 +10,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles, target_of
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, SseEvent, Stderr
-from mcpproxy.session.outcomes import Kind
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Record
@@ -134,6 +134,7 @@ class CallReader:
             findings=columns.findings[row],
             severity=SEVERITIES[columns.severity[row]],
             parent=columns.parent[row],
+            closed=lacks_answer and outcome is Outcome.UNANSWERED and columns.latency_ns[row] >= 0,
             exchange=getattr(first_record, "exchange", 0),
         )
 

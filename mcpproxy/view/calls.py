@@ -23,10 +23,11 @@ class Call:
     name of the tool or prompt, or the URI of the resource.
 
     ``latency_ns`` is the time from the request to its answer. A request without an answer has ``None``
-    there, and ``waited_ns`` says how long it waited: until it was cancelled, until the end of the
-    recording, or until now if the recording is running. It is ``None`` while the answer may be in a part of
-    the recording that was not read yet. ``parent`` is the row of the call during which the server sent this
-    request or update; 0 if there is no such call, or if it is not certain which one it is.
+    there, and ``waited_ns`` says how long it waited: until it was cancelled, until its HTTP exchange ended,
+    until the end of the recording, or until now if the recording is running. It is ``None`` while the answer
+    may be in a part of the recording that was not read yet. ``parent`` is the row of the call during which
+    the server sent this request or update; 0 if there is no such call, or if it is not certain which one it
+    is.
 
     Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;
     ``result`` is the text of the content, or the message of the error.
@@ -55,6 +56,8 @@ class Call:
     severity: Severity | None
     """The worst severity of its findings; ``None`` if it has none."""
     parent: int = 0
+    closed: bool = False
+    """Whether its HTTP exchange ended without an answer, so that none can come."""
     exchange: int = 0
     """Over HTTP the number of the exchange of its first record, else 0."""
     progress: str = ""

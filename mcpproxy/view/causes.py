@@ -7,11 +7,13 @@ from typing import Any, Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import count, duration
 from mcpproxy.base.visible import visible
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Response
 from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.wording import kind, shown
-from mcpproxy.session.frame import ExchangeEnd, Frame, Stderr
+from mcpproxy.session.exchanges import Fields
+from mcpproxy.session.frame import SERVER, ExchangeEnd, Frame, ResponseHead, Stderr
 from mcpproxy.session.outcomes import ERRORS, WORDS, Kind, Outcome, state_words
+from mcpproxy.session.redirects import location_of
 from mcpproxy.view.calls import Call, Part, Role
 
 LOST: Final = frozenset({*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED})
@@ -43,7 +45,7 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, *, ended: st
     said = [] if stray is None else [_stray_sentence(call, stray)]
     match call.outcome:
         case Outcome.UNANSWERED if _wrong_id(stray) is None:
-            said += [*_waited(call, ended, running=running), *_cut(parts), *_progress(call, parts)]
+            said += [*_waited(call, ended, running=running), *_exchange(call, parts), *_progress(call, parts)]
         case Outcome.CANCELLED:
             said.append(_cancelled(call, parts))
         case _ if words := error_words(call):
@@ -67,7 +69,7 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, *, ended
     if call.outcome is Outcome.CANCELLED and not call.result:
         said += [reason for part in latest if (reason := _reason(part))]
     elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
-        said += _cut(latest) or ([] if running or not ended else [ended.removeprefix("the ")])
+        said += _exchange(call, latest) or ([] if running or not ended else [ended.removeprefix("the ")])
     line = _error_on_stderr(call, latest)
     why = "; ".join(said) or ("stderr" if line and call.result else "")
     return ": ".join(filter(None, (why, line)))
@@ -160,19 +162,45 @@ def _stray_words(stray: Part) -> str:
 
 def _waited(call: Call, ended: str, *, running: bool) -> list[str]:
     waited = duration(call.waited_ns or 0)
+    if call.closed:
+        return [f"There was no answer in {waited}, until the HTTP exchange ended"]
     if running:
         return [f"There is no answer for {waited}"]
     return [f"There was no answer in {waited}, until the recording ended{f': {ended}' if ended else ''}"]
 
 
-def _cut(parts: Sequence[Part]) -> list[str]:
-    """Say that the HTTP answer was cut, or that an event which holds an answer never ended."""
+def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
+    """Say what was in the HTTP exchange in the place of the answer; nothing if the answer may still come."""
     for part in parts:
         if isinstance(part.record, Frame) and part.record.is_unfinished_event:
             return ["No blank line ends the last event, so clients discard what it says"]
-    ends = [part.record for part in parts if isinstance(part.record, ExchangeEnd) and part.record.cut]
-    return [f"Its HTTP answer was cut short by the {end.by}" if end.by else "Its HTTP answer was cut short"
-            for end in ends[-1:]]  # fmt: skip
+    records = [part.record for part in parts]
+    end = next((one for one in reversed(records) if isinstance(one, ExchangeEnd)), None)
+    if end is None or not (end.cut or call.closed):
+        return []
+    if end.cut:
+        return [f"Its HTTP answer was cut short{f' by the {end.by}' if end.by else ''}"]
+    heads = [one for one in records if isinstance(one, ResponseHead) and one.exchange == end.exchange]
+    bodies = [one for one in records if isinstance(one, Frame) and one.exchange == end.exchange]
+    return [_whole_answer(heads[-1], bodies) if heads else "Its HTTP answer ended without its response"]
+
+
+def _whole_answer(head: ResponseHead, frames: Sequence[Frame]) -> str:
+    """Say what a whole HTTP answer was that did not hold the response. ``frames`` are those of its exchange.
+
+    A body that could not be decoded is a piece of a message of which no other piece comes.
+    """
+    if (location := location_of(head)) is not None:
+        return f"It was answered with HTTP {head.status} to {visible(location[:_REASON_CHARACTERS])}"
+    fields = Fields(head.headers)
+    sent = [frame for frame in frames if frame.sender == SERVER]
+    if sent and sent[-1].continues and (coding := fields.get("content-encoding")):
+        return f"The body of its answer could not be decoded (content coding {visible(coding)})"
+    is_stream = fields.media_type == "text/event-stream"
+    if fields.media_type and not is_stream and any(isinstance(each.message, Malformed) for each in sent):
+        return f"Its answer was {visible(fields.media_type)}, not JSON-RPC"
+    status = visible(f"{head.status} {head.reason}".strip())
+    return f"It was answered with HTTP {status}, without its response"
 
 
 def _progress(call: Call, parts: Sequence[Part]) -> list[str]:

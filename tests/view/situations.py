@@ -72,11 +72,14 @@ class Conversation:
         told = {"method": method, "target": "/mcp", "version": "1.1", "headers": fields, "endpoint": True}
         return self._numbered("request", ms, head | told | members)
 
-    def responds(self, exchange: int, status: int, *, ms: float, sse: bool = False, session: str = "") -> int:
-        """Write the head of an HTTP response."""
+    def responds(
+        self, exchange: int, status: int, *, ms: float, sse: bool = False, session: str = "", **fields: str
+    ) -> int:
+        """Write the head of an HTTP response, with more ``fields`` (``content_encoding="br"``)."""
         head = {"exchange": exchange, "connection": exchange, **({"session": session} if session else {})}
-        media = "text/event-stream" if sse else "application/json"
-        told = {"status": status, "reason": "", "version": "1.1", "headers": [["content-type", media]]}
+        media = {"content_type": "text/event-stream" if sse else "application/json"}
+        headers = [[name.replace("_", "-"), value] for name, value in (media | fields).items()]
+        told = {"status": status, "reason": "", "version": "1.1", "headers": headers}
         return self._numbered("response", ms, head | told)
 
     def ends(self, exchange: int, *, ms: float, cut_by: str = "") -> None:

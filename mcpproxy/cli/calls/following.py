@@ -230,4 +230,5 @@ class FollowedSession:
 
 
 def _waits(call: Call) -> bool:
-    return call.outcome is Outcome.UNANSWERED and call.kind in (Kind.REQUEST, Kind.EXCHANGE)
+    is_open = call.outcome is Outcome.UNANSWERED and not call.closed
+    return is_open and call.kind in (Kind.REQUEST, Kind.EXCHANGE)

@@ -61,7 +61,7 @@ class CallLines:
             gutter += f"{self.sessions.get(call.session, ''):<{self._mark_width}} "
         inset = "  " if is_inner else ""
         name, colour = _name(call, style)
-        mark, answer, answer_colour = _answer(call, style, is_running=is_running)
+        mark, answer, answer_colour = _answer(call, style, is_running=is_running and not call.closed)
         took = "" if call.latency_ns is None else duration(call.latency_ns)
         arguments = call.arguments
         below = ""

@@ -12,7 +12,7 @@ from mcpproxy.recorder.http.body_frames import BODY_BYTES, Body, ContentDecoder,
 from mcpproxy.recorder.http.connections import Connection, ExchangeSide, OpenExchange
 from mcpproxy.recorder.http.memory_budget import DECODED_RATIO, HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
+from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, Frame, Note, Sender, SseEvent
 from mcpproxy.trace.records import Encoded, Recorded
 
 _RECORD_BYTES: Final = 160
@@ -120,7 +120,7 @@ class Contents:
         if is_whole:
             decoder.end()
             if decoder.why and at_ns is not None:
-                yield owner.note("not-decoded", decoder.why, at_ns)
+                yield owner.note(NOT_DECODED, decoder.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
         kept_parts, side.kept = side.kept, None
@@ -199,7 +199,7 @@ class Contents:
         """Record bytes that cannot be decoded, as an incomplete frame, which is not judged."""
         owner.side.body = None
         yield from self._record_kept(owner)
-        yield owner.note("not-decoded", why, at_ns)
+        yield owner.note(NOT_DECODED, why, at_ns)
         if owner.side.is_masked:  # without decoding, credentials cannot be masked
             yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:

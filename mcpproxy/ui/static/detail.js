@@ -74,7 +74,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
   const [symbol, words, kind] = outcome(call, live.running);
   const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
-  const cause = call.outcome === "unanswered" && live.running && !detail.cause_row ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
+  const cause = call.outcome === "unanswered" && live.running && !call.closed && !detail.cause_row ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
   const all = findings.flatMap((finding) => [{ frame: finding.frame, pointer: finding.pointer }, ...finding.others]);
   const pointers = all.filter((finding) => finding.pointer);
   const asked = call.kind === "request" ? parts.find((part) => part.role === "request") : undefined;

@@ -141,7 +141,7 @@ export const SEVERITY_MARKS = { error: "✗", warning: "▲", info: "ℹ" };
  */
 export function outcome(call, running = false) {
   const [symbol, words, kind] = OUTCOMES[call.outcome] ?? ["?", call.outcome, "plain"];
-  if (call.outcome === "unanswered" && running) return [symbol, WAITING, kind];
+  if (call.outcome === "unanswered" && running && !call.closed) return [symbol, WAITING, kind];
   if (call.error_code === null) return [symbol, words, kind];
   return [symbol, `${call.outcome === "http-error" ? "HTTP" : words} ${call.error_code}`, kind];
 }
@@ -172,5 +172,5 @@ export function said(call) {
 export function taken(call, now, running) {
   if (call.latency_ms !== null) return call.latency_ms;
   if (call.outcome !== "unanswered") return call.waited_ms;
-  return running ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
+  return running && !call.closed ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
 }

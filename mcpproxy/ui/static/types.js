@@ -19,6 +19,7 @@
  * @property {number} started_ms since the start of the recording
  * @property {number | null} latency_ms
  * @property {number | null} waited_ms how long a call without an answer has waited
+ * @property {boolean} closed whether its HTTP exchange ended without an answer, so that none can come
  * @property {number} request_bytes
  * @property {number} answer_bytes
  * @property {string} arguments

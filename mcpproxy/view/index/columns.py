@@ -61,8 +61,8 @@ COLUMNS: Final = (
 class Columns:
     """The columns.
 
-    A row without an answer has ``answer_line`` 0, and ``latency_ns`` -1 or, if it was cancelled, the time
-    until then.
+    A row without an answer has ``answer_line`` 0, and ``latency_ns`` -1 or, if it waits no longer because it
+    was cancelled or its HTTP exchange ended, the time until then.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Columns:
         return len(self.line_row)
 
     def waited_ns(self, row: int, now_ns: int) -> int:
-        """Return how long a row without an answer waited: until it was cancelled, else until ``now_ns``."""
+        """Return how long a row without an answer waited; one that waits still, until ``now_ns``."""
         waited_ns = self.latency_ns[row]
         return waited_ns if waited_ns >= 0 else max(now_ns - self.started_ns[row], 0)
 

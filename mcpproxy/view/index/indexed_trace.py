@@ -11,9 +11,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import TraceError
-from mcpproxy.session.frame import Gap
+from mcpproxy.session.frame import Gap, Note
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.opened_trace import gap_note
+from mcpproxy.trace.opened_trace import gap_note, undecoded_notes
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import Continued, Record
 from mcpproxy.trace.trace_file import ENDLESS, whole_before
@@ -169,10 +169,9 @@ class IndexedTrace:
     def notes(self) -> list[str]:
         """Return what is missing from the recording, each in a part of a sentence."""
         notes = self.trace.notes_at_start()
-        for line in self.scan.gap_lines:
-            gap = self.reader.record(line)
-            assert isinstance(gap, Gap)
-            notes.append(gap_note(gap))
+        missing = [self.reader.record(line) for line in self.scan.missing_lines]
+        notes += [gap_note(record) for record in missing if isinstance(record, Gap)]
+        notes += undecoded_notes(record for record in missing if isinstance(record, Note))
         if self._fault:
             number, fact, next_step = self._fault
             notes.append(f"line {number}: {fact}; {next_step}")

@@ -31,7 +31,7 @@ KEPT_BYTES: Final = 1 << 30
 """How much all indexes may take; the oldest are deleted first."""
 
 _SUFFIX: Final = ".index"
-_VERSION: Final = 6
+_VERSION: Final = 7
 """Raise it when the columns change, or when ``Scan`` puts other values into them."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600
@@ -155,7 +155,7 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
         "tool_lists": scan.tool_lists,
         "finding_lines": scan.finding_lines,
         "odd_lines": scan.odd_lines,
-        "gap_lines": scan.gap_lines,
+        "missing_lines": scan.missing_lines,
         "frames": scan.frames,
         "last_ns": scan.last_ns,
         "end_offset": scan.end_offset,
@@ -178,7 +178,7 @@ def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
     columns.far_seqs = dict(head["far_seqs"])
     scan = Scan(columns)
     scan.sessions.extend(SessionFacts(*facts) for facts in head["sessions"])
-    for name in ("tool_lists", "finding_lines", "odd_lines", "gap_lines"):
+    for name in ("tool_lists", "finding_lines", "odd_lines", "missing_lines"):
         cast("list[int]", getattr(scan, name)).extend(head[name])
     scan.frames.update(head["frames"])
     scan.last_ns, scan.end_offset = head["last_ns"], head["end_offset"]

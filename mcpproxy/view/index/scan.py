@@ -24,8 +24,9 @@ import orjson
 
 from mcpproxy.protocol.jsonrpc import Batch
 from mcpproxy.protocol.message_parts import leading_result_id
-from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender
+from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, FaultMark, Frame, ResponseHead, Sender
 from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.redirects import location_of
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
@@ -70,7 +71,8 @@ class Scan(MessageScan):
         self.finding_lines: Final[list[int]] = []
         self.odd_lines: Final[list[int]] = []
         """Lines whose frames are not recorded as JSON: as text, in base64, or many in one record."""
-        self.gap_lines: Final[list[int]] = []
+        self.missing_lines: Final[list[int]] = []
+        """Lines that say what is missing: gaps, and notes about bodies that could not be read."""
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
         self.last: CloseRecord | Continued | None = None
         self._exchanges: Final[dict[int, ExchangeState]] = {}
@@ -78,6 +80,7 @@ class Scan(MessageScan):
         """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
         self._rows_of_faults: Final[dict[int, tuple[int, Sender]]] = {}
         """Number of a fault -> the row of the message that met it, and who sent that."""
+        self._is_http_sse = False
         self._stderr_row = 0
         """The row of the last lines on stderr that belong to no call."""
 
@@ -135,7 +138,11 @@ class Scan(MessageScan):
             by_us = "by" in members or "refused" in members
             seen = Seen(client, at, at_ns, size, exchange, by_us)
             row = self._message(cast("dict[str, Any]", message), seen, line)
-            return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
+            if exchange is None:
+                return row
+            if (event := members.get("event")) and event["id"] is not None:
+                exchange.resumable = True
+            return self._in_exchange(exchange, row, at, client=client)
         return self._other(kind, members, line, at)
 
     # Frames of unusual form
@@ -150,7 +157,9 @@ class Scan(MessageScan):
         client, message, exchange = frame.sender == CLIENT, frame.message, None
         if frame.exchange:
             exchange = self._exchanges.get(frame.exchange) or self._open_exchange(frame.exchange)
+            exchange.resumable |= frame.event is not None and frame.event.id is not None
             if frame.event is not None and frame.event.name == "endpoint":
+                self._is_http_sse = True
                 self._name_session(exchange, self._session(_session_name(frame)))
         by_us = frame.by_proxy or frame.refused
         seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
@@ -238,14 +247,18 @@ class Scan(MessageScan):
             case "lines":
                 return self._short_lines(decode(line), at)
             case "gap":
-                self.gap_lines.append(at)
+                self.missing_lines.append(at)
                 return self._orphan(_GAP, Seen(True, at, members["t"], 0))
             case "close" | "continued":
                 record = decode(line)
                 if isinstance(record, CloseRecord | Continued):
                     self.last = record
                 self.last_ns = members["t"]
-            case "header" | "eof" | "signal" | "opaque" | "note":
+            case "note":
+                self.last_ns = members.get("t", self.last_ns)
+                if members["what"] == NOT_DECODED:
+                    self.missing_lines.append(at)
+            case "header" | "eof" | "signal" | "opaque":
                 self.last_ns = members.get("t", self.last_ns)
             case _:
                 decode(line)
@@ -297,10 +310,11 @@ class Scan(MessageScan):
             method=members["method"],
             target=members["target"],
             endpoint=members["endpoint"],
+            redirected=self._redirects.to(members["target"]),
             started_ns=members["t"],
         )
         self._exchanges[exchange.number] = exchange
-        if exchange.method == "POST" and exchange.endpoint:
+        if exchange.method == "POST" and (exchange.endpoint or exchange.redirected):
             exchange.lines.append(at)  # the row is known when the request's body is read
         else:
             self._add_exchange_row(exchange, at)
@@ -358,6 +372,10 @@ class Scan(MessageScan):
             columns.answer_line[row] = at
             columns.latency_ns[row] = max(at_ns - columns.started_ns[row], 0)
             self.touch(row)
+        if 300 <= status < 400 and exchange.requests:
+            head = decode(line)
+            if isinstance(head, ResponseHead) and (location := location_of(head)) is not None:
+                self._redirects.add(exchange.number, exchange.target, location)
         return exchange.row
 
     def _end(self, members: dict[str, Any], at: int) -> int:
@@ -370,7 +388,18 @@ class Scan(MessageScan):
         if exchange.stateless and members.get("cut") and members.get("by") == CLIENT:
             for row in exchange.requests:  # closing the stream cancels the request
                 self._set_cancelled(row)
+        # In HTTP+SSE the answers are in another exchange, that of the stream.
+        if not exchange.resumable and (300 <= exchange.status < 400 or not self._is_http_sse):
+            for row in exchange.requests:
+                self._close(row)
         return exchange.row
+
+    def _close(self, row: int) -> None:
+        """Note that a request waits no longer, because its exchange ended."""
+        columns = self.columns
+        if columns.outcome[row] == _UNANSWERED:
+            columns.latency_ns[row] = max(self.last_ns - columns.started_ns[row], 0)
+            self.touch(row)
 
     def _exchange_of(self, members: dict[str, Any]) -> ExchangeState:
         """Return the exchange of the frame with these members."""

@@ -7,6 +7,7 @@ from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.outcomes import ERRORS, Kind, Outcome, outcome_of_result
+from mcpproxy.session.redirects import Redirects
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
 from mcpproxy.view.index.peers import VERSION_META, SessionFacts
@@ -47,6 +48,7 @@ class MessageScan:
         """The lowest row that was added or changed since the user of this class set it to 0."""
         self._session_numbers: Final[dict[str, int]] = {}
         self._open: Final = PendingRequests()
+        self._redirects: Final = Redirects()
         self._prompts: Final[dict[int, int]] = {}
         """In ACP: session -> row of its open prompt."""
         self._is_acp = False
@@ -76,6 +78,8 @@ class MessageScan:
         columns, session, target = self.columns, 0, None
         members = cast("dict[str, Any]", params) if type(params) is dict else {}
         if exchange is not None:
+            if exchange.redirected and (row := self._repeated_in(exchange, id, client=client)):
+                return row
             session = exchange.session
         elif not self.sessions or self._is_acp:  # MCP has only session 0 on stdio
             session = self._acp_session(params)
@@ -105,6 +109,18 @@ class MessageScan:
             self._request_meta(cast("dict[str, Any]", meta), row, session, seen)
         if self._is_acp and method == "session/prompt" and client:
             self._prompts[session] = row
+        return row
+
+    def _repeated_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
+        """Return the row of the redirected request that an exchange repeats; 0 if there is none."""
+        if not client or id is None:
+            return 0
+        keys = tuple((number, id) for number in exchange.redirected)
+        if row := self._open.find(client, keys):
+            self._open.close_row(row, client)
+            self.columns.latency_ns[row] = -1  # it waits again
+            self._carry(exchange, row, id, client=client)
+            self.touch(row)
         return row
 
     def _carry(self, exchange: ExchangeState, row: int, id: RequestId | None, *, client: bool) -> None:

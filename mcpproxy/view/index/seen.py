@@ -20,11 +20,15 @@ class ExchangeState:
     method: str = ""
     target: str = ""
     endpoint: bool = True
+    redirected: tuple[int, ...] = ()
+    """The earlier exchanges whose redirects lead to its target."""
     started_ns: int = 0
     status: int = 0
     by_proxy: bool = False
     stateless: bool = False
     """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
+    resumable: bool = False
+    """Whether an event in it has an id, so that the client may get what follows in another exchange."""
     initialize: "dict[str, Any] | None" = None
     """The params of ``initialize``. The answer may name the session that they begin."""
     lines: list[int] = field(default_factory=list[int])
