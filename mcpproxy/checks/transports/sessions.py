@@ -6,12 +6,13 @@ These rules do not apply to a server that issues no session ids. If the start of
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import Violation, shortened
-from mcpproxy.checks.engine.http_facts import ISSUES_SESSION_ID, SESSION_ENDED, SESSION_MAY_DIFFER
+from mcpproxy.checks.engine.http_facts import ISSUES_SESSION_ID, SESSION_ENDED, SESSION_MAY_DIFFER, UNAWAITED
 from mcpproxy.checks.engine.rows import CONTENT, HEAD, STATEFUL, STATELESS, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
@@ -19,7 +20,7 @@ from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.message_parts import well_formed
 from mcpproxy.protocol.revisions import REVISIONS, is_later, span
-from mcpproxy.protocol.wording import with_article
+from mcpproxy.protocol.wording import shown, with_article
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory, HttpSession
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import as_mask
@@ -38,6 +39,19 @@ ALLOWED_REFUSALS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
 
 WITH_VERSION_HEADER: Final = span("2025-06-18", "2026-07-28")
 """The revisions with sessions in which each request names its version in a header."""
+
+_CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
+
+_MOST_WORDS: Final = 1 << 10
+"""How many bytes of a refusal are searched for words about the session."""
+
+_SAYS_IT_IS_OVER: Final = pattern(
+    r"\b(?:no (?:valid|such|active)|(?:unknown|invalid|expired)(?: or \w+)?) (?:mcp )?session\b(?: id\b)?"
+    r"|(?<!user )(?<!login )\bsession\b(?: [^\s,.;:]+){0,3}"
+    r" (?:not found|not exist|not valid|invalid|expired|terminated)\b",
+    re.IGNORECASE,
+)
+"""Matches what the usual servers say of a session that they do not know, or no longer."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
@@ -163,6 +177,39 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         )
 
 
+def forgotten_session(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
+    """Report a server that says that a session is over with another status than 404 (PROTO-010).
+
+    Only its own words can say so, since a request may be refused for other reasons. The server must have
+    issued the id, and have accepted it before. A 401 or 403 for a request with credentials, or with a
+    challenge, is about these; the words about a request that itself names a session may be about that one.
+    """
+    session, fields = exchange.session, exchange.fields
+    if exchange.status < 400 or exchange.status == 404 or session is None or session.joined_late:
+        return
+    if session.id is None or fields.get(SESSION_ID) != session.id or exchange.initialize is not None:
+        return
+    is_about_login = exchange.status in (401, 403)
+    if is_about_login and (
+        "www-authenticate" in exchange.response_fields or any(name in fields for name in _CREDENTIALS)
+    ):
+        return
+    names_another = exchange.body is not None and b"session" in exchange.body.raw.lower()
+    if names_another or not session.judge.history.initialized:
+        return
+    if said := _SAYS_IT_IS_OVER.search(frame.raw[:_MOST_WORDS].decode("utf-8", "replace")):
+        problem = (
+            f"server says that the session is over ({shown(said[0])}) with {exchange.status} instead of 404"
+        )
+        yield Violation(
+            "PROTO-010",
+            "R-093",
+            problem,
+            related=(exchange.request.seq,),
+            at_most="warning" if is_about_login else None,
+        )
+
+
 def id_of_ended_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a client that continues a session after a 404 has ended it (PROTO-010)."""
     session = history.sessions.get(exchange.fields.get(SESSION_ID) or "")
@@ -270,6 +317,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("PROTO-010",), missing_id_refused, ("refusal",), STATEFUL),
         HttpCheck(("PROTO-010",), foreign_id, ("refusal",), STATEFUL),
         HttpCheck(("PROTO-010",), outlived_session, ("success",), STATEFUL, given=SESSION_ENDED),
+        HttpCheck(("PROTO-010",), forgotten_session, ("body",), STATEFUL, given=UNAWAITED),
         HttpCheck(("PROTO-010",), id_of_ended_session, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
         HttpCheck(("PROTO-010",), abandoned_session, ("over",), STATEFUL),
         HttpCheck(("PROTO-010",), stateless_id, CONTENT, STATELESS, given=ISSUES_SESSION_ID),
