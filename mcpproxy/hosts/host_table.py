@@ -34,6 +34,8 @@ class ServerFile:
     leave: str = ""
     label: str = ""
     readers: str = ""
+    strict: bool = False
+    """Whether the host is known to read strict JSON, and to drop a file with a comment or byte order mark."""
     is_acp: bool = False
 
 
@@ -210,6 +212,7 @@ def _file(row: Mapping[str, Any]) -> ServerFile:
         leave=row.get("leave", ""),
         label=row.get("label", ""),
         readers=row.get("readers", ""),
+        strict=row.get("strict", False),
         is_acp=row.get("acp", False),
     )
 

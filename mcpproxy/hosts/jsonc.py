@@ -28,20 +28,39 @@ def read_jsonc(text: str) -> Node:
         UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas,
             or has too many levels.
     """
+    return _Scanner(text).read_text()
+
+
+def departures(text: str) -> list[tuple[int, str]]:
+    """Return what strict JSON does not have, each with its position: a byte order mark, comments, commas.
+
+    Raises:
+        UnreadableTextError: as for ``read_jsonc``.
+    """
     scanner = _Scanner(text)
-    at = scanner.skip_space(1 if text.startswith("\ufeff") else 0)
-    if at == len(text):
-        return Node(at, at)
-    node = scanner.read_value(at, 0)
-    end = scanner.skip_space(node.end)
-    if end != len(text):
-        raise UnreadableTextError(end, "text after the end of the value")
-    return node
+    scanner.read_text()
+    return scanner.departures
 
 
 class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
+        self.departures: list[tuple[int, str]] = []
+
+    def read_text(self) -> Node:
+        """Return the value of the whole text."""
+        start = 0
+        if self._text.startswith("\ufeff"):
+            self.departures.append((0, "a byte order mark"))
+            start = 1
+        at = self.skip_space(start)
+        if at == len(self._text):
+            return Node(at, at)
+        node = self.read_value(at, 0)
+        end = self.skip_space(node.end)
+        if end != len(self._text):
+            raise UnreadableTextError(end, "text after the end of the value")
+        return node
 
     def skip_space(self, at: int) -> int:
         """Return the position after white space and comments."""
@@ -49,6 +68,8 @@ class _Scanner:
         assert match is not None  # the pattern also matches an empty text
         if self._text.startswith("/*", match.end()):
             raise UnreadableTextError(match.end(), "a comment that does not end")
+        if (comment := self._text.find("/", at, match.end())) >= 0:
+            self.departures.append((comment, "a comment"))
         return match.end()
 
     def read_value(self, at: int, level: int) -> Node:
@@ -79,7 +100,8 @@ class _Scanner:
             if not self._text.startswith(":", at):
                 raise UnreadableTextError(at, "no colon after a name")
             node = self.read_value(self.skip_space(at + 1), level + 1)
-            members[key] = Member(key_start, node)
+            former = members.get(key)
+            members[key] = Member(key_start, node, former.key_start if former else None)
             at = self._next_position(node.end, "}")
         return Node(start, at + 1, members=members)
 
@@ -95,7 +117,10 @@ class _Scanner:
         """Return the position of the next element, or of the ``closing`` bracket."""
         at = self.skip_space(at)
         if self._text.startswith(",", at):
-            return self.skip_space(at + 1)
+            comma, at = at, self.skip_space(at + 1)
+            if self._text.startswith(closing, at):
+                self.departures.append((comma, "a trailing comma"))
+            return at
         if not self._text.startswith(closing, at):
             raise UnreadableTextError(at, f"a comma or {closing} is missing")
         return at

@@ -38,6 +38,8 @@ class Member:
 
     key_start: int
     value: Node
+    former_start: int | None = None
+    """In JSON: the position of an earlier key that is the same, and whose value does not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,7 @@ def test_for_programs(mcpproxy: Mcpproxy, home: Path) -> None:
         "removed": [],
         "lost": [],
         "unreadable": [{"file": f"{bad}:1:2", "reason": "not readable as JSON (it ends too early)"}],
+        "misread": [],
     }
 
 

@@ -21,6 +21,7 @@ from mcpproxy.hosts.commands import program_words
 from mcpproxy.hosts.host_table import all_hosts, path_to_show
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
 from mcpproxy.hosts.looks import Look, digests, last_look, save_look
+from mcpproxy.hosts.misread import misreadings
 from mcpproxy.hosts.recorded import add_recorded_entries, host_of, is_wrapped, lost_wraps, recover_records
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 from mcpproxy.reports.text_table import table
@@ -77,6 +78,7 @@ def run(argv: list[str]) -> int:
     removed = before.gone(search)
     listed = [row for row in rows if row.news] if only_news else rows
     report_problems(search)
+    report_misreadings(search.entries)
     if options.json:
         emit([json.dumps(_as_object(search, listed, lost_records, removed), indent=2)])
     elif only_news:
@@ -158,6 +160,12 @@ def report_problems(search: Search) -> int:
     for problem in search.problems:
         tell(str(problem))
     return 2 if search.problems else 0
+
+
+def report_misreadings(entries: Sequence[ServerEntry]) -> None:
+    """Print what the hosts of ``entries`` will not read of their files."""
+    for found in misreadings(entries):
+        tell(f"{short(found.path)}:{found.line}: {found.fact}; {found.next_step}")
 
 
 def _row(entry: ServerEntry, book: Ledger, before: Look, hashes: Mapping[tuple[str, str], str]) -> ServerRow:
@@ -305,4 +313,8 @@ def _as_object(
         "removed": [{"file": path, "name": name} for path, name in removed],
         "lost": [{"file": record.file, "name": record.name} for record in lost_records],
         "unreadable": [{"file": problem.path, "reason": problem.fact} for problem in search.problems],
+        "misread": [
+            {"file": found.path, "line": found.line, "reason": found.fact}
+            for found in misreadings(search.entries)
+        ],
     }

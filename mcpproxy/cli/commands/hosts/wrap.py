@@ -11,7 +11,12 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all, find_entry, is_confirmed
-from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
+from mcpproxy.cli.commands.hosts.hosts import (
+    add_place_options,
+    places,
+    report_misreadings,
+    report_problems,
+)
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
 from mcpproxy.hosts.choosing import differences, search_chosen, short
@@ -50,6 +55,7 @@ def run(argv: list[str]) -> int:
         else [_named_entry(search, name, options.http) for name in dict.fromkeys(options.server)]
     )
     changes = Changes(goes_on=options.all, code=report_problems(search) if options.all else 0)
+    report_misreadings(chosen)
     addresses = _ListenAddresses(records, options.listen)
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
