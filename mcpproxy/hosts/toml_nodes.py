@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
+import tomli
+
 from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Path, Scalar, Step
 
@@ -21,7 +23,7 @@ def read_toml(text: str) -> Node:
         UnreadableTextError: ``text`` is not TOML, or tomlkit does not keep it unchanged.
     """
     import tomlkit  # only a host with TOML needs it
-    from tomlkit.exceptions import ParseError, TOMLKitError
+    from tomlkit.exceptions import TOMLKitError
 
     body = text.removeprefix("\ufeff")
     shift = len(text) - len(body)
@@ -34,9 +36,8 @@ def read_toml(text: str) -> Node:
         while paths := [path for path, depth in _values(document, (), 0) if depth == level]:
             places.update(_places(body, paths))
             level += 1
-    except ParseError as fault:
-        raise UnreadableTextError(shift + _index(body, fault.line, fault.col), _fact(fault)) from None
     except (TOMLKitError, RecursionError, ValueError, TypeError, AttributeError, KeyError) as fault:
+        _find_fault(body, shift)
         # tomlkit reads a few unusual documents but cannot change them; such a file is refused.
         raise UnreadableTextError(0, f"the positions of its values are unknown: {fault}") from None
     return _node(document, (), {path: (a + shift, b + shift) for path, (a, b) in places.items()}, text)
@@ -118,10 +119,31 @@ def _scalar(value: Any) -> Scalar:
     return plain_value if isinstance(plain_value, (str, int)) else str(plain_value)
 
 
-def _index(text: str, line: int, column: int) -> int:
-    lines = text.splitlines(keepends=True)
-    return sum(map(len, lines[: line - 1])) + column
+def _find_fault(text: str, shift: int) -> None:
+    """Raise the fault in ``text`` that tomli finds, if any: tomlkit often gives the end of the table for it.
+
+    Raises:
+        UnreadableTextError: ``text`` is not TOML.
+    """
+    try:
+        tomli.loads(text)
+    except tomli.TOMLDecodeError as fault:
+        start = sum(len(line) + 1 for line in text.split("\n")[: fault.lineno - 1])
+        at, fact = _fact(text, start, start + fault.colno - 1, fault.msg)
+        raise UnreadableTextError(shift + at, fact) from None
+    except RecursionError:
+        return
 
 
-def _fact(fault: Exception) -> str:
-    return re.sub(r" at line \d+ col \d+$", "", str(fault))
+def _fact(text: str, start: int, at: int, said: str) -> tuple[int, str]:
+    """Return place and name of the fault for which tomli ``said`` something; its line begins at ``start``."""
+    line = text[start:].split("\n", 1)[0]
+    if text.startswith("\r", at):
+        return at, "a carriage return without a line feed, which ends no line in TOML"
+    if said.startswith(("Unescaped", "Invalid hex")):
+        return at - 2, "a backslash, which begins an escape in \"...\"; write '...' or two of them"
+    if said.startswith("Cannot declare"):
+        return start, f"a second table {line[: at - start].strip()}]"
+    if said.startswith("Cannot overwrite"):
+        return start, f"a second value for {line.partition('=')[0].strip()}"
+    return at, said[:1].lower() + said[1:]

@@ -236,6 +236,15 @@ def test_for_programs(mcpproxy: Mcpproxy, home: Path) -> None:
     }
 
 
+def test_a_named_host_whose_file_cannot_be_read(mcpproxy: Mcpproxy, home: Path) -> None:
+    write(home / ".codex/config.toml", "[mcp_servers.a\n")
+    write(home / ".cursor/mcp.json", FILES)
+    said = mcpproxy("hosts", "--host", "codex")
+    assert (said.code, said.err.count("not readable as TOML")) == (2, 1)
+    assert mcpproxy("hosts", "--host", "cursor").code == 0
+    assert mcpproxy("hosts").code == 0
+
+
 def test_a_file_without_servers(mcpproxy: Mcpproxy, home: Path) -> None:
     path = write(home / "x.json", "{}")
     said = mcpproxy("hosts", "--file", str(path))

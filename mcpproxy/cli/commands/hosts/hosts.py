@@ -38,7 +38,9 @@ With --since, only what is new, changed or removed is listed. --check does the s
 tells when somebody else has added a server.
 
 exit codes of --check: 0 nothing has changed, 1 something is listed, 2 nothing is listed, but a file could not
-be read (stderr names it; all others were read)"""
+be read (stderr names it; all others were read)
+
+Without --check, the exit code is 2 if a file of the --host cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def run(argv: list[str]) -> int:
         _print_all(search, listed, lost_records, removed, options)
     if options.check and (listed or removed):
         return 1
-    return 2 if search.problems and options.check else 0
+    return 2 if search.problems and (options.check or options.host) else 0
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
