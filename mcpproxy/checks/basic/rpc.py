@@ -147,15 +147,29 @@ def _unmatched_id(
     if not asker.fully_read or history.has_gap or history.of(UnclearRequests).is_sent_by(receiver):
         return  # The response may be to a request in which the other side read another id.
     first_seq = asker.used_ids.first_use(message.id)
+    awaited, open_seq = _the_open_request(asker)
     if first_seq is not None:
         where = f"; the request was frame {first_seq}" if first_seq else ""
-        problem = f"{context.sender} answered request {answered} a second time{where}"
-        related = (first_seq,) if first_seq else ()
+        problem = f"{context.sender} answered request {answered} a second time{where}{awaited}"
+        related = (*((first_seq,) if first_seq else ()), *open_seq)
         yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=related)
     elif not history.may_lack_messages:
         # With ``may_lack_messages``, over HTTP, the request may have been attributed to another session.
-        problem = f"{context.sender} answered {answered}, an id that the {receiver} never used"
-        yield Violation("PROTO-007", "R-008", problem, pointer=pointer)
+        problem = f"{context.sender} answered {answered}, an id that the {receiver} never used{awaited}"
+        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=open_seq)
+
+
+def _the_open_request(asker: Side) -> tuple[str, tuple[int, ...]]:
+    """Return which request is open, in words, and its frame; nothing unless it is exactly one.
+
+    The answer to a cancelled request is not awaited any more.
+    """
+    awaited = [*islice((request for request in asker.pending.values() if not request.cancelled), 2)]
+    if len(awaited) != 1:
+        return "", ()
+    (request,) = awaited
+    method = f" ({shortened(request.method)})" if request.method else ""
+    return f"; open is {spelled(request.id)}{method}", (request.seq,)
 
 
 def _missing_response_id(
@@ -169,6 +183,7 @@ def _missing_response_id(
     asker = history.side(other(context.sender))
     pointer = context.at + "/id" if "id" in message.value else context.at
     fault = "a null id" if message.value.get("id", ABSENT) is None else "no id"
+    awaited, open_seq = _the_open_request(asker)
     if "id" in message.value and message.value["id"] is not None:
         if history.has_gap or not asker.fully_read:
             return  # The response may answer an unreadable request that has the same unusable id.
@@ -176,8 +191,9 @@ def _missing_response_id(
             "PROTO-007",
             "R-008",
             f"{context.sender} answered with id {_id_text(context, message.value['id'])}, "
-            "which no request can have",
+            f"which no request can have{awaited}",
             pointer=pointer,
+            related=open_seq,
         )
         return
     if history.has_gap or not asker.fully_read or history.over_http:
@@ -192,15 +208,18 @@ def _missing_response_id(
         yield Violation(
             "PROTO-007",
             "R-008",
-            f"{context.sender} sent a result with {fault}; it answers no request",
+            f"{context.sender} sent a result with {fault}; it answers no request{awaited}",
             pointer=pointer,
+            related=open_seq,
         )
     elif asker.pending and not may_be_refused(other(context.sender), history):
         problem = (
             f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
+            f"{awaited}"
         )
         is_unread = "id" in message.value and error_code(message) in (PARSE_ERROR, INVALID_REQUEST)
-        yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if is_unread else None)
+        level = "info" if is_unread else None
+        yield Violation("RPC-012", "R-014", problem, pointer=pointer, related=open_seq, at_most=level)
 
 
 def result_or_error(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:

@@ -43,6 +43,7 @@ from mcpproxy.protocol.jsonrpc import (
     Malformed,
     Notification,
     Request,
+    RequestId,
     Response,
 )
 from mcpproxy.protocol.message_parts import as_object, well_formed
@@ -236,9 +237,24 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
             )
     elif isinstance(message.id, int | str) and message.id not in request_ids:
         session = exchange.session
-        if session and session.asked_for(message.id) and not _repeats_names(session):
-            problem = f"server answered this request with the response to another, {spelled(message.id)}"
+        if session and _is_of_another(message.id, request_ids, session) and not _repeats_names(session):
+            request = exchange.requests[0]
+            asked = (
+                f"{shortened(request.method)} ({spelled(request.id)})" if len(request_ids) == 1 else "this"
+            )
+            problem = f"server answered {asked} with the response to another, {spelled(message.id)}"
             yield Violation("HTTP-011", "R-072", problem, pointer="/id", related=related)
+
+
+def _is_of_another(id: RequestId, request_ids: list[RequestId | None], session: HttpSession) -> bool:
+    """Whether ``id`` is that of a request in another exchange.
+
+    PROTO-007 reports an id that no request had, if all requests were seen, and an id of the wrong type.
+    """
+    history = session.judge.history
+    if not (history.has_gap or history.may_lack_messages):
+        return session.asked_for(id)
+    return None not in request_ids and str(id) not in map(str, request_ids)
 
 
 def _is_id_uncertain(exchange: HttpExchange) -> bool:
