@@ -12,6 +12,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ANY_PROTOCOL, Check, EventCheck, RuleFamily
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
 from mcpproxy.session.history import History
 
@@ -93,12 +94,20 @@ def terminated_before_eof(event: Signal | Close, history: History) -> Iterator[V
 
 
 def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a server that still runs long after its stdin was closed (STDIO-005)."""
+    """Report a server that still runs long after its stdin was closed (STDIO-005).
+
+    In the revisions with a handshake, the client waits as long as it wants: only a server that did not exit
+    until a signal came is reported.
+    """
     stdin_closed_ns = history.client.closed_ns
     if isinstance(event, Close) and stdin_closed_ns is not None and event.ending in ("exited", "signalled"):
+        was_ended = event.ending == "signalled" or history.is_signalled
+        if not was_ended and not is_stateless(history.candidates):
+            return
         waited_ns = event.observed_at_ns - stdin_closed_ns
         if waited_ns >= PROMPT_EXIT_NS:
-            problem = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed"
+            until = ", when a signal ended it" if was_ended else ""
+            problem = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed{until}"
             yield Violation(
                 "STDIO-005",
                 "R-061",
