@@ -31,7 +31,10 @@ from mcpproxy.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""A missing answer is reported if initialize was sent at least this long before the end."""
+"""A missing answer is an error if initialize was sent at least this long before the end."""
+
+IMPATIENCE_NS: Final = 3_000_000_000
+"""A missing answer is an info if initialize was sent at least this long before the end."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
@@ -253,15 +256,24 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
         return  # The server failed before the client closed the stream. The exit status says that already.
     waited_until_ns = event.observed_at_ns if client_ns is None else client_ns
     waited_ns = waited_until_ns - request.sent_ns
-    if waited_ns >= INITIALIZE_TIMEOUT_NS:
+    if waited_ns >= IMPATIENCE_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
         problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before the end"
-        yield _never_answered(problem, request)
+        if not (history.server.notified_seq or history.server.pending):
+            problem += "; it sent nothing, as one does that waits for Content-Length headers (LSP)"
+        # Nothing says how long a start may take, so a client that soon gave up proves no fault.
+        yield _never_answered(problem, request, None if waited_ns >= INITIALIZE_TIMEOUT_NS else "info")
 
 
-def _never_answered(problem: str, request: SentRequest) -> Violation:
+def _never_answered(problem: str, request: SentRequest, at_most: Severity | None = None) -> Violation:
     return Violation(
-        "SEQ-001", "R-032", problem, blame="server", frame=request.seq, candidates=request.candidates
+        "SEQ-001",
+        "R-032",
+        problem,
+        blame="server",
+        frame=request.seq,
+        at_most=at_most,
+        candidates=request.candidates,
     )
 
 
