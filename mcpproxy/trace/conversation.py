@@ -78,27 +78,35 @@ class Conversation:
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:
         """Return the messages in ``frame``: one, or all those of a batch."""
-        return tuple(self._turn(frame, single) for single in singles(frame.message))
+        scopes = self._scopes(frame)  # first: an endpoint event, which is no message, names its session
+        return tuple(self._turn(frame, single, scopes) for single in singles(frame.message))
 
-    def _turn(self, frame: Frame, message: Single) -> Turn:
+    def _turn(self, frame: Frame, message: Single, scopes: tuple[Scope, ...]) -> Turn:
         match message:
             case Request(method=method, id=id, params=params):
                 target = target_of(method, params)
                 open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns, target)
-                self._unanswered.add(frame.sender, id, open_request, self._scopes(frame))
+                self._unanswered.add(frame.sender, id, open_request, scopes)
                 return Turn("request", method, id, body=params, target=target)
             case Notification(method=method, params=params):
                 return Turn("notification", method, body=params)
             case Response(id=id, result=result):
-                return self._answer(frame, "response", id, result)
+                return self._answer(frame, "response", id, result, scopes)
             case ErrorResponse(id=id, error=error):
-                return self._answer(frame, "error", id, error)
+                return self._answer(frame, "error", id, error, scopes)
             case Malformed(flaw=flaw, value=value):
                 return Turn("malformed", body=value, flaw=flaw.value)
 
-    def _answer(self, frame: Frame, kind: Kind, id: RequestId | Absent | None, body: "JSON | Absent") -> Turn:
+    def _answer(
+        self,
+        frame: Frame,
+        kind: Kind,
+        id: RequestId | Absent | None,
+        body: "JSON | Absent",
+        scopes: tuple[Scope, ...],
+    ) -> Turn:
         take = self._unanswered.find if frame.is_unfinished_event else self._unanswered.take
-        open_request = take(other(frame.sender), id, self._scopes(frame))
+        open_request = take(other(frame.sender), id, scopes)
         if (fault := frame.fault) is not None:
             if open_request is not None:
                 self._faulted[fault.number] = open_request

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpproxy.protocol.jsonrpc import ABSENT
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
+from mcpproxy.session.frame import CLIENT, SERVER, Frame, RequestHead, Sender, SseEvent
 from mcpproxy.trace.conversation import Conversation, Turn
 
 C, S = CLIENT, SERVER
@@ -100,3 +100,15 @@ def test_an_answer_is_about_what_its_request_is_about_also_in_a_batch() -> None:
     assert [turn.target for turn in conversation.turns(Frame(1, C, calls))] == ["echo", "x:y"]
     assert [turn.target for turn in conversation.turns(Frame(2, S, answers))] == ["x:y", "echo"]
     assert [turn.target for turn in conversation.turns(Frame(3, S, answers))] == [None, None]
+
+
+def test_over_http_sse_an_answer_on_the_stream_belongs_to_the_request_that_was_posted() -> None:
+    conversation, target = Conversation(), "/message?sessionId=1868a90c"
+    conversation.track_session(RequestHead(1, 1, 1, "GET", "/sse", ()))
+    endpoint = SseEvent(b"event: endpoint\ndata: ", b"\n\n", name="endpoint")
+    conversation.turns(Frame(2, S, target.encode(), exchange=1, connection=1, event=endpoint))
+    conversation.track_session(RequestHead(3, 2, 2, "POST", target, ()))
+    conversation.turns(Frame(4, C, ask("1", "tools/list").encode(), exchange=2, connection=2))
+    event = SseEvent(b"data: ", b"\n\n")
+    (turn,) = conversation.turns(Frame(5, S, answer("1").encode(), exchange=1, connection=1, event=event))
+    assert (turn.method, turn.answers) == ("tools/list", 4)
