@@ -222,6 +222,7 @@ class HttpJudge:
     def _judge_head(self, exchange: HttpExchange, head: ResponseHead) -> list[Finding]:
         """Judge the head of the response, and update the session that it opens or ends."""
         history, session = self._history, exchange.session
+        history.initializing.pop(exchange.number, None)
         if head.by_proxy:
             self._undo_request(exchange)
             return []

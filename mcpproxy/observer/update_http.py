@@ -62,6 +62,7 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.is_http_sse:
         message_history = session.judge.history
+        keep_latest(history.initializing, exchange.number, session, MAX_REMEMBERED)
         message_history.modern_answer = history.modern_answers.get(connection)
         message_history.supported_versions = dict(history.supported_versions.get(exchange.server, {}))
     if session.is_http_sse:

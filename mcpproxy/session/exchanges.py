@@ -321,6 +321,9 @@ class HttpHistory:
     )  # the open exchanges, by number
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
+    initializing: dict[int, HttpSession] = field(
+        default_factory=dict[int, HttpSession]
+    )  # by exchange: sessions to whose initialize no response has begun
     shared_connections: set[int] = field(
         default_factory=set[int]
     )  # connections that carry messages of several sessions without an id

@@ -13,10 +13,12 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
+from mcpproxy.checks.engine.http_facts import WITHOUT_REQUEST
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
     AUGMENTED,
     CANCELLED,
+    STATEFUL,
     STATELESS,
     Check,
     EventCheck,
@@ -186,6 +188,34 @@ def _by_requestor(context: MessageContext, history: History, id: RequestId) -> I
             )
     elif request is None and not history.over_http and not _may_have_used(history, sender, id):
         yield _never_used(context, history, id)
+
+
+def initialize_cancelled(
+    exchange: HttpExchange, history: HttpHistory, frame: Frame | None
+) -> Iterator[Violation]:
+    """Report the cancellation of initialize on another connection than its own (CANC-003).
+
+    There is no session id yet, so it is certain only if the recording has no other session.
+    """
+    session = exchange.session
+    if session is None or not session.joined_late or session.id is not None:
+        return
+    if history.has_gap or history.by_connection or len(history.initializing) != 1:
+        return
+    (opening,) = history.initializing.values()
+    if (initialize := opening.judge.history.initialize) is None:
+        return
+    for message in exchange.messages:
+        id_given = member(message.value, "params", "requestId")
+        if message.value.get("method") == METHOD and request_id(id_given) == initialize.id:
+            yield Violation(
+                *INITIALIZE,
+                f"client cancelled its initialize request ({spelled(initialize.id)})",
+                pointer="/params/requestId",
+                related=(initialize.seq,),
+                candidates=initialize.candidates,
+                frame=exchange.body.seq if exchange.body else None,
+            )
 
 
 def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
@@ -418,7 +448,12 @@ FAMILY: Final = RuleFamily(
         Check(("CANC-005",), late_answer, ANSWERS, given=CANCELLED),
         Check(("CANC-010",), late_progress, (Notification,), ("notifications/progress",), given=CANCELLED),
     ),
-    http=(HttpCheck(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),),
+    http=(
+        HttpCheck(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),
+        HttpCheck(
+            ("CANC-003",), initialize_cancelled, ("request",), STATEFUL, ("POST",), given=WITHOUT_REQUEST
+        ),
+    ),
     events=(
         EventCheck(("CANC-001",), unmatched),
         EventCheck(("CANC-008",), silent_end),
