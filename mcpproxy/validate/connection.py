@@ -220,7 +220,10 @@ class RpcConnection:
             raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,))
         if event.status >= 300:
             raise HttpStatusError(
-                f"no answer to {pending.method}: HTTP status {event.status}", (pending.seq,), event.status
+                f"no answer to {pending.method}: HTTP status {event.status}",
+                (pending.seq,),
+                event.status,
+                event.location,
             )
         why = event.why or f"HTTP status {event.status} without an answer in it"
         gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))

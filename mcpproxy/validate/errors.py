@@ -78,11 +78,12 @@ class RefusedError(ValidateError):
 
 
 class HttpStatusError(ValidateError):
-    """The HTTP response has a ``status`` and no JSON-RPC message."""
+    """The HTTP response has a ``status`` and no JSON-RPC message. ``location`` is where it redirects to."""
 
-    def __init__(self, text: str, frames: tuple[int, ...], status: int) -> None:
+    def __init__(self, text: str, frames: tuple[int, ...], status: int, location: str = "") -> None:
         super().__init__(text, frames)
         self.status = status
+        self.location = location
 
 
 class ToolFailedError(ValidateError):

@@ -277,10 +277,13 @@ class _NotFound(BaseHTTPRequestHandler):
 
     status = 404
     body = b""
+    location = ""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.send_response(self.status)
+        if self.location:
+            self.send_header("Location", self.location)
         self.send_header("Content-Length", str(len(self.body)))
         self.end_headers()
         self.wfile.write(self.body)
@@ -293,9 +296,11 @@ class _NotFound(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(tls: ssl.SSLContext | None = None, *, status: int = 404, body: bytes = b"") -> Generator[int]:
+def serving(
+    tls: ssl.SSLContext | None = None, *, status: int = 404, body: bytes = b"", location: str = ""
+) -> Generator[int]:
     """A web server without MCP, in a thread; its port."""
-    handler = type("_Handler", (_NotFound,), {"status": status, "body": body})
+    handler = type("_Handler", (_NotFound,), {"status": status, "body": body, "location": location})
     with WebServer(("127.0.0.1", 0), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
@@ -321,6 +326,7 @@ def test_a_port_where_nobody_listens_is_one_sentence(
     ("is_tls", "scheme", "status", "says"),
     [
         (False, "http", 404, "HTTP status 404; no MCP server seems to be at this path"),
+        (False, "http", 307, "HTTP status 307; no MCP server seems to be at this path"),
         (False, "http", 401, "HTTP status 401; give credentials with --header"),
         (False, "http", 503, "HTTP status 503; try again later"),
         (False, "https", 404, "the port does not speak TLS; try http://127.0.0.1"),
@@ -345,6 +351,19 @@ def test_a_url_without_a_server_is_one_sentence(
     assert outcome.err.startswith(f"mcpproxy: {url}: ")
     assert says in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("location", ["/mcp/", "http://127.0.0.1:PORT/mcp/"])
+def test_a_redirect_says_which_url_to_try(
+    location: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        elsewhere = str(listener.getsockname()[1])
+    with serving(status=307, location=location.replace("PORT", elsewhere)) as port:
+        outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", f"http://127.0.0.1:{port}/mcp")
+    to = f"http://127.0.0.1:{elsewhere if 'PORT' in location else port}/mcp/"
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith(f"HTTP status 307 to {to}; try that URL\n")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

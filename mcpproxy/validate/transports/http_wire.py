@@ -145,7 +145,7 @@ class HttpWire(ClientSession[ClientExchange]):
             self._lose(str(exchange.failure))
         elif not self.endpoint or exchange.status >= 300 or exchange.failure:
             why = f"it {exchange.failure}" if exchange.failure else ""
-            self.on_event(RequestEnded(exchange.seq, exchange.status, why))
+            self.on_event(RequestEnded(exchange.seq, exchange.status, why, exchange.header("location") or ""))
 
 
 def _ignore(event: WireEvent) -> None:

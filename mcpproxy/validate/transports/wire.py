@@ -26,6 +26,8 @@ class RequestEnded:
     seq: int
     status: int
     why: str
+    location: str = ""
+    """Where a redirect leads; empty for another response."""
 
 
 @dataclass(frozen=True, slots=True)
