@@ -24,7 +24,7 @@ from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.protocol.message_parts import member, well_formed
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
-from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.frame import CLIENT, SERVER, Frame
 from mcpproxy.session.history import SentRequest
 
 LISTEN: Final = "subscriptions/listen"
@@ -69,18 +69,21 @@ def unfinished(exchange: HttpExchange) -> str:
 
 
 def unfinished_event(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a response in an event that had not ended when the client left (HTTP-012).
+    """Report a response in an event that had not ended when its stream was cut (HTTP-012).
 
-    It is an info: a client that reads the response without waiting for the blank line may leave before it.
+    It is an info: a client that reads the response without waiting for the blank line may leave before it,
+    and a server whose connection breaks may have meant to write it.
     """
-    if exchange.unfinished_seq and exchange.cut and exchange.ended_by == CLIENT:
-        problem = (
-            "the client left before the event with the response had ended: the blank line after it is missing"
-        )
-        related = (exchange.request.seq,)
-        yield Violation(
-            "HTTP-012", "R-073", problem, related=related, frame=exchange.unfinished_seq, at_most="info"
-        )
+    if not exchange.unfinished_seq or not exchange.cut or exchange.ended_by not in (CLIENT, SERVER):
+        return
+    if exchange.ended_by == SERVER and exchange.event_id_count:
+        return  # The client may resume the stream, where the event is sent again.
+    how = "the client left" if exchange.ended_by == CLIENT else "the server cut its answer"
+    problem = f"{how} before the event with the response had ended: the blank line after it is missing"
+    related = (exchange.request.seq,)
+    yield Violation(
+        "HTTP-012", "R-073", problem, related=related, frame=exchange.unfinished_seq, at_most="info"
+    )
 
 
 def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
