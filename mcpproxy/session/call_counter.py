@@ -143,11 +143,18 @@ class CallCounter:
         if frame.is_unfinished_event:
             return
         call = self._count_message(frame.message, frame, exchange, session)
-        if call is not None and call.outcome is _UNANSWERED and frame.fault is not None and not is_ours:
-            call.sender = frame.sender
-            self._faulted[frame.fault.number] = call
-            if len(self._faulted) > MAX_OPEN:
-                self._forget(self._faulted)
+        if frame.fault is not None and not is_ours:
+            self._take_fault(frame.fault, frame.sender, call)
+
+    def _take_fault(self, fault: FaultMark, sender: Sender, call: _Call | None) -> None:
+        """Note which call met a fault; ``None`` for another message. It replaces an earlier one."""
+        if call is None or call.outcome is not _UNANSWERED:
+            self._faulted.pop(fault.number, None)
+            return
+        call.sender = sender
+        self._faulted[fault.number] = call
+        if len(self._faulted) > MAX_OPEN:
+            self._forget(self._faulted)
 
     def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
         """Whether what mcpproxy gave is its answer to a request that still waits for one."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.session.call_counter import CallCounter
@@ -132,8 +132,13 @@ frames = st.builds(
 )
 
 
+PING, CANCEL, FIRST = SAID[0], SAID[3], FaultMark("r", "error", 1)
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(talk=st.lists(frames, max_size=8))
+@example(talk=[Frame(0, "server", PING, fault=FIRST), Frame(0, "client", CANCEL, fault=FIRST),
+          Frame(0, "client", PING, by_proxy=True, fault=FIRST)])  # fmt: skip
 def test_calls_that_met_faults_are_counted_alike(talk: list[Frame], tmp_path: Path) -> None:
     for number, frame in enumerate(talk, start=1):
         frame.seq = frame.observed_at_ns = number
