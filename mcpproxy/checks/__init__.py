@@ -13,6 +13,7 @@ from mcpproxy.checks.acp import (
     acp_sessions,
     client_methods,
     handshake,
+    members,
     offers,
     reported_work,
     turns,
@@ -109,6 +110,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     authorization.FAMILY,
     # The Agent Client Protocol
     handshake.FAMILY,
+    members.FAMILY,
     acp_sessions.FAMILY,
     offers.FAMILY,
     updates.FAMILY,

@@ -159,82 +159,6 @@ USES_SESSION: Final = (
 
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 
-# The columns are the members that the params must have, "-" if the version does not have the method or no
-# member is required.
-_REQUIRED: Final = """
-method                      1                            2
-
-authenticate                methodId                     -
-auth/login                  -                            methodId
-session/new                 cwd,mcpServers               cwd
-session/load                sessionId,cwd,mcpServers     -
-session/resume              sessionId,cwd                sessionId,cwd
-session/close               sessionId                    sessionId
-session/delete              sessionId                    sessionId
-session/prompt              sessionId,prompt             sessionId,prompt
-session/cancel              sessionId                    sessionId
-session/set_mode            sessionId,modeId             -
-session/set_config_option   sessionId,configId,value     sessionId,configId,value
-
-session/update              sessionId,update             sessionId,update
-session/request_permission  sessionId,toolCall,options   sessionId,title,options
-fs/read_text_file           sessionId,path               -
-fs/write_text_file          sessionId,path,content       -
-terminal/create             sessionId,command            -
-terminal/output             sessionId,terminalId         -
-terminal/release            sessionId,terminalId         -
-terminal/wait_for_exit      sessionId,terminalId         -
-terminal/kill               sessionId,terminalId         -
-elicitation/create          mode,message                 mode,message
-elicitation/complete        elicitationId                elicitationId
-"""
-
-# The members that the result must have.
-_REQUIRED_IN_ANSWERS: Final = """
-method                      1                            2
-
-session/list                sessions                     sessions
-session/set_config_option   configOptions                configOptions
-session/request_permission  outcome                      outcome
-fs/read_text_file           content                      -
-terminal/create             terminalId                   -
-terminal/output             output,truncated             -
-elicitation/create          action                       action
-"""
-
-# The kinds of session updates, with the members that they must have: "none" if no member is required, "-" if
-# the version does not have the kind. Kinds that only a draft of the version has are listed with "none".
-_UPDATES: Final = """
-kind                        1                            2
-
-user_message_chunk          content                      messageId,content
-agent_message_chunk         content                      messageId,content
-agent_thought_chunk         content                      messageId,content
-user_message                -                            messageId
-agent_message               -                            messageId
-agent_thought               -                            messageId
-state_update                -                            state
-tool_call                   toolCallId,title             -
-tool_call_update            toolCallId                   toolCallId
-tool_call_content_chunk     -                            toolCallId,content
-terminal_update             -                            terminalId
-terminal_output_chunk       -                            terminalId,data
-plan                        entries                      -
-plan_update                 none                         plan
-plan_removed                none                         none
-current_mode_update         currentModeId                -
-available_commands_update   availableCommands            availableCommands
-config_option_update        configOptions                configOptions
-session_info_update         none                         none
-usage_update                used,size                    used,size
-notice                      none                         none
-compaction_update           none                         none
-compaction_summary_chunk    none                         none
-subagent_update             none                         none
-session_message             none                         none
-session_message_chunk       none                         none
-"""
-
 PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "session/new": ("cwd", "additionalDirectories/*", "mcpServers/*/command"),
@@ -342,32 +266,6 @@ def is_defined(name: str) -> bool:
     return name in _names()
 
 
-def required(name: str, version: str) -> tuple[str, ...]:
-    """Return the members that the params of method ``name`` must have."""
-    return _member_names(_REQUIRED).get((name, version), ())
-
-
-@cache
-def requiring() -> tuple[str, ...]:
-    """Return the methods whose params must have members, without session/update.
-
-    ``checks.acp.updates`` judges session/update, which is by far the most frequent message.
-    """
-    names = {name for name, _ in _member_names(_REQUIRED)}
-    return tuple(sorted(names - {"session/update"}))
-
-
-def required_in_answer(name: str, version: str) -> tuple[str, ...]:
-    """Return the members that the result of method ``name`` must have."""
-    return _member_names(_REQUIRED_IN_ANSWERS).get((name, version), ())
-
-
-@cache
-def updates(version: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the kinds of session updates that ``version`` has, each with the members that it must have."""
-    return {name: names for (name, of), names in _member_names(_UPDATES).items() if of == version}
-
-
 def needed_capability(name: str, version: str) -> str | None:
     """Return the capability that the receiver of method ``name`` must have declared, if any."""
     return _needed_capabilities().get((name, version))
@@ -428,14 +326,3 @@ def _needed_capabilities() -> Mapping[tuple[str, str], str]:
 @cache
 def _names() -> frozenset[str]:
     return frozenset(name for name, _ in _methods())
-
-
-@cache
-def _member_names(table: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """Return the names of members in ``table``, by the name in its first column and the version."""
-    return {
-        (row.get("method") or row["kind"], version): tuple(row[column].split(",")) * (row[column] != "none")
-        for row in table_rows(table)
-        for version, column in ((FIRST, "1"), (SECOND, "2"))
-        if row[column] != "-"
-    }

@@ -107,11 +107,11 @@ def until(end: str) -> tuple[str, ...]:
     return versions[: versions.index(end)]
 
 
-def span(first: str, end: str) -> tuple[str, ...]:
-    """Return the revisions of MCP from ``first`` up to, not including, ``end``; ``-`` means no limit.
+def span(first: str, end: str, revisions: tuple[str, ...] = REVISIONS) -> tuple[str, ...]:
+    """Return the ``revisions`` from ``first`` up to, not including, ``end``; ``-`` means no limit.
 
     Raises:
         ValueError: ``first`` or ``end`` is neither ``-`` nor a published revision.
     """
-    before_end = REVISIONS if end == "-" else until(end)
+    before_end = revisions if end == "-" else until(end)
     return before_end if first == "-" else tuple(name for name in since(first) if name in before_end)

@@ -212,7 +212,7 @@ def test_a_client_of_mcp_with_an_agent_speaks_mcp() -> None:
 
 @pytest.mark.parametrize(
     ("version", "says"),
-    [("1", "as a string"), (None, "without protocolVersion"), (1.5, "written as 1.5"),
+    [("1", "as a string"), (None, "as null"), (1.5, "written as 1.5"),
      (1.0, "written as 1.0"), ("2026-01-01", "as a string"), ([1], "as an array")],
 )  # fmt: skip
 def test_a_wrong_version_is_the_only_finding(version: object, says: str) -> None:

@@ -530,6 +530,7 @@ Choice by kind             -           2025-03-26
 Thing
     ...Other               2026-07-28
     b?    'x'|'y'          2025-06-18  2025-11-25
+    c??   Name             2025-06-18  2025-11-25
 do/it params!
 """
     )
@@ -542,7 +543,11 @@ do/it params!
                 "Thing",
                 "object",
                 "",
-                (ShapeRow("...", "Other", False, late), ShapeRow("b", "'x'|'y'", True, span)),
+                (
+                    ShapeRow("...", "Other", False, late),
+                    ShapeRow("b", "'x'|'y'", True, span),
+                    ShapeRow("c", "Name|null", True, span),
+                ),
                 REVISIONS,
             ),
         ),

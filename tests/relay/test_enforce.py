@@ -148,6 +148,21 @@ def test_an_agent_never_sees_a_server_that_it_cannot_reach(tmp_path: Path) -> No
     ]
 
 
+def test_an_agent_never_sees_a_server_of_a_wrong_shape(tmp_path: Path) -> None:
+    files: Message = {"name": "files", "command": "/bin/files", "args": []}
+    with Client(tmp_path, "ACP-011", ACP) as client:
+        client.ask(OPEN_ACP)
+        wrong = [{**files, "env": {"KEY": "value"}}]
+        refused = client.ask(request(1, "session/new", cwd="/srv", mcpServers=wrong))
+        right = [{**files, "env": [{"name": "KEY", "value": "value"}]}]
+        allowed = client.ask(request(1, "session/new", cwd="/srv", mcpServers=right))
+        heard = client.leave()
+    assert refused["error"]["data"]["pointer"] == "/params/mcpServers/0/env"
+    assert "mcpServers[0].env as an object" in refused["error"]["message"]
+    assert allowed["result"] == {}
+    assert [message["id"] for message in heard] == [0, 1]
+
+
 def test_a_client_is_refused_with_rule_requirement_source_and_place(tmp_path: Path) -> None:
     with Client(tmp_path, "undeclared-capability", MCP) as client:
         client.ask(OPEN_MCP)

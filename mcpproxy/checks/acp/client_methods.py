@@ -58,7 +58,7 @@ def permission_outcome(context: MessageContext[Response], history: History) -> I
     outcome = member(context.message.result, "outcome")
     kind, choice = member(outcome, "outcome"), member(outcome, "optionId")
     at = context.at + "/result/outcome"
-    if kind == "selected":
+    if kind == "selected" and isinstance(choice, str):
         options = member(request.params, "options")
         offered = [member(o, "optionId") for o in options] if isinstance(options, list) else []
         if isinstance(options, list) and choice not in offered:

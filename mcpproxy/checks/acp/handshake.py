@@ -15,7 +15,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, DispatchKey, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import ACP
 from mcpproxy.protocol.wording import kind, shown
@@ -279,7 +279,7 @@ def _is_the_senders(dispatch_key: DispatchKey) -> bool:
     return (kind is Request) == (definition.kind == "request")
 
 
-# Required members, and paths
+# The version, names, and paths
 
 
 def incomplete_opening(context: MessageContext[Request], history: History) -> Iterator[Violation]:
@@ -287,7 +287,7 @@ def incomplete_opening(context: MessageContext[Request], history: History) -> It
     message, pointer = context.message, context.at + "/params"
     if context.sender != CLIENT:
         return
-    version = member(message.params, "protocolVersion")
+    version = _version_in(message.params)
     if type(version) is not int:
         problem = f"client sent initialize {_version_fault(version)}; it must be the integer of its version"
         # To JSON Schema 1.0 is an integer; many parsers refuse it.
@@ -303,7 +303,7 @@ def incomplete_answer(context: MessageContext[Response], history: History) -> It
     message, pointer = context.message, context.at + "/result"
     if context.answers is not history.initialize:
         return
-    version = member(message.result, "protocolVersion")
+    version = _version_in(message.result)
     if type(version) is not int:
         fault = _version_fault(version)
         problem = f"agent answered initialize {fault}; it must be the integer that the agent chose"
@@ -312,11 +312,18 @@ def incomplete_answer(context: MessageContext[Response], history: History) -> It
         yield from _unnamed_peer(message.result, "agent", acp.possible_versions(version)[0], pointer)
 
 
-def _version_fault(version: JSON) -> str:
+def _version_in(container: "JSON | Absent") -> "JSON | Absent":
+    """Return the ``protocolVersion`` in params or in a result."""
+    return container.get("protocolVersion", ABSENT) if isinstance(container, dict) else ABSENT
+
+
+def _version_fault(version: "JSON | Absent") -> str:
     """Return what is wrong with a ``protocolVersion`` that is no integer, as a clause."""
+    if isinstance(version, Absent):
+        return "without protocolVersion"
     if isinstance(version, float):
         return f"with protocolVersion written as {shown(version)}"
-    return "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
+    return f"with protocolVersion as {kind(version)}"
 
 
 def _unnamed_peer(container: object, side: str, version: str, pointer: str) -> Iterator[Violation]:
@@ -332,50 +339,6 @@ def _unnamed_peer(container: object, side: str, version: str, pointer: str) -> I
         missing_pointer = f"{pointer}/{name}" if info is None else f"{pointer}/{name}/{missing_key}"
         problem = f"{side} did not name itself: the handshake lacks {missing_member}"
         yield Violation("ACP-011", "A-032", problem, pointer=missing_pointer, candidates=(version,))
-
-
-def incomplete_params(
-    context: MessageContext[Request | Notification], history: History
-) -> Iterator[Violation]:
-    """Report a request or notification without the members that it needs (ACP-011)."""
-    message = context.message
-    if len(context.candidates) != 1:
-        return
-    version = context.candidates[0]
-    definition = acp.method(message.method, version)
-    if definition is None or definition.sender != context.sender:
-        return
-    for name in acp.required(message.method, version):
-        if member(message.params, name) is None:
-            problem = f"{NAMES[context.sender]} sent {message.method} without {name}"
-            yield Violation("ACP-011", "A-033", problem, pointer=f"{context.at}/params/{name}")
-    servers = member(message.params, "mcpServers") if context.candidates[0] == acp.SECOND else None
-    for index, server in enumerate(servers if isinstance(servers, list) else []):
-        if isinstance(server, dict) and "type" not in server:
-            problem = "client described an MCP server without its type, which version 2 requires"
-            yield Violation(
-                "ACP-011", "A-033", problem, pointer=f"{context.at}/params/mcpServers/{index}/type"
-            )
-            return
-
-
-def incomplete_result(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report an answer without the members that it needs (ACP-011)."""
-    request = context.answers
-    if request is None or len(context.candidates) != 1:
-        return
-    for name in acp.required_in_answer(request.method, context.candidates[0]):
-        if member(context.message.result, name) is None:
-            problem = f"{NAMES[context.sender]} answered {request.method} without {name}"
-            yield Violation("ACP-011", "A-059", problem, pointer=f"{context.at}/result/{name}")
-
-
-def nameless_session(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a new session without an id (ACP-011)."""
-    message = context.message
-    if context.sender == SERVER and not isinstance(member(message.result, "sessionId"), str):
-        problem = "agent answered session/new without a sessionId"
-        yield Violation("ACP-011", "A-034", problem, pointer=context.at + "/result/sessionId")
 
 
 def relative_path(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
@@ -423,10 +386,6 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-010",), foreign_method, (Notification,), (), ACP_ONLY, unless=_is_the_senders),
         Check(("ACP-011",), incomplete_opening, (Request,), ("initialize",), ACP_ONLY),
         Check(("ACP-011",), incomplete_answer, (Response,), ("initialize",), ACP_ONLY),
-        Check(("ACP-011",), incomplete_params, (Request,), acp.requiring(), ACP_ONLY),
-        Check(("ACP-011",), incomplete_params, (Notification,), acp.requiring(), ACP_ONLY),
-        Check(("ACP-011",), incomplete_result, (Response,), (), ACP_ONLY),
-        Check(("ACP-011",), nameless_session, (Response,), ("session/new",), ACP_ONLY),
     ),
     updates=(StateUpdate(remember_declarations, (Response,), ("initialize",), ACP_ONLY),),
 )

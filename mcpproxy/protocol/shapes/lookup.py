@@ -1,8 +1,9 @@
 """Check that params and results have the members and types of their method in a revision.
 
-Shapes are built once per revision, on first use, from the tables in ``shapes.types``, ``shapes.input_types``
-and ``shapes.messages``. Members that no table lists are allowed. If a value may have one of several shapes
-and has none, it is compared with the shape that its sender most likely meant.
+Shapes are built once per revision, on first use: those of MCP from the tables in ``shapes.types``,
+``shapes.input_types`` and ``shapes.messages``, those of ACP from ``shapes.acp_messages``,
+``shapes.acp_setup`` and ``shapes.acp_work``. Members that no table lists are allowed. If a value may have one
+of several shapes and has none, it is compared with the shape that its sender most likely meant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent
 from mcpproxy.protocol.methods import INPUT_REQUESTS, defined
+from mcpproxy.protocol.revisions import ACP
+from mcpproxy.protocol.shapes.acp_messages import ACP_MESSAGES
+from mcpproxy.protocol.shapes.acp_setup import ACP_SETUP
+from mcpproxy.protocol.shapes.acp_work import ACP_WORK
 from mcpproxy.protocol.shapes.input_types import INPUT
 from mcpproxy.protocol.shapes.messages import MESSAGES
 from mcpproxy.protocol.shapes.nodes import (
@@ -27,14 +32,14 @@ from mcpproxy.protocol.shapes.nodes import (
     Test,
     VariantByMember,
     VariantByValue,
-    either,
+    Word,
     is_integer,
     is_number,
 )
 from mcpproxy.protocol.shapes.notation import Block, read
 from mcpproxy.protocol.shapes.types import TYPES
 
-__all__ = ["LIMIT", "Expected", "Part", "ShapeViolation", "expected", "extras", "violations"]
+__all__ = ["LIMIT", "Expected", "Part", "ShapeViolation", "expected", "extras", "variants", "violations"]
 
 LIMIT: Final = 20
 """The maximum number of violations reported for one value."""
@@ -94,6 +99,16 @@ def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str)
     return iter(()) if value is ABSENT else islice(built.extras(value, prefix), LIMIT)
 
 
+def variants(name: str, revision: str) -> frozenset[str]:
+    """Return the values that select a variant of the type ``name``, such as the kinds of session updates.
+
+    Raises:
+        LookupError: ``revision`` has no type of that name.
+    """
+    built = _named(name, revision)
+    return frozenset(built.variants) - {"-", "*"} if isinstance(built, VariantByValue) else frozenset()
+
+
 @lru_cache(maxsize=4096)  # The size is limited because peers choose the names of methods.
 def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
     """Return a shape, and the JSON Pointer of the value that should have it."""
@@ -105,11 +120,11 @@ def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
 
 def _message(method: str, part: Part, revision: str) -> Shape:
     """Return the shape of a part of a message: the members of its method and those common to all methods."""
-    method_block = _block(_messages(), f"{method} {part}", revision)
-    if method in INPUT_REQUESTS.get(revision, ()):
+    method_block = _block(f"{method} {part}", revision)
+    if revision in ACP or method in INPUT_REQUESTS.get(revision, ()):
         return _build(method_block, revision) if method_block else ANY
     definition = defined(method, revision)
-    common_block = _block(_messages(), f"{definition.kind} {part}", revision) if definition else None
+    common_block = _block(f"{definition.kind} {part}", revision) if definition else None
     if common_block is None:
         return ANY  # The method is not defined, or it is a notification, which has no result.
     common = _object(common_block, revision)
@@ -138,16 +153,17 @@ def _add_members(shape: Shape, common: Object) -> Shape:
 
 
 @cache
-def _messages() -> Mapping[str, tuple[Block, ...]]:
-    return read(MESSAGES)
+def _mcp_blocks() -> Mapping[str, tuple[Block, ...]]:
+    return read(MESSAGES + TYPES + INPUT)
 
 
 @cache
-def _types() -> Mapping[str, tuple[Block, ...]]:
-    return read(TYPES + INPUT)
+def _acp_blocks() -> Mapping[str, tuple[Block, ...]]:
+    return read(ACP_MESSAGES + ACP_SETUP + ACP_WORK, ACP)
 
 
-def _block(blocks: Mapping[str, tuple[Block, ...]], name: str, revision: str) -> Block | None:
+def _block(name: str, revision: str) -> Block | None:
+    blocks = _acp_blocks() if revision in ACP else _mcp_blocks()
     return next((block for block in blocks.get(name, ()) if revision in block.revisions), None)
 
 
@@ -187,7 +203,7 @@ def _object(block: Block, revision: str) -> Object:
 
 @cache
 def _named(name: str, revision: str) -> Shape:
-    block = _block(_types(), name, revision)
+    block = _block(name, revision)
     if block is None:
         raise LookupError(f"no type {name} in {revision}")
     return _build(block, revision)
@@ -198,7 +214,7 @@ def _type(text: str, revision: str) -> Shape:
     """Return the shape that ``text`` describes in the notation of types (``shapes.notation``)."""
     alternatives = _ALTERNATIVE.findall(text)
     if alternatives[0].startswith("'"):
-        return _literals([alternative.strip("'") for alternative in alternatives])
+        return Word([alternative.strip("'") for alternative in alternatives])
     if len(alternatives) > 1:
         return OneOf([_type(alternative, revision) for alternative in alternatives])
     if text.endswith("[]"):
@@ -211,12 +227,6 @@ def _type(text: str, revision: str) -> Shape:
 
 
 _ALTERNATIVE: Final = pattern(r"(?:\{[^}]*\}|[^|{}])+")
-
-
-def _literals(words: list[str]) -> Shape:
-    allowed = frozenset(words)
-    expected = either([f'"{word}"' for word in words])
-    return Scalar(expected, (str,), lambda value: type(value) is str and value in allowed)
 
 
 def _range(low: float, high: float) -> Shape:

@@ -22,7 +22,8 @@ class ShapeViolation:
 
     ``pointer`` is a JSON Pointer in the message, or in the value if the shape is a named type. For a missing
     member it is the place where the member would be. ``expected`` and ``found`` are noun phrases. The kind is
-    ``unknown-variant`` if the member selects a variant by its value, and there is no variant for the value.
+    ``unknown-variant`` if the member selects a variant by its value, and there is no variant for the value,
+    or if the value is a string that is not one of those allowed.
     """
 
     pointer: str
@@ -77,6 +78,21 @@ class Scalar(Shape):
 
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
         yield self.mismatch(value, pointer)
+
+
+class Word(Scalar):
+    """One of several strings."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        allowed = frozenset(words)
+        expected = either([f'"{word}"' for word in words])
+        super().__init__(expected, (str,), lambda value: type(value) is str and value in allowed)
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        if isinstance(value, str):
+            yield ShapeViolation(pointer, self.expected, wording.shown(value), "unknown-variant")
+        else:
+            yield self.mismatch(value, pointer)
 
 
 class Array(Shape):

@@ -7,6 +7,7 @@ say where the row applies::
     Icon                                an object with these members
         src        string               a required member
         theme?     'light'|'dark'       an optional member
+        size??     integer              an optional member that may also be null
         icons?     Icon[]    2025-11-25              from that revision on
         task?      object    2025-11-25  2026-07-28  up to, not including, the second revision
         roots?     object    -           2026-07-28  before that revision
@@ -36,7 +37,7 @@ from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.revisions import span
+from mcpproxy.protocol.revisions import REVISIONS, span
 
 Form: TypeAlias = Literal["object", "by", "with", "alias"]
 
@@ -68,11 +69,14 @@ class Block:
     mandatory: bool = False
 
 
-def read(text: str) -> Mapping[str, tuple[Block, ...]]:
-    """Return the blocks of a table by name. Several blocks of one name are for different revisions."""
+def read(text: str, revisions: tuple[str, ...] = REVISIONS) -> Mapping[str, tuple[Block, ...]]:
+    """Return the blocks of a table by name. Several blocks of one name are for different revisions.
+
+    ``revisions`` are those of the protocol that the table describes.
+    """
     blocks: dict[str, tuple[Block, ...]] = {}
     for paragraph in _paragraphs(text):
-        block = _block(paragraph)
+        block = _block(paragraph, revisions)
         blocks[block.name] = (*blocks.get(block.name, ()), block)
     return blocks
 
@@ -91,7 +95,7 @@ def _paragraphs(text: str) -> Iterator[list[str]]:
             lines.append(line)
 
 
-def _block(lines: list[str]) -> Block:
+def _block(lines: list[str], revisions: tuple[str, ...]) -> Block:
     """Parse the lines of a block."""
     words = lines[0].split()
     title_words = [words.pop(0)]
@@ -109,20 +113,22 @@ def _block(lines: list[str]) -> Block:
         case _:
             pass
     title = " ".join(title_words)
-    rows = tuple(_row(line.split()) for line in lines[1:])
-    return Block(title.removesuffix("!"), form, word, rows, _span(*words), title.endswith("!"))
+    rows = tuple(_row(line.split(), revisions) for line in lines[1:])
+    return Block(title.removesuffix("!"), form, word, rows, _span(revisions, *words), title.endswith("!"))
 
 
 _PARTS: Final = ("params", "params!", "result")
 
 
-def _row(words: list[str]) -> ShapeRow:
+def _row(words: list[str], revisions: tuple[str, ...]) -> ShapeRow:
     if words[0].startswith("..."):
-        return ShapeRow("...", words[0].removeprefix("..."), False, _span(*words[1:]))
+        return ShapeRow("...", words[0].removeprefix("..."), False, _span(revisions, *words[1:]))
     name, type, *span = words
-    return ShapeRow(name.removesuffix("?"), type, name.endswith("?"), _span(*span))
+    if name.endswith("??"):
+        type += "|null"
+    return ShapeRow(name.rstrip("?"), type, name.endswith("?"), _span(revisions, *span))
 
 
 @cache
-def _span(first: str = "-", end: str = "-") -> tuple[str, ...]:
-    return span(first, end)
+def _span(revisions: tuple[str, ...], first: str = "-", end: str = "-") -> tuple[str, ...]:
+    return span(first, end, revisions)
