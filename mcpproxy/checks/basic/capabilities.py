@@ -12,13 +12,23 @@ from typing import Final
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import UNDECLARED, Check, RuleFamily
 from mcpproxy.protocol import methods
-from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.methods import Need, declares, first_need, needs
+from mcpproxy.protocol.methods import Need, applies, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History, SentRequest
 
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
+
+DECLARED_METHODS: Final = (
+    *LISTS, "resources/subscribe", "completion/complete", "logging/setLevel",
+    "elicitation/create", "sampling/createMessage", "roots/list",
+)  # fmt: skip
+"""The methods that a peer knows if it declared their capabilities.
+
+``tools/call``, ``prompts/get`` and ``resources/read`` are missing: -32601 may mean an unknown name.
+"""
 
 
 def undeclared_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
@@ -123,21 +133,20 @@ def _is_empty_list(request: SentRequest, context: MessageContext) -> bool:
 
 
 def unserved_capability(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report a server that declares a feature and refuses its list method as unknown (PROTO-009)."""
-    request, message = context.answers, context.message
-    if (
-        request is None
-        or request.method not in LISTS
-        or request.stateless
-        or history.server_capabilities is None
-    ):
+    """Report a peer that declares a feature and refuses its method as unknown (PROTO-009)."""
+    request, declared = context.answers, history.capabilities(context.sender)
+    if request is None or request.stateless or declared is None or history.negotiated is None:
         return
-    feature = request.method.partition("/")[0]
-    if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, feature):
-        problem = f"server declared {feature}, but does not know {request.method}"
+    if member(as_object(context.message.error), "code") != METHOD_NOT_FOUND:
+        return
+    params = None if request.params is ABSENT else request.params
+    needed = [need for need in needs(request.method, history.negotiated) if applies(need, params)]
+    # A request for a task may be refused with this code for the sake of the task.
+    if needed and all(need.condition != "task" and declares(declared, need.path) for need in needed):
+        problem = f"{context.sender} declared {needed[0].path}, but does not know {request.method}"
         yield Violation(
             "PROTO-009",
-            "R-046",
+            "R-046" if request.method in LISTS else "D-009",
             problem,
             pointer=context.at + "/error/code",
             related=(*_handshake(history), request.seq),
@@ -225,7 +234,7 @@ FAMILY: Final = RuleFamily(
         Check(("PROTO-009",), undeclared_request, (Request,), given=UNDECLARED),
         Check(("PROTO-009",), undeclared_notification, (Notification,), given=UNDECLARED),
         Check(("PROTO-009",), undeclared_service, (Response,), given=UNDECLARED),
-        Check(("PROTO-009",), unserved_capability, (ErrorResponse,), LISTS),
+        Check(("PROTO-009",), unserved_capability, (ErrorResponse,), DECLARED_METHODS),
         Check(("PROTO-009",), elicitation_modes, (Request,), ("initialize",)),
     ),
 )
