@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.http_facts import WITHOUT_REQUEST
@@ -27,7 +28,7 @@ from mcpproxy.checks.engine.rows import (
     StateUpdate,
 )
 from mcpproxy.checks.utilities.progress import ProgressTokens, with_other_type
-from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
+from mcpproxy.protocol.jsonrpc import ABSENT, ErrorResponse, Notification, RequestId, Single, request_id
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
@@ -41,6 +42,11 @@ GRACE_NS: Final = 5_000_000_000
 
 GIVEN_UP_NS: Final = 30_000_000_000
 """If a request is cancelled after this long, its sender had waited for the answer in vain."""
+
+REQUEST_CANCELLED: Final = -32800
+"""The code for a cancelled request in the Language Server Protocol, which servers of MCP use, too."""
+
+_REQUEST_CANCELLED: Final = pattern(r"(?i)(?:the )?request (?:was |has been )?cancell?ed\b")
 
 QUICK: Final = frozenset(
     {
@@ -307,11 +313,20 @@ def cancelled_over_http(
 
 
 def late_answer(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an answer long after the cancellation (CANC-005)."""
+    """Report an answer long after the cancellation, or one to the cancellation itself (CANC-005)."""
     request = context.answers
     if request is None or not request.cancelled:
         return ()
     return _late(context, history, request, ("CANC-005", "R-110"), "answered", context.at + "/id")
+
+
+def _answers_cancellation(message: Single) -> bool:
+    """Whether an error says that its request was cancelled: by its code, or by words that libraries use."""
+    error = message.error if isinstance(message, ErrorResponse) else None
+    text = member(error, "message")
+    return member(error, "code") == REQUEST_CANCELLED or (
+        isinstance(text, str) and _REQUEST_CANCELLED.match(text) is not None
+    )
 
 
 def late_progress(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -335,7 +350,10 @@ def _late(
     verb: str,
     pointer: str,
 ) -> Iterator[Violation]:
-    """Report a message about a cancelled request, if its sender had certainly read the cancellation."""
+    """Report a message about a cancelled request, if its sender had certainly read the cancellation.
+
+    An error that answers the cancellation itself shows that it was read.
+    """
     cancelled = history.of(Cancellations).by_request.get((request.sender, request.id))
     if cancelled is None or cancelled.request is not request:
         return
@@ -343,7 +361,10 @@ def _late(
     cancellation_was_read = (
         not history.over_http and history.side(request.sender).last_answered_seq > cancelled.seq
     )
-    if waited_ns >= (READ_NS if cancellation_was_read else GRACE_NS):
+    if _answers_cancellation(context.message):
+        problem = f"{context.sender} answered the cancellation of {_named(request)} with an error"
+        yield Violation(*requirement, problem, pointer=pointer, related=(request.seq, cancelled.seq))
+    elif waited_ns >= (READ_NS if cancellation_was_read else GRACE_NS):
         problem = f"{context.sender} {verb} {_named(request)} {seconds(waited_ns)} after it was cancelled"
         # Up to 2025-11-25 the receiver may continue if its work cannot be cancelled.
         at_most = None if is_stateless(context.candidates) else "info"
