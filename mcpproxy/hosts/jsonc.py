@@ -28,7 +28,7 @@ def read_jsonc(text: str) -> Node:
         UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas,
             or has too many levels.
     """
-    return _Scanner(text).read_text()
+    return _Scanner(text).scan()
 
 
 def departures(text: str) -> list[tuple[int, str]]:
@@ -38,7 +38,7 @@ def departures(text: str) -> list[tuple[int, str]]:
         UnreadableTextError: as for ``read_jsonc``.
     """
     scanner = _Scanner(text)
-    scanner.read_text()
+    scanner.scan()
     return scanner.departures
 
 
@@ -47,7 +47,7 @@ class _Scanner:
         self._text = text
         self.departures: list[tuple[int, str]] = []
 
-    def read_text(self) -> Node:
+    def scan(self) -> Node:
         """Return the value of the whole text."""
         start = 0
         if self._text.startswith("\ufeff"):
