@@ -1,7 +1,7 @@
 """Why a call failed, or has no answer: in a sentence or two, and in a few words for its row."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy.base.patterns import pattern
@@ -90,23 +90,50 @@ def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
     return [visible(line.rstrip()) for line in text.split("\n")]
 
 
-def telling_line(lines: Sequence[str], *, only_errors: bool = False) -> str:
-    """Return the last line that names an error; if there is none, the last one that is not blank."""
+def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str = "") -> str:
+    """Return the last line that names an error; if there is none, the last one that is not blank.
+
+    An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``. Errors
+    that say no more than ``known`` are left out.
+    """
     last = [stripped for line in lines[-_MOST_LINES:] if (stripped := line.strip())]
-    named = next((line for line in reversed(last) if _NAMES_AN_ERROR.search(line)), "")
-    return named or ("" if only_errors or not last else last[-1])
+    errors = [line for line in _errors(last) if not known or not (line in known or known in line)]
+    if errors:
+        return ", caused by ".join((errors[0], *errors[1:][-1:]))
+    return "" if only_errors or not last else last[-1]
+
+
+def _errors(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the last line that names an error, and if a traceback ends with it, those of its causes."""
+    end = len(lines)
+    while (at := _last(lines, end, _NAMES_AN_ERROR)) >= 0:
+        yield lines[at]
+        begin = _last(lines, at, _TRACEBACK)
+        end = _last(lines, begin, _CAUSED)
+        if end < max(begin - _LINES_OF_CAUSED, 0):
+            return
+
+
+def _last(lines: Sequence[str], end: int, wanted: "re.Pattern[str]") -> int:
+    """Return the place of the last line before ``end`` in which a pattern is found; -1 if there is none."""
+    return next((at for at in range(end - 1, -1, -1) if wanted.search(lines[at])), -1)
 
 
 def _error_on_stderr(call: Call, parts: Sequence[Part]) -> str:
     """Return the last line on stderr that names an error; empty if there is none, or the result has it."""
     line = telling_line(
-        [line for part in parts for line in stderr_lines(part, _MOST_BYTES)], only_errors=True
+        [line for part in parts for line in stderr_lines(part, _MOST_BYTES)],
+        only_errors=True,
+        known=call.result,
     )
-    if line in call.result or (call.result and call.result in line):
-        return ""
     return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}…"
 
 
+_TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)")
+_CAUSED: Final = pattern(r"above exception was the direct cause")
+"""What Python writes between the traceback of a cause and that of the error which was raised from it."""
+_LINES_OF_CAUSED: Final = 2
+"""On how many lines it stands; rich breaks it in a narrow column."""
 _NAMES_AN_ERROR: Final = pattern(
     r"\b\w*(?:error|exception|panic|panicked|fatal|failed|failure|errno)\b", re.IGNORECASE
 )

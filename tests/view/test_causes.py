@@ -347,6 +347,36 @@ def test_who_gave_up_waiting_learns_of_the_answer_with_a_wrong_id(tmp_path: Path
         )
 
 
+RAISED_FROM = [
+    "Traceback (most recent call last):",
+    '  File "weather.py", line 8, in forecast',
+    "ValueError: no such city: Oslo",
+    "",
+    # So rich writes it in a narrow column.
+    "The above exception was the direct cause of the following",
+    "exception:",
+    "",
+    "╭──────── Traceback (most recent call last) ────────╮",
+    "│ ❱ 213 │   raise ToolError(f'Error executing … │",
+    "╰───────────────────────────────────────────────────╯",
+    "ToolError: Error executing tool forecast",
+]
+
+
+def test_an_error_that_says_what_the_answer_says_gives_way_to_its_cause(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    for line in RAISED_FROM:
+        session.record("stderr", 105, {"text": line})
+    session.answers(2, {**text("Error executing tool forecast"), "isError": True}, ms=110)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        detail = view.parts(CALL)
+        assert detail.call.cause == "stderr: ValueError: no such city: Oslo"
+        assert detail.cause == (
+            "tool error: Error executing tool forecast. On stderr: ValueError: no such city: Oslo."
+        )
+
+
 @pytest.mark.parametrize(
     ("lines", "telling"),
     [
@@ -355,6 +385,8 @@ def test_who_gave_up_waiting_learns_of_the_answer_with_a_wrong_id(tmp_path: Path
         (["KeyError: 'a'", "INFO request done"], "KeyError: 'a'"),
         (["thread 'main' panicked at src/main.rs", "note: run with RUST_BACKTRACE=1"],
          "thread 'main' panicked at src/main.rs"),
+        (RAISED_FROM, "ToolError: Error executing tool forecast, caused by ValueError: no such city: Oslo"),
+        (["ValueError: an older one", "", *RAISED_FROM[7:]], "ToolError: Error executing tool forecast"),
     ],
 )  # fmt: skip
 def test_the_line_that_names_an_error_tells_most(lines: list[str], telling: str) -> None:
