@@ -65,6 +65,7 @@ def judge(
                 places[event.seq] = trace.place
     # These attributes describe the latest reading of the trace: take them before ``places_of`` reads again.
     complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]), *observer.left_out)
+    calls = trace.tally.calls if trace.tally else None
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
         places |= places_of(trace, missing)
@@ -79,6 +80,7 @@ def judge(
         more=more,
         journal_fault=trace.journal_fault,
         places=places if has_lines else {},
+        calls=calls,
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.session.frame import Finding, Repeated, Severity
+from mcpproxy.session.outcomes import CallCounts
 
 if TYPE_CHECKING:  # most reports do not need it
     from mcpproxy.reports.baseline import Entry
@@ -22,7 +23,8 @@ class JudgedTrace:
     accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.
     ``journal_fault`` says why the journal of a killed session could not be read; then only a part was judged.
     ``places`` maps the number of each frame with findings to its file and line (from 1), if they are known;
-    frame 0 is the session.
+    frame 0 is the session. ``calls`` says how many calls failed, as the recorder counted them; ``None`` if
+    the recording does not say it.
     """
 
     path: str
@@ -35,6 +37,7 @@ class JudgedTrace:
     more: tuple[Repeated, ...] = ()
     journal_fault: str = ""
     places: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
+    calls: CallCounts | None = None
 
     @property
     def known(self) -> "tuple[Located, ...]":

@@ -9,6 +9,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
 from mcpproxy.session.folding import fold
 from mcpproxy.session.frame import Finding
+from mcpproxy.session.outcomes import sum_counts
 
 _RANKS: Final = ("error", "warning", "info")
 
@@ -94,9 +95,20 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
         yield f"{subject}{verb} incomplete: what was not recorded was not judged."
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
+    calls = sum_counts(trace.calls for trace in verdict.traces if trace.calls)
+    if not calls.all_answered:
+        # A failed call is no finding, but whoever looks for one may ask here.
+        path = verdict.traces[0].path
+        shown = f"show {_quoted(path)}" if len(verdict.traces) == 1 else "list --failed"
+        yield f"{calls.words(running=False)}: mcpproxy {shown}"
     findings = [finding for trace in verdict.traces for finding in trace.findings]
     if worst := min(findings, key=lambda finding: _RANKS.index(finding.severity), default=None):
-        import shlex
+        rules = "".join(f" --rules {_quoted(folder)}" for folder in verdict.folders)
+        yield style.paint(f"What a rule means: mcpproxy explain {visible(worst.rule)}{rules}", "dim")
 
-        rules = "".join(f" --rules {shlex.quote(folder)}" for folder in verdict.folders)
-        yield style.paint(f"What a rule means: mcpproxy explain {visible(worst.rule + rules)}", "dim")
+
+def _quoted(path: str) -> str:
+    """Return a path as a word of a shell."""
+    import shlex  # imported here: findings of a session that is recorded have no next step
+
+    return visible(shlex.quote(path))

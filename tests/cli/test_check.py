@@ -37,6 +37,19 @@ def test_reads_like_a_linter(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     ]
 
 
+def test_failed_calls_are_no_findings_and_yet_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    session = (*CLEAN[:-1], close(3, 2, calls=(7, 2, 1)))
+    path = recordings.write(tmp_path / "a failed call.jsonl", session)
+    checked = mcpproxy("check", path)
+    assert checked.code == 0
+    assert checked.out.splitlines() == [
+        "no findings in 1 trace, 5 frames, revision 2025-11-25",
+        f"2 of 7 calls failed, 1 unanswered: mcpproxy show '{path}'",
+    ]
+    both = mcpproxy("check", path, recordings.write(tmp_path / "another.jsonl", session))
+    assert both.out.splitlines()[-1] == "4 of 14 calls failed, 2 unanswered: mcpproxy list --failed"
+
+
 @pytest.mark.parametrize("name", ["faulty-2025-11-25", "example-http-2025-03-26"])
 def test_every_format_names_the_same_line(
     mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch, name: str
