@@ -62,6 +62,8 @@ class _Exchange:
     """The earlier exchanges whose redirects lead to its target."""
     calls: list[_Call] = field(default_factory=list[_Call])
     is_stateless: bool = False
+    refusal: Outcome | None = None
+    """How its status ends its calls, which may come after it."""
     has_body: bool = False
     is_other: bool = False
 
@@ -214,6 +216,8 @@ class CallCounter:
                 open_calls[frame.exchange, request.id] = open_calls[session, request.id] = call
             if from_client:
                 exchange.calls.append(call)
+                if exchange.refusal is not None and call.outcome is _UNANSWERED:
+                    self._end(call, exchange.refusal)
             if VERSION_KEY in (as_object(member(request.params, "_meta")) or ()):
                 exchange.is_stateless = True
         if len(open_calls) > MAX_OPEN:
@@ -277,11 +281,12 @@ class CallCounter:
         exchange.is_other |= not exchange.has_body
         if exchange.calls and (location := location_of(head)) is not None:
             self._redirects.add(head.exchange, exchange.target, location)
-        if head.status < 400 or exchange.is_other:
+        if head.status < 400:
             return
-        for call in exchange.calls:
+        refusal = exchange.refusal = Outcome.REFUSED if head.by_proxy else Outcome.HTTP_ERROR
+        for call in () if exchange.is_other else exchange.calls:
             if call.outcome is _UNANSWERED:
-                self._end(call, Outcome.REFUSED if head.by_proxy else Outcome.HTTP_ERROR)
+                self._end(call, refusal)
 
     def _cancel(self, call: _Call | None) -> None:
         if call is not None and call.outcome is _UNANSWERED:

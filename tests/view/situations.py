@@ -73,14 +73,22 @@ class Conversation:
         return self._numbered("request", ms, head | told | members)
 
     def responds(
-        self, exchange: int, status: int, *, ms: float, sse: bool = False, session: str = "", **fields: str
+        self,
+        exchange: int,
+        status: int,
+        *,
+        ms: float,
+        sse: bool = False,
+        session: str = "",
+        by_proxy: bool = False,
+        **fields: str,
     ) -> int:
         """Write the head of an HTTP response, with more ``fields`` (``content_encoding="br"``)."""
         head = {"exchange": exchange, "connection": exchange, **({"session": session} if session else {})}
         media = {"content_type": "text/event-stream" if sse else "application/json"}
         headers = [[name.replace("_", "-"), value] for name, value in (media | fields).items()]
         told = {"status": status, "reason": "", "version": "1.1", "headers": headers}
-        return self._numbered("response", ms, head | told)
+        return self._numbered("response", ms, head | told | ({"by": "proxy"} if by_proxy else {}))
 
     def ends(self, exchange: int, *, ms: float, cut_by: str = "") -> None:
         """Write the end of an HTTP exchange."""

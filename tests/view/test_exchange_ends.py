@@ -197,3 +197,18 @@ def test_a_body_that_could_not_be_decoded_is_a_note_of_the_recording(tmp_path: P
         trace = read_trace(view.path)
         list(trace.events())
         assert (trace.notes, trace.complete) == (said, False)
+
+
+@pytest.mark.parametrize("by_proxy", [True, False])
+def test_a_request_that_comes_after_its_refusal_was_refused(tmp_path: Path, by_proxy: bool) -> None:
+    """A client may send head and body apart, and who refuses by the head alone does not wait."""
+    session = Conversation(http=True)
+    place: dict[str, Any] = {"exchange": 1, "connection": 1}
+    session.posts(1, ms=1)
+    session.responds(1, 502, ms=2, by_proxy=by_proxy)
+    session.asks(7, "tools/call", forecast("Oslo"), ms=3, **place)
+    session.ends(1, ms=4)
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        call = view.calls("method:tools/call")[0]
+        assert call.outcome is (Outcome.REFUSED if by_proxy else Outcome.HTTP_ERROR)
+        assert (call.error_code, call.result) == (502, "502")

@@ -103,6 +103,8 @@ class MessageScan:
             self.first_changed = row
         if exchange is not None:
             self._carry(exchange, row, id, client=client)
+            if client and exchange.status >= 400:
+                self._refuse(exchange, row)
         elif id is not None:
             self._open.by_key[client][id] = row
         if "_meta" in members and type(meta := members["_meta"]) is dict:
@@ -110,6 +112,15 @@ class MessageScan:
         if self._is_acp and method == "session/prompt" and client:
             self._prompts[session] = row
         return row
+
+    def _refuse(self, exchange: ExchangeState, row: int) -> None:
+        """End a request that came after the HTTP error that answers it: its body was not waited for."""
+        columns = self.columns
+        if columns.outcome[row] == _UNANSWERED:
+            columns.outcome[row] = _REFUSED if exchange.by_proxy else _HTTP_ERROR
+            columns.code[row] = exchange.status
+            columns.answer_line[row] = columns.answer_line[exchange.row]
+            columns.latency_ns[row] = 0
 
     def _repeated_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
         """Return the row of the redirected request that an exchange repeats; 0 if there is none."""
