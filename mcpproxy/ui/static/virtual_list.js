@@ -92,6 +92,14 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
     scrollTo(first + rows);
   };
 
+  // A selected row that was in view stays there when the list becomes smaller.
+  const measured = useRef(height);
+  useEffect(() => {
+    const wasInView = selected >= Math.floor(first) && selected <= first + measured.current / rowHeight;
+    measured.current = height;
+    if (wasInView && selected > first + shown - 1) scrollTo(selected - shown + 1);
+  }, [height]);
+
   useEffect(() => {
     if (following) scrollTo(lastFirst);
     else if (first > lastFirst) scrollTo(lastFirst);
