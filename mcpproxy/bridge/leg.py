@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import RECORDER_S, exit_payload
+from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, exit_payload
 from mcpproxy.relay.journal import Journal
 from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.forked_recorder import Recorder, fork_recorder
@@ -114,7 +114,7 @@ class Leg:
                 async with asyncio.timeout(self._wait_s):
                     await self._notes_ended.wait()
             except TimeoutError:
-                self._stderr.say("the recorder is not done; the next mcpproxy command completes the trace")
+                self._stderr.say(LATE_RECORDER)
 
 
 def forward_notes(notes: int, stderr: StderrLines, on_end: Callable[[], None]) -> None:

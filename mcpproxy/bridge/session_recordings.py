@@ -17,7 +17,7 @@ from typing import Final
 from mcpproxy.base.own_process import own_command
 from mcpproxy.bridge.leg import StderrLines, forward_notes
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import RECORDER_S
+from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S
 from mcpproxy.relay.journal import Journal
 
 _NEWS_S: Final = 0.002
@@ -111,7 +111,7 @@ class SessionRecordings:
                 recorder.stdin.close()
                 await self._notes_ended.wait()
         except TimeoutError:
-            self._stderr.say("the recorder is not done; the next mcpproxy command completes the traces")
+            self._stderr.say(LATE_RECORDER)
 
     def _ensure_recorder(self) -> None:
         if self._recorder is not None:

@@ -21,6 +21,10 @@ UNREAD_S: Final = 0.05
 """The same if nobody reads it, because the host waits for our exit: a late recorder goes on alone."""
 
 
+LATE_RECORDER: Final = "the recorder is not done; it goes on alone, and mcpproxy show waits for it"
+"""What stderr says in place of the summary when that time is over."""
+
+
 def recorder_s(*, is_awaited: bool) -> float:
     """Return how long the end of a session waits for the recorder, in seconds.
 

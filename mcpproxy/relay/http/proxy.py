@@ -32,7 +32,7 @@ import time
 from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.crash_buffer import TurnBuffer
-from mcpproxy.relay.exit_status import exit_payload
+from mcpproxy.relay.exit_status import LATE_RECORDER, exit_payload
 from mcpproxy.relay.http.dial import Dialer
 from mcpproxy.relay.http.loop import READ, Loop, Timers
 from mcpproxy.relay.http.resolve import Resolver
@@ -264,7 +264,7 @@ class Proxy:
         while self.stderr_log.has_notes and not self._is_stop_repeated:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                self.stderr_log.say("the recorder is not done; the next mcpproxy command completes the trace")
+                self.stderr_log.say(LATE_RECORDER)
                 return
             self._turn(left_s)
 

@@ -41,7 +41,7 @@ import select
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import LINGER_S, exit_payload
+from mcpproxy.relay.exit_status import LATE_RECORDER, LINGER_S, exit_payload
 from mcpproxy.relay.stdio.inheritance import release
 from mcpproxy.relay.stdio.server_life import PosixServerLife
 from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_sink, widen
@@ -419,7 +419,7 @@ class Relay(PosixServerLife):
         while self.sources:  # only the recorder's notes are left, which end when the recorder exits
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                self.say("the recorder is not done; the next mcpproxy command completes the trace")
+                self.say(LATE_RECORDER)
                 return
             self._widen_stderr()
             self._turn(left_s)

@@ -19,7 +19,7 @@ import time
 from typing import IO, TYPE_CHECKING, Final
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, exit_payload, recorder_s, shell_code
+from mcpproxy.relay.exit_status import GRACE_S, LATE_RECORDER, LINGER_S, exit_payload, recorder_s, shell_code
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.inheritance import occupy_standard, release
@@ -129,7 +129,7 @@ class ThreadedRelay(ServerLife):
             self.recorder.leave(unwritten)
             self.notes.join(self.recorder_s)
             if self.notes.is_alive():
-                self.say("the recorder is not done; the next mcpproxy command completes the trace")
+                self.say(LATE_RECORDER)
 
     def say(self, text: str) -> None:
         if not self.quiet:
