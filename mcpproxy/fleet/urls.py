@@ -6,10 +6,10 @@ A folder of a store is ``s3://BUCKET/PREFIX``, ``gs://BUCKET/PREFIX``, ``az://CO
 
 import os
 import re
-from importlib.util import find_spec
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
+from mcpproxy.base import extras
 from mcpproxy.errors import UsageError
 
 SCHEMES: Final = ("s3", "gs", "az", "file")
@@ -41,10 +41,8 @@ def check(where: str, url: str) -> None:
     Raises:
         UsageError: it is not the URL of a store, it contains credentials, or the packages are not installed.
     """
-    parts = split(url, where)
-    if find_spec("obstore") is None or find_spec("zstandard") is None:
-        install = "install them with: python -m pip install 'mcpproxy[fleet]'"
-        raise UsageError(where or url, f"the packages that {parts[0]}:// needs are not installed", install)
+    split(url, where)
+    extras.check(where or url, "fleet", "obstore", "zstandard")
 
 
 def split(url: str, where: str = "") -> tuple[str, str, str]:

@@ -1,27 +1,25 @@
 """Check, before the work begins, what ``--otlp`` and ``export otlp`` need. Imports nothing large."""
 
 import os
-from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
 
+from mcpproxy.base import extras
 from mcpproxy.errors import UsageError
 
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
-def check(where: str) -> None:
+def check_installed(where: str) -> None:
     """Check that the packages of the extra are installed; the error names the command ``where``.
 
     Raises:
         UsageError: they are not.
     """
-    if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
-        install = "install them with: python -m pip install 'mcpproxy[otel]'"
-        raise UsageError(where, "the packages of OpenTelemetry are not installed", install)
+    extras.check(where, "otel", "opentelemetry.exporter.otlp.proto.http")
 
 
-def check_url(where: str, url: str) -> None:
+def check(where: str, url: str) -> None:
     """Check the address of a collector; if ``url`` is empty, the ``OTEL_*`` variables name it.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Final
 from mcpproxy.base.companion import Companion
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
-from mcpproxy.otel import installed
+from mcpproxy.otel import collector_url
 from mcpproxy.relay.stderr_line import write_own_line
 
 GIVE_UP_S: Final = 5.0
@@ -27,8 +27,8 @@ def check(where: str, url: str) -> None:
     if sys.platform == "win32":
         step = "send the spans afterwards: mcpproxy export otlp TRACE URL"
         raise UsageError(where, "--otlp needs fork, which Windows does not have", step)
-    installed.check(where)
-    installed.check_url(where, url)
+    collector_url.check_installed(where)
+    collector_url.check(where, url)
 
 
 def start(trace: str, url: str, *, content: bool, quiet: bool) -> "LiveSpans | None":

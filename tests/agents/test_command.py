@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mcpproxy.agents.http import RequestChecks
-from mcpproxy.cli.commands.view import mcp as command
+from mcpproxy.base import extras
 from mcpproxy.cli.main import main
 from mcpproxy.protocol.error_message import HEADER_MISMATCH
 from mcpproxy.protocol.revisions import VERSION_KEY
@@ -57,7 +57,7 @@ def test_without_the_sdk_it_says_what_to_install(
     def nothing(name: str) -> None:
         del name
 
-    monkeypatch.setattr(command, "find_spec", nothing)
+    monkeypatch.setattr(extras, "find_spec", nothing)
     assert main(["mcp", str(tmp_path)]) == 2
     assert "pip install 'mcpproxy[mcp]'" in capsys.readouterr().err
 

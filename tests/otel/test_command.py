@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base import extras
 from mcpproxy.cli.main import main
-from mcpproxy.otel import installed
 from tests.otel.decoding import decoded, exported
 from tests.otel.receiver import receiving
 from tests.otel.sessions import SESSIONS
@@ -115,7 +115,7 @@ def test_the_extra_is_missing(
     def no_spec(name: str) -> None:
         return None
 
-    monkeypatch.setattr(installed, "find_spec", no_spec)
+    monkeypatch.setattr(extras, "find_spec", no_spec)
     said = refusal(capsys, "otlp", trace)
     assert "python -m pip install 'mcpproxy[otel]'" in said
     assert main(["run", "--otlp", "--", "true"]) == 2

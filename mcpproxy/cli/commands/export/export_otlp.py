@@ -8,7 +8,7 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.output import check_new, write_new
 from mcpproxy.cli.terminal import tell
-from mcpproxy.otel import installed
+from mcpproxy.otel import collector_url
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -50,13 +50,13 @@ def run(argv: list[str]) -> int:
         unfit = "--json" if options.as_json else "-o"
         raise UsageError("export otlp", f"{unfit} is for a file, and {url} is a collector", "leave one out")
     if url is not None:
-        installed.check_url("export otlp", url)
+        collector_url.check("export otlp", url)
     named = find_traces.one(options.trace)
     suffix = ".otlp.json" if options.as_json else ".otlp"
     where = url or options.output or find_traces.stem(options.trace, named) + suffix
     if url is None:
         check_new(where)
-    installed.check("export otlp")
+    collector_url.check_installed("export otlp")
 
     from mcpproxy.otel.span_reader import SpanReader
     from mcpproxy.view.view import open_view

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
+from mcpproxy.base import extras
 from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.columns import installed
 from mcpproxy.fleet.judge.corpus import FleetRecording, open_corpus
 from mcpproxy.fleet.judge.results import open_results
 from mcpproxy.fleet.judge.shard import Shard, shard
@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--shard", type=shard, default=Shard(), metavar="I/N", help="as for check: 3/64")
     options = parser.parse_args(argv)
-    installed.check("export parquet", "pyarrow")
+    extras.check("export parquet", "fleet", "pyarrow")
     if options.findings and not (urls.is_url(options.findings) or os.path.isdir(options.findings)):
         raise UsageError(options.findings, "is not a folder", "name a folder that check --out has printed")
 

@@ -5,12 +5,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.base import extras
 from mcpproxy.base.style import Style, count
 from mcpproxy.cli import output
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.fleet import urls
-from mcpproxy.fleet.columns import installed
 from mcpproxy.reports.text_table import table
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
 
 
 def _from_tables(folder: str) -> "Sequence[QueryAnswer]":
-    installed.check("fleet report", "duckdb", "pyarrow")
+    extras.check("fleet report", "fleet", "duckdb", "pyarrow")
     from mcpproxy.fleet.columns import report
 
     return report.answer_queries(folder)

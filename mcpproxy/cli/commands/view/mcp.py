@@ -6,10 +6,9 @@ import secrets
 import signal
 import sys
 import threading
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.base import paths
+from mcpproxy.base import extras, paths
 from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell, tell_on_a_terminal
@@ -35,11 +34,9 @@ def check_installed() -> None:
     """Check that the SDK is installed.
 
     Raises:
-        UsageError: it is not, or it is another version.
+        UsageError: it is not, or an older version is.
     """
-    if find_spec("mcp") is None or find_spec("mcp_types") is None:
-        install = "install it with: python -m pip install 'mcpproxy[mcp]'"
-        raise UsageError("mcp", "the package mcp, version 2, is not installed", install)
+    extras.check("mcp", "mcp", "mcp", "mcp_types")  # the second came with version 2 of the first
 
 
 def run(argv: list[str]) -> int:
