@@ -30,8 +30,8 @@ class RecordedTexts:
 class RecordingRow:
     """A recording. ``recording`` is its handle.
 
-    ``failed``, ``unanswered`` and ``cancelled`` count its calls, ``findings`` what broke the protocol;
-    ``null`` if unknown.
+    ``failed``, ``refused``, ``unanswered`` and ``cancelled`` count its calls, ``findings`` what broke the
+    protocol; ``null`` if unknown.
     """
 
     recording: str
@@ -46,6 +46,7 @@ class RecordingRow:
     frames: int | None = None
     calls: int | None = None
     failed: int | None = None
+    refused: int | None = None
     unanswered: int | None = None
     cancelled: int | None = None
     findings: dict[str, int] = field(default_factory=dict[str, int])

@@ -70,6 +70,7 @@ class RecordingTools:
             frames=entry.frames,
             calls=entry.calls and entry.calls.total,
             failed=entry.calls and entry.calls.failed,
+            refused=entry.calls and entry.calls.refused,
             unanswered=entry.calls and entry.calls.unanswered,
             cancelled=entry.calls and entry.calls.cancelled,
             findings={name: count for name, count in (entry.findings or {}).items() if count},

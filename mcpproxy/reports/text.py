@@ -96,7 +96,7 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
     calls = sum_counts(trace.calls for trace in verdict.traces if trace.calls)
-    if not calls.all_answered:
+    if not calls.all_successful:
         # A failed call is no finding, but whoever looks for one may ask here.
         path = verdict.traces[0].path
         shown = f"show {_quoted(path)}" if len(verdict.traces) == 1 else "list --failed"

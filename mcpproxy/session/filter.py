@@ -16,7 +16,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError, nearest
 from mcpproxy.session.frame import Severity
-from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
+from mcpproxy.session.outcomes import ERRORS, UNSUCCESSFUL, Kind, Outcome
 
 Key: TypeAlias = Literal[
     "tool", "prompt", "resource", "target", "method", "status", "code", "latency", "bytes", "rule",
@@ -37,6 +37,7 @@ _NUMBERS: Final = ("latency", "bytes", "code", "call", "frame")
 STATUS: Final[dict[str, frozenset[Outcome]]] = {
     **{str(outcome): frozenset({outcome}) for outcome in Outcome},
     "error": ERRORS,
+    "unsuccessful": UNSUCCESSFUL,
 }
 """The words of ``status:``, with the outcomes that each stands for."""
 

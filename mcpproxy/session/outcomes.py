@@ -51,6 +51,9 @@ class Outcome(StrEnum):
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
 """The outcomes of calls that *failed*. What broke the protocol is a *finding*, which is another thing."""
 
+UNSUCCESSFUL: Final = ERRORS | {Outcome.REFUSED, Outcome.UNANSWERED, Outcome.CANCELLED}
+"""The outcomes of calls that did not give their caller what it asked for."""
+
 WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.OK: "ok",
     Outcome.TOOL_ERROR: "tool error",
@@ -84,32 +87,41 @@ def state_words(outcome: Outcome, code: int | None = None, *, running: bool = Fa
 
 @slotted(frozen=True)
 class CallCounts:
-    """How many calls there are, and how many of them failed (``ERRORS``), have no answer, were cancelled."""
+    """How many calls there are, and how many of them were not successful (``UNSUCCESSFUL``), and how.
+
+    ``failed`` are those of ``ERRORS``.
+    """
 
     total: int
     failed: int
     unanswered: int
     cancelled: int = 0
     """A client that gives up after a time limit of its own cancels its call, as a person does."""
+    refused: int = 0
+    """Refused or answered by mcpproxy itself: the server was not reached, or was not to be."""
 
     @property
-    def all_answered(self) -> bool:
-        """Whether each call has an answer, and none of these is an error."""
-        return not (self.failed or self.unanswered or self.cancelled)
+    def all_successful(self) -> bool:
+        """Whether each call has an answer of its server, and none of these is an error."""
+        return not (self.failed or self.refused or self.unanswered or self.cancelled)
 
-    def lost(self, *, running: bool) -> list[tuple[int, str]]:
-        """Return how many calls got no result, with the word for each kind of them, without those of 0."""
-        unanswered = unanswered_word(running=running)
-        numbers = ((self.failed, "failed"), (self.unanswered, unanswered), (self.cancelled, "cancelled"))
+    def unsuccessful(self, *, running: bool) -> list[tuple[int, str]]:
+        """Return the numbers of such calls, with the word for each kind of them, without those of 0."""
+        numbers = (
+            (self.failed, "failed"),
+            (self.refused, "refused"),
+            (self.unanswered, unanswered_word(running=running)),
+            (self.cancelled, WORDS[Outcome.CANCELLED]),
+        )
         return [(number, word) for number, word in numbers if number]
 
     def words(self, *, running: bool) -> str:
         """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, or ``no failed calls``."""
         if not self.total:
             return "no calls"
-        if self.all_answered:
+        if self.all_successful:
             return "no failed calls"
-        (first, word), *others = self.lost(running=running)
+        (first, word), *others = self.unsuccessful(running=running)
         return ", ".join(
             [f"{first:,} of {self.total:,} calls {word}", *(f"{number:,} {word}" for number, word in others)]
         )
@@ -118,8 +130,8 @@ class CallCounts:
 def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
     """Return the numbers of calls, from how many of them ended in each way."""
     failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
-    unanswered, cancelled = (outcomes.get(one, 0) for one in (Outcome.UNANSWERED, Outcome.CANCELLED))
-    return CallCounts(sum(outcomes.values()), failed, unanswered, cancelled)
+    others = (outcomes.get(one, 0) for one in (Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED))
+    return CallCounts(sum(outcomes.values()), failed, *others)
 
 
 def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
@@ -130,6 +142,7 @@ def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
         sum(one.failed for one in listed),
         sum(one.unanswered for one in listed),
         sum(one.cancelled for one in listed),
+        sum(one.refused for one in listed),
     )
 
 

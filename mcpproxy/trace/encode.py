@@ -342,6 +342,7 @@ def calls_object(calls: CallCounts) -> dict[str, int]:
         "failed": calls.failed,
         "unanswered": calls.unanswered,
         "cancelled": calls.cancelled,
+        **({"refused": calls.refused} if calls.refused else {}),
     }
 
 

@@ -136,7 +136,8 @@ def _calls(members: JSONObject) -> CallCounts | None:
         return None
     calls = cast("JSONObject", member(members, "calls", dict))
     total, failed, unanswered = (member(calls, name, int) for name in ("total", "failed", "unanswered"))
-    return CallCounts(total, failed, unanswered, optional_member(calls, "cancelled", int) or 0)
+    cancelled, refused = (optional_member(calls, name, int) or 0 for name in ("cancelled", "refused"))
+    return CallCounts(total, failed, unanswered, cancelled, refused)
 
 
 def _repeated(members: JSONObject) -> Repeated:

@@ -108,7 +108,7 @@ def _failed_calls(entry: RecordingEntry) -> Span:
     calls = entry.calls
     if calls is None or not entry.has_failed:
         return Span("")
-    number, word = calls.lost(running=entry.running)[0]
+    number, word = calls.unsuccessful(running=entry.running)[0]
     return Span(f"{number:,} {word}", _lost_tone(word))
 
 
@@ -169,7 +169,7 @@ def _tally(view: View) -> Iterator[Span]:
     """Yield the number of calls, and of those of them that got no result."""
     calls = sum_counts(session.calls for session in view.sessions)
     yield Span(count(calls.total, "call"))
-    for number, word in calls.lost(running=view.running):
+    for number, word in calls.unsuccessful(running=view.running):
         yield Span(f", {number:,} {word}", _lost_tone(word))
 
 

@@ -197,7 +197,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
 
 
 def _worst_loss(calls: CallCounts | None) -> str:
-    return next((word for _, word in calls.lost(running=False)), "") if calls else ""
+    return next((word for _, word in calls.unsuccessful(running=False)), "") if calls else ""
 
 
 def _worst_severity(findings: Mapping[str, int]) -> Severity | None:
@@ -298,7 +298,7 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "recording": entry,
         "running": view.running,
         "rows": view.count(),
-        "calls": {"failed": calls.failed, "unanswered": calls.unanswered, "cancelled": calls.cancelled},
+        "calls": {name: getattr(calls, name) for name in ("failed", "refused", "unanswered", "cancelled")},
         "findings": sum(group.count for group in found),
         "severity": _worst_severity({group.severity: group.count for group in found}),
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],

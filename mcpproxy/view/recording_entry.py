@@ -90,8 +90,8 @@ class RecordingEntry:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a call failed, has no answer or was cancelled, as far as is known."""
-        return self.calls is not None and not self.calls.all_answered
+        """Whether a call was not successful, as far as is known."""
+        return self.calls is not None and not self.calls.all_successful
 
     @property
     def failed_text(self) -> str:
@@ -99,12 +99,12 @@ class RecordingEntry:
         calls = self.calls
         if calls is None or not calls.total:
             return "?" if calls is None else "no calls"
-        parts = [f"{calls.failed:,} of {calls.total:,}"] if calls.failed or calls.all_answered else []
-        since = unanswered_word(running=self.waiting_ns is not None)
-        since += "" if self.waiting_ns is None else f" {duration(self.waiting_ns)}"
-        parts += [f"{calls.unanswered:,} {since}"] if calls.unanswered else []
-        parts += [f"{calls.cancelled:,} cancelled"] if calls.cancelled else []
-        return ", ".join(parts)
+        waiting = unanswered_word(running=True)
+        since = {"failed": f"of {calls.total:,}"}
+        if self.waiting_ns is not None:
+            since[waiting] = f"{waiting} {duration(self.waiting_ns)}"
+        counted = calls.unsuccessful(running=self.waiting_ns is not None) or [(0, "failed")]
+        return ", ".join(f"{number:,} {since.get(word, word)}" for number, word in counted)
 
     @property
     def failures(self) -> str:
@@ -113,7 +113,7 @@ class RecordingEntry:
         How long a call has waited is left out: this text is shown until a call ends.
         """
         calls = self.calls
-        is_told = calls is not None and not calls.all_answered
+        is_told = calls is not None and not calls.all_successful
         return calls.words(running=self.waiting_ns is not None) if calls and is_told else ""
 
     @property

@@ -1,6 +1,7 @@
 """Traces written by hand, record by record, so that the commands meet files and not our own writer."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 MS = 1_000_000
@@ -60,11 +61,11 @@ def close(
     errors: int = 0,
     code: int = 0,
     ms: int = 12_300,
-    calls: tuple[int, int, int] | None = None,
+    calls: Sequence[int] = (),
 ) -> str:
-    """Return a close record. ``calls``: how many in all, how many failed, how many have no answer."""
-    names = ("total", "failed", "unanswered")
-    counted = f'"calls":{json.dumps(dict(zip(names, calls, strict=True)))},' if calls else ""
+    """Return a close record. ``calls``: how many in all, failed, without an answer, cancelled, refused."""
+    names = ("total", "failed", "unanswered", "cancelled", "refused")
+    counted = f'"calls":{json.dumps(dict(zip(names, calls, strict=False)))},' if calls else ""
     return (
         f'{{"type":"close","t":{ms * MS},"ending":"exited","exit_code":{code},"signal":null,'
         f'"frames":{{"client":{client},"server":{server}}},{counted}"findings":{{"error":{errors},"warning":0,"info":0}},'

@@ -68,7 +68,7 @@ def test_terms_of_filters_are_offered(home: Path) -> None:
         each.strip() for each in offered("mcpproxy show --filter ", home)
     }
     assert offered("mcpproxy show --filter stat", home) == ["status:"]
-    assert offered("mcpproxy stats --filter status:un", home) == ["status:unanswered "]
+    assert offered("mcpproxy stats --filter status:una", home) == ["status:unanswered "]
     assert offered("mcpproxy show --filter from:", home) == ["from:client", "from:server"]
     assert offered("mcpproxy show --filter 'status:error lat", home) == ["status:error latency:"]
 

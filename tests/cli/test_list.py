@@ -49,6 +49,7 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
                 "frames": None,
                 "calls": 0,
                 "failed": 0,
+                "refused": 0,
                 "unanswered": 0,
                 "cancelled": 0,
                 "findings": None,
@@ -64,17 +65,19 @@ FAILED = {
     (7, 0, 1): ("1 unanswered", "1 unanswered"),
     (1007, 1002, 1): ("1,002 of 1,007, 1 unanswered", "1,002 of 1,007+"),
     (0, 0, 0): ("no calls", "no calls"),
-    None: ("?", "?"),
+    (3, 0, 0, 0, 1): ("1 refused", "1 refused"),
+    (3, 1, 0, 1, 1): ("1 of 3, 1 refused, 1 cancelled", "1 of 3+"),
+    (): ("?", "?"),
 }
 
 
 @pytest.mark.parametrize(("calls", "texts"), FAILED.items(), ids=str)
 def test_failed_calls_stand_beside_findings(
-    tmp_path: Path, calls: tuple[int, int, int] | None, texts: tuple[str, str]
+    tmp_path: Path, calls: tuple[int, ...], texts: tuple[str, str]
 ) -> None:
     entry = recording(recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, close(2, 1, calls=calls))))
     assert (entry.failed_text, entry.failed_brief) == texts
-    assert entry.has_failed == (calls is not None and sum(calls[1:]) > 0)
+    assert entry.has_failed == (sum(calls[1:]) > 0)
 
 
 def test_failed_recordings_alone_keep_their_handles(mcpproxy: Mcpproxy, state_dir: Path) -> None:
@@ -93,12 +96,30 @@ def test_failed_recordings_alone_keep_their_handles(mcpproxy: Mcpproxy, state_di
     assert [(one["calls"], one["failed"], one["unanswered"]) for one in traces] == [(3, 0, 2), (3, 1, 0)]
 
 
+def test_recordings_with_findings_stand_beside_those_with_failed_calls(
+    mcpproxy: Mcpproxy, state_dir: Path
+) -> None:
+    state_dir.mkdir(parents=True)
+    for hour, (calls, errors) in enumerate((((3, 1, 0), 0), ((3, 0, 0), 1), ((3, 0, 0), 0))):
+        path = state_dir / f"20261121T1{hour}0000.000Z-weather-1.jsonl"
+        recordings.write(path, (*HANDSHAKE, close(2, 1, calls=calls, errors=errors)))
+
+    def handles(*options: str) -> list[str]:
+        return [line.split()[0] for line in mcpproxy("list", *options).out.splitlines()[1:]]
+
+    assert handles("--failed") == ["-3"]
+    assert handles("--findings") == ["-2"]
+    assert handles("--failed", "--findings") == ["-2", "-3"]
+
+
 def test_where_no_call_failed_the_list_says_so(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    recordings.write(tmp_path / "t.jsonl", CLEAN)
+    recordings.write(tmp_path / "t.jsonl", CLEAN)  # of a release that did not count calls
     listed = mcpproxy("list", "--failed", str(tmp_path))
     assert (listed.code, listed.out) == (0, "")
     assert listed.err == (
-        f"mcpproxy: no recording in {tmp_path} is known to have a failed, unanswered or cancelled call\n"
+        f"mcpproxy: no recording in {tmp_path} is known to have a call that was not successful\n"
+        "mcpproxy: the calls of 1 recording were not counted when it was made;"
+        " mcpproxy show --all --filter status:unsuccessful reads them\n"
     )
 
 

@@ -114,6 +114,8 @@ def test_a_clean_session_says_so(pipe: Pipe) -> None:
         (CallCounts(5, 0, 1), "1 of 5 calls unanswered"),
         (CallCounts(5, 1, 0, 2), "1 of 5 calls failed, 2 cancelled"),
         (CallCounts(5, 0, 0, 1), "1 of 5 calls cancelled"),
+        (CallCounts(5, 1, 0, refused=1), "1 of 5 calls failed, 1 refused"),
+        (CallCounts(5, 0, 0, refused=2), "2 of 5 calls refused"),
         (CallCounts(5, 0, 0), "no failed calls"),
         (CallCounts(0, 0, 0), "no calls"),
     ],

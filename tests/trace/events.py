@@ -168,7 +168,7 @@ tallies = st.builds(
     st.fixed_dictionaries({"client": counts, "server": counts}),
     st.fixed_dictionaries({"error": counts, "warning": counts, "info": counts}),
     st.none() | strings,
-    calls=st.none() | st.builds(CallCounts, counts, counts, counts, counts),
+    calls=st.none() | st.builds(CallCounts, counts, counts, counts, counts, counts),
 )
 headers = st.builds(
     Header,

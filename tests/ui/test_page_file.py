@@ -127,6 +127,7 @@ def test_nothing_in_the_recording_becomes_markup(visitor: Visitor, tmp_path: Pat
 FILTERS = (
     "tool:*", "tool:FORE*", "-tool:forecast", "method:tools/*", "method:tools/call,initialize",
     "target:?orecast", "status:ok", "status:error", "status:error,unanswered", "-status:ok",
+    "status:unsuccessful",
     "status:failed", "status:pending", "status:open,waiting", "status:no-answer",
     "status:cancelled,canceled", "latency:>1s", "latency:<=9ms", "latency:1ms..20ms",
     "latency:..1s", "bytes:>1k", "bytes:<100", "code:405", "code:-32602", "rule:*", "rule:RES-*",

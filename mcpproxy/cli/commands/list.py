@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 from mcpproxy.base import paths
@@ -25,11 +24,12 @@ EPILOG: Final = """\
   mcpproxy list                    those in the state directory
   mcpproxy list recordings/        those in a folder
   mcpproxy list --failed           those with calls that failed, have no answer or were cancelled
+  mcpproxy list --failed --findings   those in which anything went wrong
 
-FAILED are the calls that ended with an error (2 of 7), those that were cancelled, by a person or by a time
-limit of the client (1 cancelled), those that never got an answer (1 unanswered), and those of a running
-session that have none yet (1 waiting 11.0 s); ? stands for what is not known without reading the whole
-recording. FINDINGS are what the session broke of the protocol.
+FAILED are the calls that ended with an error (2 of 7), those that mcpproxy answered itself (1 refused), those
+that were cancelled, by a person or by a time limit of the client (1 cancelled), those that never got an
+answer (1 unanswered), and those of a running session that have none yet (1 waiting 11.0 s); ? stands for what
+is not known without reading the whole recording. FINDINGS are what the session broke of the protocol.
 
 The first column is a handle for the commands that take a recording: mcpproxy show -2. The label is one,
 too, with label~1 for the one before the latest with this label, and so is any part of the file name that no
@@ -69,7 +69,12 @@ def run(argv: list[str]) -> int:
         "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (default: 20)"
     )
     parser.add_argument(
-        "--failed", action="store_true", help="only those with failed, unanswered or cancelled calls"
+        "--failed", action="store_true", help="only those with failed, refused, unanswered or cancelled calls"
+    )
+    parser.add_argument(
+        "--findings",
+        action="store_true",
+        help="only those with findings that are errors or warnings; with --failed, those with either",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(argv)
@@ -98,13 +103,22 @@ def _print_list(
 ) -> None:
     """Print the latest of ``total`` recordings. No more of ``recorded`` are read than are needed."""
     numbered = enumerate(recorded, start=1)
-    chosen = ((number, entry) for number, entry in numbered if entry.has_failed or not options.failed)
-    listed = list(islice(chosen, options.limit))
+    unread = 0
+    listed: list[tuple[int, RecordingEntry]] = []
+    for number, entry in numbered:
+        if _is_wanted(entry, options):
+            listed.append((number, entry))
+            if len(listed) == options.limit:
+                break
+        else:
+            unread += entry.calls is None
     entries = [entry for _, entry in listed]
     if options.json:
         emit([json.dumps({"folder": folder, "traces": [as_object(entry) for entry in entries]}, indent=2)])
     elif total and not entries:
-        tell(f"no recording in {folder} is known to have a failed, unanswered or cancelled call")
+        wanted = (("a call that was not successful", options.failed), ("such a finding", options.findings))
+        words = " or ".join(name for name, is_wanted in wanted if is_wanted)
+        tell(f"no recording in {folder} is known to have {words}")
     elif not total:
         tell(f"nothing recorded yet in {folder}; wrap a server with mcpproxy -- SERVER, or try mcpproxy demo")
     else:
@@ -113,6 +127,19 @@ def _print_list(
         left = total - listed[-1][0] if len(listed) == options.limit else 0
         if left:
             tell(f"{count(left, 'older recording')} not listed; see --limit")
+    if unread:
+        when = "it was" if unread == 1 else "they were"
+        reads = "mcpproxy show --all --filter status:unsuccessful reads them"
+        tell(f"the calls of {count(unread, 'recording')} were not counted when {when} made; {reads}")
+
+
+def _is_wanted(entry: RecordingEntry, options: argparse.Namespace) -> bool:
+    """Whether the recording is among those that the options ask for."""
+    if not (options.failed or options.findings):
+        return True
+    found = entry.findings or {}
+    has_findings = bool(found.get("error") or found.get("warning"))
+    return (options.failed and entry.has_failed) or (options.findings and has_findings)
 
 
 def as_object(entry: RecordingEntry) -> dict[str, object]:
@@ -129,6 +156,7 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
         "frames": entry.frames,
         "calls": entry.calls and entry.calls.total,
         "failed": entry.calls and entry.calls.failed,
+        "refused": entry.calls and entry.calls.refused,
         "unanswered": entry.calls and entry.calls.unanswered,
         "cancelled": entry.calls and entry.calls.cancelled,
         "findings": None if entry.findings is None else dict(entry.findings),

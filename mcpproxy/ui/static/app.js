@@ -207,7 +207,7 @@ function Opened({ summary, folder, place, go, paused }) {
   // The list of the folder is the first to say how a session has ended.
   const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
   const sessions = current.sessions.filter((one) => one.client || one.server || one.name);
-  const { failed, unanswered, cancelled } = current.calls;
+  const { failed, refused, unanswered, cancelled } = current.calls;
   useEffect(() => {
     const mark = /^\(\d+ held\) /.exec(document.title)?.[0] ?? "";
     document.title = `${mark}${recording.label} – mcpproxy`;
@@ -219,6 +219,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${failed ? html`<span class="bad">${plural(failed, "failed call")}</span>` : null}
+      ${refused ? html`<span class=${OUTCOMES.refused[2]}>${refused.toLocaleString("en")} ${OUTCOMES.refused[1]}</span>` : null}
       ${unanswered ? html`<span class="waiting">${unanswered.toLocaleString("en")} ${live.running ? WAITING : OUTCOMES.unanswered[1]}</span>` : null}
       ${cancelled ? html`<span class=${OUTCOMES.cancelled[2]}>${cancelled.toLocaleString("en")} ${OUTCOMES.cancelled[1]}</span>` : null}
       ${current.findings ? html`<span class=${`mark ${current.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[current.severity ?? "info"]} </span>${plural(current.findings, "finding")}<span class="hidden">, the worst: ${current.severity}</span></span>` : null}

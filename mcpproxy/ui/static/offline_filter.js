@@ -9,6 +9,8 @@
 
 const KEYS = ["tool", "prompt", "resource", "target", "method", "status", "code", "latency", "bytes", "rule", "severity", "from", "session", "kind", "call", "frame", "id", "text"];
 const ERRORS = ["tool-error", "rpc-error", "http-error"];
+/** @type {Record<string, string[]>} */
+const STATUS = { error: ERRORS, unsuccessful: [...ERRORS, "refused", "unanswered", "cancelled"] };
 /** @type {Record<string, string>} other words of `status:` -> the word that each is read as */
 const STATUS_ALIASES = { "no-answer": "unanswered", open: "unanswered", pending: "unanswered", waiting: "unanswered", failed: "error", canceled: "cancelled" };
 /** @type {Record<string, Record<string, number>>} */
@@ -97,7 +99,7 @@ function holds(term, call) {
     case "method":
       return matches(call.method);
     case "status":
-      return term.values.map((word) => STATUS_ALIASES[word] ?? word).some((word) => (word === "error" ? ERRORS.includes(call.outcome) : word === call.outcome));
+      return term.values.map((word) => STATUS_ALIASES[word] ?? word).some((word) => (STATUS[word] ?? [word]).includes(call.outcome));
     case "kind":
       return term.values.some((word) => word === call.kind.replaceAll(" ", "-"));
     case "from":

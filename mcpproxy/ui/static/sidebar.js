@@ -11,8 +11,8 @@ import { focusList } from "./virtual_list.js";
 /** How many recordings are listed before the rest is asked for. */
 const FEW = 200;
 
-/** What is searched for in all recordings to see why calls have no result. */
-const WITHOUT_RESULT = "status:error,unanswered,cancelled";
+/** What is searched for in all recordings to see why calls were not successful. */
+const UNSUCCESSFUL = "status:unsuccessful";
 
 /**
  * @typedef {object} Group The recordings of a run, or one that is alone.
@@ -39,7 +39,7 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const here = () => /** @type {HTMLElement | null} */ (list.current?.querySelector("[aria-current]") ?? null);
   const troubled = recordings.filter((one) => one.failed).length;
-  const all = { recording: place.recording, view: "search", find: WITHOUT_RESULT, filter: "", order: "", call: 0, other: "" };
+  const all = { recording: place.recording, view: "search", find: UNSUCCESSFUL, filter: "", order: "", call: 0, other: "" };
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const fitting = recordings.filter((one) => words.every((word) => one.searched.includes(word)));
   const days = byDay(grouped(fitting, runs), isWhole ? Infinity : FEW);

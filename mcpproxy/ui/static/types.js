@@ -111,7 +111,7 @@
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {string} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if none is known
- * @property {string} lost the worst of them: failed, unanswered or cancelled; empty if there is none
+ * @property {string} lost the worst of them: failed, refused, unanswered or cancelled; empty if there is none
  * @property {string} searched the text in which words are looked for that choose recordings, in lower case
  * @property {number | null} findings
  * @property {Severity | null} severity the worst severity of its findings
@@ -126,7 +126,7 @@
  * @property {Recording} recording
  * @property {boolean} running
  * @property {number} rows
- * @property {{failed: number, unanswered: number, cancelled: number}} calls
+ * @property {{failed: number, refused: number, unanswered: number, cancelled: number}} calls
  * @property {number} findings
  * @property {Severity | null} severity the worst of their severities
  * @property {string[]} notes what is missing from the recording
