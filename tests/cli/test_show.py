@@ -129,6 +129,18 @@ def test_an_error_that_does_not_fit_is_never_cut(mcpproxy: Mcpproxy, tmp_path: P
     assert "✗ error -32602: there is no city of that name: " + ("it sank. " * 20).strip() in said
 
 
+def test_the_reason_of_a_refusal_by_mcpproxy_is_never_cut(
+    mcpproxy: Mcpproxy, tmp_path: Path, eighty: None
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Atlantis"), ms=100)
+    why = "cannot connect to 127.0.0.1:1 (Connection refused); is the server running?"
+    error = {"code": -32000, "message": f"mcpproxy: {why}"}
+    session.says("server", {"jsonrpc": "2.0", "id": 2, "error": error}, 112, by="proxy")
+    out = mcpproxy("show", write(tmp_path / "t.jsonl", session.closes(ms=200))).out
+    assert f"refused by mcpproxy: {why}" in " ".join(out.split())
+
+
 def test_east_asian_characters_take_two_columns(mcpproxy: Mcpproxy, tmp_path: Path, eighty: None) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("東京都千代田区" * 5), ms=100)
