@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
-from mcpproxy.importers import har, mcp_rec, mcp_recorder, mcpsnoop, text_logs
+from mcpproxy.importers import har, mcp_cassette, mcp_rec, mcp_recorder, mcpsnoop, text_logs
 from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
 from mcpproxy.trace.members import NotARecordError, read_object
 
@@ -20,6 +20,8 @@ FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
     "mcpsnoop": mcpsnoop.read,
     "mcp-rec": mcp_rec.read,
     "mcp-recorder": mcp_recorder.read,
+    "mcp-cassette": mcp_cassette.read_document,
+    "mcp-cassette-lines": mcp_cassette.read_lines,
     "har": har.read,
     "host-log": text_logs.read_log,
     "json-rpc": text_logs.read_lines,
@@ -50,6 +52,8 @@ def detect_format(path: str) -> str | None:
                 return "har"
             if _CASSETTE.match(head):
                 return "mcp-recorder"
+            if mcp_cassette.DOCUMENT.match(head):
+                return "mcp-cassette"
             if not head.lstrip().startswith(b"{"):
                 return "host-log" if text_logs.MARK.search(head) else None
             file.seek(0)
@@ -62,6 +66,8 @@ def detect_format(path: str) -> str | None:
         return None
     if {"session_id", "direction", "seq"} <= members.keys():
         return "mcpsnoop"
+    if "cassetteVersion" in members:
+        return "mcp-cassette-lines"
     if {"dir", "msg"} <= members.keys():
         return "mcp-rec"
     return "json-rpc" if text_logs.is_message(members) else None

@@ -167,6 +167,41 @@ def cassette(*pairs: tuple[str, str | None]) -> str:
     return json.dumps({"version": "1.0", "metadata": metadata, "interactions": said}, indent=2)
 
 
+def document_cassette(*talk: tuple[str, str], http: bool = False, redacted: bool = False) -> str:
+    """A cassette of the mcp-cassette for Python."""
+    messages = [
+        {
+            "seq": number,
+            "t_offset_ms": 100 + number,
+            "sender": sender,
+            "payload": json.loads(line),
+            "redacted": redacted,
+        }
+        for number, (sender, line) in enumerate(talk)
+    ]
+    head = {"format_version": 3, "recorded_at": "2026-11-28T10:31:26.152197Z"}
+    place = (
+        {"transport": "http", "server_url": "http://127.0.0.1:8000/mcp"} if http else {"transport": "stdio"}
+    )
+    return json.dumps({**head, **place, "messages": messages}, indent=2)
+
+
+def line_cassette(*talk: tuple[str, str], more: str = "", **header: object) -> str:
+    """A cassette of the mcp-cassette for Node.js."""
+    begun = {
+        "type": "header",
+        "cassetteVersion": 2,
+        "startedAt": "2026-08-15T14:02:44.380Z",
+        "transport": "stdio",
+    }
+    text = json.dumps(begun | {"command": ["node", "weather.mjs"]} | header) + "\n"
+    directions = {"client": "c2s", "server": "s2c"}
+    for number, (sender, line) in enumerate(talk):
+        said = {"type": "frame", "t": 4 + number, "dir": directions[sender], "frame": json.loads(line)}
+        text += json.dumps(said) + "\n"
+    return text + more
+
+
 FORMATS: dict[str, Callable[[], str]] = {
     "mcp-rec": lambda: mcp_rec(*TALK),
     "mcpsnoop": lambda: mcpsnoop(*TALK),
@@ -177,6 +212,10 @@ FORMATS: dict[str, Callable[[], str]] = {
     "VS Code": lambda: vs_code(*TALK),
     "lines": lambda: pasted(*TALK),
     "mcporter": lambda: mcporter(*TALK),
+    "mcp-cassette for Python": lambda: document_cassette(*TALK),
+    "mcp-cassette for Python, over HTTP": lambda: document_cassette(*TALK, http=True),
+    "mcp-cassette for Node.js": lambda: line_cassette(*TALK),
+    "mcp-cassette for Node.js, over HTTP": lambda: line_cassette(*TALK, transport="http"),
     "mcp-recorder": lambda: cassette((INITIALIZE, INITIALIZED), (READY, None), (LIST_TOOLS, NO_TOOLS)),
 }
 
@@ -563,12 +602,49 @@ def test_who_sent_a_line_is_guessed_by_its_method_and_by_the_request_it_answers(
     assert [(frame.sender, frame.raw.decode()) for frame in frames] == list(said)
 
 
+# mcp-cassette
+
+
+def test_the_messages_of_a_stream_stand_where_they_came(tmp_path: Path) -> None:
+    """A stream is one line, written when it ends; what came meanwhile is written before it."""
+    progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}'
+    parts = [{"t": 7.5, "frame": json.loads(progress)}, {"t": 90, "frame": json.loads(NO_TOOLS)}]
+    stream = json.dumps({"type": "chunks", "t": 7.5, "dir": "s2c", "id": 2, "chunks": parts})
+    banner = json.dumps({"type": "raw", "t": 8, "dir": "s2c", "data": "ready"})
+    unknown = json.dumps({"type": "scenario", "t": 9, "dir": "s2c"})
+    text = line_cassette(*TALK[:4], more=f"{banner}\n{unknown}\n{stream}\n")
+    frames = [event for event in open_trace(kept(tmp_path, text)).events() if isinstance(event, Frame)]
+    assert [json.loads(frame.raw) for frame in frames[4:] if frame.raw != b"ready"] == [
+        json.loads(progress),
+        json.loads(NO_TOOLS),
+    ]
+    assert frames[5].raw == b"ready"
+    assert [frame.observed_at_ns for frame in frames[4:]] == [7_500_000, 8_000_000, 90_000_000]
+
+
+def test_what_a_replay_added_to_a_cassette_is_a_gap(tmp_path: Path) -> None:
+    added = json.dumps(
+        {"type": "frame", "t": 1, "dir": "c2s", "frame": json.loads(LIST_TOOLS), "origin": "live"}
+    )
+    trace = open_trace(kept(tmp_path, line_cassette(*TALK, more=f"{added}\n")))
+    *frames, gap = trace.events()
+    assert len([event for event in frames if isinstance(event, Frame)]) == len(TALK)
+    assert isinstance(gap, Gap)
+    assert trace.header.command == ("node", "weather.mjs")
+
+
+def test_a_cassette_says_what_was_replaced_in_it(tmp_path: Path) -> None:
+    header = open_trace(kept(tmp_path, document_cassette(*TALK, http=True, redacted=True))).header
+    assert (header.upstream, header.redaction) == ("http://127.0.0.1:8000/mcp", "mcp-cassette")
+
+
 # What cannot be read
 
 BAD: dict[str, tuple[str | bytes, str]] = {
     "empty": (
         "",
-        "that can be read (mcpsnoop, mcp-rec, mcp-recorder, har, host-log, json-rpc); the file is empty",
+        "that can be read (mcpsnoop, mcp-rec, mcp-recorder, mcp-cassette, mcp-cassette-lines, har, host-log,"
+        " json-rpc); the file is empty",
     ),
     "a log without messages": (
         "2025-04-04 18:41:17.344 [info] listOfferings: Found 14 tools\n",
@@ -576,6 +652,9 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     ),
     "a cassette that stops": (cassette((INITIALIZE, INITIALIZED))[:300], "not a whole cassette"),
     "a cassette of nothing": (cassette(), "no interaction in it has a request"),
+    "a cassette of no messages": (document_cassette(), "holds no message"),
+    "a document that stops": (document_cassette(*TALK)[:300], "not a whole cassette"),
+    "a header alone": (line_cassette(), "holds no message"),
     "lines that stop being messages": (pasted(*TALK) + "{}\n", ":6: not a JSON-RPC message"),
     "binary": (bytes(range(256)) * 9, "none of the formats that can be read"),
     "something else": ('{"level":"info"}\n', "none of the formats that can be read"),
@@ -608,7 +687,19 @@ def test_what_cannot_be_imported(
     assert mcpproxy("check", path).code == 2
 
 
-@pytest.mark.parametrize("format", ["mcpsnoop", "mcp-rec", "mcp-recorder", "har", "host-log", "json-rpc"])
+@pytest.mark.parametrize(
+    "format",
+    [
+        "mcpsnoop",
+        "mcp-rec",
+        "mcp-recorder",
+        "mcp-cassette",
+        "mcp-cassette-lines",
+        "har",
+        "host-log",
+        "json-rpc",
+    ],
+)
 @pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "\x00\xff", '{"log": []}'], ids=repr)
 def test_the_wrong_format_was_named(mcpproxy: Mcpproxy, tmp_path: Path, format: str, text: str) -> None:
     path, out = kept(tmp_path, text), tmp_path / "o.jsonl"

@@ -16,8 +16,8 @@ from mcpproxy.trace.decode import header_format
 from mcpproxy.trace.members import NotARecordError
 
 DESCRIPTION = (
-    "Make a trace of a recording by mcpsnoop, mcp-rec, mcp-recorder or mcporter, of an HTTP Archive "
-    "(HAR 1.2), of a log of Claude Desktop or VS Code, or of lines that are JSON-RPC messages."
+    "Make a trace of a recording by mcpsnoop, mcp-rec, mcp-recorder, mcp-cassette or mcporter, of an "
+    "HTTP Archive (HAR 1.2), of a log of Claude Desktop or VS Code, or of lines that are JSON-RPC messages."
 )
 
 EPILOG = """\
