@@ -31,7 +31,9 @@ _RECORDING: Final = pytest.StashKey["McpRecording"]()
 _FINDINGS: Final = pytest.StashKey["McpFindings"]()
 _IS_JUDGED: Final = pytest.StashKey[bool]()
 _HEADLINE: Final = pytest.StashKey[str]()
-"""What the line FAILED says of a test whose recording lacks a request."""
+"""What the line FAILED says of a test whose recording lacks a request, or whose faults are none."""
+_NOTE: Final = pytest.StashKey[str]()
+"""What was added to the exception of a failed test: the misses and findings of its recording."""
 _UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
 
@@ -88,11 +90,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def mcp_faults(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """The fault rules of the test: those of its marks, or the parameter, if it is parametrised indirectly."""
+    from mcpproxy.errors import McpProxyError
+    from mcpproxy.testing import check_faults
+
+    node = cast("pytest.Item", request.node)
     given: object = getattr(request, "param", None)
     if given is None:
-        node = cast("pytest.Item", request.node)
         return tuple(str(fault) for mark in node.iter_markers("mcp_faults") for fault in mark.args)
-    return (given,) if isinstance(given, str) else tuple(cast("list[str]", given))
+    faults = (given,) if isinstance(given, str) else tuple(cast("list[str]", given))
+    try:
+        check_faults(faults)
+    except McpProxyError as error:
+        node.stash[_HEADLINE] = str(error)
+        _fail(f"mcp_faults: {error}")
+    return faults
 
 
 @pytest.fixture
@@ -161,9 +172,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     recording = item.stash.get(_RECORDING, None)
     try:
         result = yield
-    except (Exception, pytest.fail.Exception):
+    except (Exception, pytest.fail.Exception) as error:
         if recording is not None and recording.is_over() and (trouble := _judge_once(item, recording)):
-            item.add_report_section("call", "mcpproxy", trouble)
+            # pytest prints a note directly below the message, also above the parts of a group.
+            item.stash[_NOTE] = _visible(trouble)
+            error.add_note(item.stash[_NOTE])
         raise
     if recording is not None and recording.is_over() and (trouble := _judge_once(item, recording)):
         _fail(trouble)
@@ -178,8 +191,9 @@ def pytest_runtest_makereport(
     report = yield
     # Only the representation of an exception has such a line; pytest has no public name for it.
     crash = getattr(report.longrepr, "reprcrash", None)
-    if crash is not None and (headline := item.stash.get(_HEADLINE, "")):
-        crash.message = headline
+    if crash is not None:
+        note = item.stash.get(_NOTE, "")
+        crash.message = item.stash.get(_HEADLINE, "") or crash.message.removesuffix(f"\n{note}")
     return report
 
 
@@ -233,6 +247,10 @@ def _mark_arguments(
 
 
 def _fail(text: str) -> NoReturn:
+    raise pytest.fail.Exception(_visible(text), pytrace=False) from None
+
+
+def _visible(text: str) -> str:
     from mcpproxy.base.visible import visible_lines
 
-    pytest.fail(visible_lines(text), pytrace=False)
+    return visible_lines(text)

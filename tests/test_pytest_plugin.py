@@ -104,6 +104,21 @@ def test_rules_that_cannot_be_used_end_the_collection_in_one_line(project: Proje
         assert said in line
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_parameter_that_is_no_set_fails_its_test_in_one_line(project: Project, starts: bool) -> None:
+    project.run(OSLO)
+    tests = SETS.replace("lying-server", "lying-servr")
+    if not starts:
+        tests = tests.partition("    with ")[0] + "    pass\n"
+    result = project.run(tests)
+    result.assert_outcomes(passed=1, errors=1)
+    said = "lying-servr: no such faults; did you mean lying-server?"
+    assert [line for line in result.outlines if "lying-server?" in line] == [
+        f"mcp_faults: {said}",
+        f"ERROR test_weather.py::test_each[lying-servr] - {said}",
+    ]
+
+
 def test_what_a_mark_may_not_have_fails_the_test_in_one_line(project: Project) -> None:
     project.run(OSLO)
     result = project.run(DOWN.replace("seed=7", "sed=7"))
@@ -129,11 +144,10 @@ def test_once_does_not_record_what_is_new(project: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*AssertionError: not in the recording: tools/call *forecast*",
-            "*- Captured mcpproxy call -*",
-            f"mcp_recording: 1 request not in {project.recordings / 'weather.jsonl'}:",
-            "  tools/call *forecast*nearest is frame *Oslo*",
-            "--mcp-record=new adds what is missing, --mcp-record=all records everything again",
-            "the messages: mcpproxy show *session.jsonl",
+            f"E *mcp_recording: 1 request not in {project.recordings / 'weather.jsonl'}:",
+            "E *tools/call *forecast*nearest is frame *Oslo*",
+            "E *--mcp-record=new adds what is missing, --mcp-record=all records everything again",
+            "E *the messages: mcpproxy show *session.jsonl",
         ]
     )
     assert (project.asked, project.cities()) == ([], ["Oslo"])
@@ -165,8 +179,32 @@ def test_the_line_of_a_failed_test_names_the_request_that_is_missing(
     line = next(
         line for line in result.outlines if line.startswith(("FAILED ", "ERROR ")) and "not rec" in line
     )
-    assert '::test_lima - not recorded: tools/call "forecast"' in line
-    assert line.endswith('nearest is frame 4, where /params/arguments/city is "Lima", was "Oslo"')
+    assert line.endswith('::test_lima - not recorded: "forecast": city is "Lima", was "Oslo"')
+
+
+def test_what_was_missing_stands_above_the_parts_of_a_group(project: Project) -> None:
+    project.run(OSLO)
+    result = project.run(GROUP)
+    result.stdout.fnmatch_lines(
+        [
+            "*ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)",
+            "*mcp_recording: 1 request not in *",
+            "*+-+----* 1 *",
+        ]
+    )
+
+
+def test_the_line_of_a_test_that_failed_by_itself_is_its_own(project: Project) -> None:
+    tests = STATIONS.replace("(client, ", "(mcp_recording, ").replace(
+        "    client.ask",
+        "    with Client(mcp_recording.command) as client:\n        client.ask",
+    )
+    result = project.run(f"{tests}    raise ValueError('of the test')\n", "-vv")
+    assert has_failed(result)
+    result.stdout.fnmatch_lines(["E *mcp_findings: 1 finding in *"])
+    failed = next(n for n, line in enumerate(result.outlines) if line.startswith("FAILED "))
+    assert result.outlines[failed].endswith("::test_stations - ValueError: of the test")
+    assert result.outlines[failed + 1].startswith("===")
 
 
 def test_a_miss_that_the_test_does_not_mind_fails_it(project: Project) -> None:

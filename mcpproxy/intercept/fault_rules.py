@@ -191,10 +191,10 @@ def _content(path: str) -> bytes:
     try:
         return files.read(path, _FILE_BYTES, follows=True)
     except OSError as error:
+        if guess := nearest(path, names()):
+            raise FaultRuleError("no such faults", f"did you mean {guess}?", path) from None
         fact = f"cannot be read ({error.strerror or error})"
-        guess = nearest(path, names())
-        next_step = f"did you mean {guess}?" if guess else "name a file of fault rules, or one of faults list"
-        raise FaultRuleError(fact, next_step, path) from None
+        raise FaultRuleError(fact, "name a file of fault rules, or one of faults list", path) from None
 
 
 def _rules_in(path: str, content: bytes, count: int) -> tuple[list[FaultRule], int | None]:

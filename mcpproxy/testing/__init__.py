@@ -40,6 +40,11 @@ _MCPPROXY: Final = tuple(own_command("mcpproxy"))
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
 """How long a session may take to end after its client has ended."""
+_NOT_IN_HEADLINES: Final = re.compile(
+    r"(?:(?<=^)tools/call | \(id [^)]*\)(?=:)|no recorded request is equal; nearest is frame \d+, where "
+    r"|/params/arguments/)"
+)
+"""What a line of a summary, which is cut, leaves out of the text of a miss."""
 
 
 def action_for(mode: Mode, exists: bool) -> Action:
@@ -230,7 +235,7 @@ class McpRecording:
         """Return the misses on one line that begins with what matters; empty if there were none."""
         first, *others = self.misses() or [""]
         more = f", and {len(others)} more" if others else ""
-        return first and f"not recorded: {visible(first.replace('no recorded request is equal; ', ''))}{more}"
+        return first and f"not recorded{more}: {visible(_NOT_IN_HEADLINES.sub('', first))}"
 
     def _fault_options(self, transport: Literal["stdio", "http"]) -> list[str]:
         if not self._faults:

@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_plan(mcpproxy: Mcpproxy) -> None:
         (["plan", "tool:none => drop", STDIO], "rule matches no message: rule-1; correct its filter"),
         (
             ["plan", "lost-sesion", HTTP],
-            "lost-sesion: cannot be read (No such file or directory); did you mean",
+            "lost-sesion: no such faults; did you mean lost-session?",
         ),
         (["plan", "lost-session", STDIO], "faults: all rules are for http, and this is stdio"),
         (["plan", "=> dorp", STDIO], "--fault: there is no action dorp; do you mean drop?"),
