@@ -3,7 +3,6 @@
 The checks on stdout are printed while the validation runs; everything else is written at its end.
 """
 
-import os
 import sys
 from collections.abc import Iterable
 from itertools import chain
@@ -108,9 +107,11 @@ def report(
     *,
     fixed: tuple[Entry, ...] | None,
     detail: Detail = "marks",
+    base: str | None = None,
 ) -> None:
     """Print the whole report, or write it to ``path``.
 
+    Paths of recordings are relative to ``base``; it is ``None`` if nobody asked for the recordings.
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
 
     Raises:
@@ -118,10 +119,10 @@ def report(
     """
     if path:
         output.write_with_summary(
-            path, _lines(result, catalogue, format, PLAIN, fixed, detail), validation.summary(result)
+            path, _lines(result, catalogue, format, PLAIN, fixed, detail, base), validation.summary(result)
         )
     else:
-        emit(_lines(result, catalogue, format, style, fixed, detail))
+        emit(_lines(result, catalogue, format, style, fixed, detail, base))
     if format == "github":
         from mcpproxy.reports import markdown
 
@@ -139,6 +140,7 @@ def _lines(
     style: Style,
     fixed: tuple[Entry, ...] | None,
     detail: Detail,
+    base: str | None,
 ) -> Iterable[str]:
     match format:
         case "json":
@@ -156,7 +158,7 @@ def _lines(
                 validated.located(result.checks),
                 validated.remarks(result),
                 catalogue,
-                base=os.getcwd(),
+                base=base,
                 exit_code=result.exit_code,
                 fixed=fixed,
             )

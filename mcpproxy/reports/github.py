@@ -12,11 +12,17 @@ from typing import Final
 
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports.located import Located, Remark, recording_name, relative
+from mcpproxy.reports.located import Located, Remark, RemarkKind, recording_name, relative
 
 COMMAND: Final = {"error": "error", "warning": "warning", "info": "notice"}
 """Severity -> the workflow command for it."""
 
+_REMARK_COMMAND: Final[dict[RemarkKind, str]] = {
+    "incomplete recording": "warning",
+    "more findings": "warning",
+    "not judged": "error",
+    "note": "notice",
+}
 _WORST_FIRST: Final = tuple(COMMAND)
 
 
@@ -47,11 +53,7 @@ def lines(
         yield command(COMMAND[finding.severity], message, **place, title=title)
     for remark in remarks:
         place = _place(remark.path, 0, base)
-        if remark.is_fatal:
-            yield command("error", visible(remark.text), **place, title="not judged")
-        else:
-            title = "more findings" if remark.is_count else "incomplete recording"
-            yield command("warning", visible(remark.text), **place, title=title)
+        yield command(_REMARK_COMMAND[remark.kind], visible(remark.text), **place, title=remark.kind)
 
 
 def _place(path: str, line: int, base: str | None) -> dict[str, object]:

@@ -100,14 +100,14 @@ class JudgedTraces:
 
         incomplete = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
         counted = (
-            Remark(trace.path, more_text(repeated), is_count=True)
+            Remark(trace.path, more_text(repeated), "more findings")
             for trace in self.traces
             for repeated in trace.more
         )
         return (
             *incomplete,
             *counted,
-            *(Remark(trace.path, trace.reason, is_fatal=True) for trace in self.unjudged),
+            *(Remark(trace.path, trace.reason, "not judged") for trace in self.unjudged),
         )
 
     def does_count(self, finding: Finding) -> bool:

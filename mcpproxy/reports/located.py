@@ -8,7 +8,7 @@ needs them.
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
@@ -18,7 +18,7 @@ from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.trace.members import NotARecordError, read_object
 from mcpproxy.trace.reader import Trace
 
-__all__ = ["Located", "Place", "Remark", "locate", "recording_name", "relative"]
+__all__ = ["Located", "Place", "Remark", "RemarkKind", "locate", "recording_name", "relative"]
 
 
 @slotted(frozen=True)
@@ -53,17 +53,18 @@ class Located:
     why: str = ""
 
 
+RemarkKind: TypeAlias = Literal["incomplete recording", "more findings", "not judged", "note"]
+"""What a remark says: what a recording lacks, how many findings are not listed, why something could not be
+judged, or how the result came about. Reports use these words as titles."""
+
+
 @slotted(frozen=True)
 class Remark:
-    """A sentence about a recording: it is incomplete, or it could not be judged (``is_fatal``).
-
-    With ``is_count`` the sentence says how many findings are not listed.
-    """
+    """A sentence beside the findings of a recording."""
 
     path: str
     text: str
-    is_fatal: bool = False
-    is_count: bool = False
+    kind: RemarkKind = "incomplete recording"
 
 
 def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:

@@ -32,8 +32,7 @@ def lines(
         yield from rows
         yield ""
     for remark in remarks:
-        kind = "not judged" if remark.is_fatal else "more findings" if remark.is_count else "incomplete"
-        yield f"- {escaped(remark.path)}: **{kind}**: {escaped(remark.text)}"
+        yield f"- {escaped(remark.path)}: **{remark.kind}**: {escaped(remark.text)}"
     if remarks:
         yield ""
     if known_count := sum(located.is_known for located in findings):

@@ -20,7 +20,7 @@ from mcpproxy.protocol.revisions import ACP, REVISIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Rule
 from mcpproxy.reports import fingerprint
 from mcpproxy.reports.baseline import Entry
-from mcpproxy.reports.located import Located, Place, Remark, relative
+from mcpproxy.reports.located import Located, Place, Remark, RemarkKind, recording_name, relative
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 INFORMATION_URI: Final = "https://modelcontextprotocol.io/specification/versioning"
@@ -33,14 +33,21 @@ _PROBLEM_SEVERITY: Final = {"error": "error", "warning": "warning", "info": "rec
 """The values of GitHub's rule property ``problem.severity``."""
 _ROOT: Final = "%SRCROOT%"
 """The symbol for the folder to which paths are relative."""
-_INCOMPLETE: Final = "incomplete-recording"
-_UNJUDGED: Final = "recording-not-judged"
-_COUNTED: Final = "findings-not-listed"
-_NOTIFICATIONS: Final = {
-    _COUNTED: "One requirement was broken so often that only the first findings are listed.",
-    _INCOMPLETE: "A part of the session was not recorded, so it was not judged.",
-    _UNJUDGED: "A recording could not be read, or not be judged.",
+_NOTIFICATIONS: Final[dict[RemarkKind, tuple[str, str, str]]] = {
+    "more findings": (
+        "findings-not-listed",
+        "warning",
+        "One requirement was broken so often that only the first findings are listed.",
+    ),
+    "incomplete recording": (
+        "incomplete-recording",
+        "warning",
+        "A part of the session was not recorded, so it was not judged.",
+    ),
+    "not judged": ("recording-not-judged", "error", "A recording could not be read, or not be judged."),
+    "note": ("note", "note", "What was tested, and what the server made of it."),
 }
+"""Kind of remark -> its id, level and description as a notification."""
 
 
 def lines(
@@ -48,14 +55,15 @@ def lines(
     remarks: Iterable[Remark],
     catalogue: Catalogue,
     *,
-    base: str,
+    base: str | None,
     exit_code: int,
     fixed: Sequence[Entry] | None = None,
 ) -> Iterator[str]:
     """Yield the log as one indented JSON object.
 
-    Paths inside the folder ``base`` are relative to it. ``fixed`` are the entries of the baseline whose
-    findings did not occur, ``None`` without a baseline.
+    Paths inside the folder ``base`` are relative to it. If ``base`` is ``None``, the recordings are nothing
+    that a reader of the log could open, and each is given by its name alone. ``fixed`` are the entries of the
+    baseline whose findings did not occur, ``None`` without a baseline.
     """
     findings, remarks = tuple(findings), tuple(remarks)
     # Reversed, so that of several findings of a rule the first one gives the source.
@@ -65,7 +73,7 @@ def lines(
         dict.fromkeys([*(located.path for located in findings), *(remark.path for remark in remarks)])
     )
     objects = _RunObjects(codes, paths, base, is_compared=fixed is not None)
-    notifications = {_notification_id(remark): _NOTIFICATIONS[_notification_id(remark)] for remark in remarks}
+    told = dict.fromkeys(_NOTIFICATIONS[remark.kind] for remark in remarks)
     driver: dict[str, object] = {
         "name": "mcpproxy",
         "version": mcpproxy.__version__,
@@ -73,15 +81,13 @@ def lines(
         "informationUri": INFORMATION_URI,
         "rules": [_descriptor(code, catalogue, sources.get(code, "")) for code in codes],
     }
-    if notifications:
-        driver["notifications"] = [
-            {"id": id, "shortDescription": {"text": text}} for id, text in notifications.items()
-        ]
+    if told:
+        driver["notifications"] = [{"id": id, "shortDescription": {"text": text}} for id, _, text in told]
     run = {
         "tool": {"driver": driver},
         "invocations": [
             {
-                "executionSuccessful": not any(remark.is_fatal for remark in remarks),
+                "executionSuccessful": not any(remark.kind == "not judged" for remark in remarks),
                 "exitCode": exit_code,
                 "toolExecutionNotifications": [objects.notification(remark) for remark in remarks],
             }
@@ -100,7 +106,7 @@ def lines(
 class _RunObjects:
     """Builds the objects of a run, which refer to rules and traces by index."""
 
-    def __init__(self, codes: list[str], paths: list[str], base: str, *, is_compared: bool) -> None:
+    def __init__(self, codes: list[str], paths: list[str], base: str | None, *, is_compared: bool) -> None:
         self._codes: Final = codes
         self._paths: Final = {path: index for index, path in enumerate(paths)}
         self._base: Final = base
@@ -108,9 +114,11 @@ class _RunObjects:
 
     def artifact(self, path: str) -> dict[str, object]:
         """Return the location of a trace."""
-        relative_path = relative(path, self._base)
         place: dict[str, object]
-        if os.path.isabs(relative_path):
+        relative_path = relative(path, self._base) if self._base is not None else ""
+        if not relative_path:
+            place = {"uri": quote(f"{recording_name(path)}.jsonl")}
+        elif os.path.isabs(relative_path):
             place = {"uri": Path(relative_path).as_uri()}
         else:
             place = {"uri": quote(os.fsencode(relative_path), safe="/"), "uriBaseId": _ROOT}
@@ -167,9 +175,10 @@ class _RunObjects:
 
     def notification(self, remark: Remark) -> dict[str, object]:
         """Return the notification for a remark."""
+        id, level, _ = _NOTIFICATIONS[remark.kind]
         return {
-            "descriptor": {"id": _notification_id(remark)},
-            "level": "error" if remark.is_fatal else "warning",
+            "descriptor": {"id": id},
+            "level": level,
             "message": {"text": remark.text},
             "locations": [{"physicalLocation": self._physical(remark.path, 0)}],
         }
@@ -181,12 +190,6 @@ class _RunObjects:
     def _physical(self, path: str, line: int) -> dict[str, object]:
         place: dict[str, object] = {"artifactLocation": self.artifact(path)}
         return place | ({"region": {"startLine": line}} if line else {})
-
-
-def _notification_id(remark: Remark) -> str:
-    if remark.is_count:
-        return _COUNTED
-    return _UNJUDGED if remark.is_fatal else _INCOMPLETE
 
 
 def _descriptor(code: str, catalogue: Catalogue, cited_source: str) -> dict[str, object]:

@@ -77,7 +77,7 @@ def test_no_file_is_named_that_is_not_in_the_repository(tmp_path: Path) -> None:
 
 
 def test_what_recordings_lack_is_told() -> None:
-    remarks = (Remark("t.jsonl", "cut off"), Remark("u.jsonl", "no such file", is_fatal=True))
+    remarks = (Remark("t.jsonl", "cut off"), Remark("u.jsonl", "no such file", "not judged"))
     assert list(github.lines((), remarks, KNOWN, base=str(Path.cwd()))) == [
         "::warning file=t.jsonl,title=incomplete recording::cut off",
         "::error file=u.jsonl,title=not judged::no such file",

@@ -45,11 +45,11 @@ def test_a_long_message_is_cut() -> None:
 
 
 def test_what_else_there_is_to_say() -> None:
-    remarks = (Remark("t.jsonl", "cut off"), Remark("u.jsonl", "no such file", is_fatal=True))
+    remarks = (Remark("t.jsonl", "cut off"), Remark("u.jsonl", "no such file", "not judged"))
     assert list(markdown.lines("2 errors", (a(1, known=True),), remarks, KNOWN)) == [
         "## 2 errors",
         "",
-        r"- t\.jsonl: **incomplete**: cut off",
+        r"- t\.jsonl: **incomplete recording**: cut off",
         r"- u\.jsonl: **not judged**: no such file",
         "",
         "1 finding of the baseline is not listed.",

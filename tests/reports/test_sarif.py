@@ -43,7 +43,7 @@ def test_logs_are_valid(peers: Peers, tmp_path: Path) -> None:
     found = located(tmp_path / "t.jsonl", session())
     remarks = (
         Remark(str(tmp_path / "t.jsonl"), "cut off"),
-        Remark("gone.jsonl", "no such file", is_fatal=True),
+        Remark("gone.jsonl", "no such file", "not judged"),
     )
     absent = Entry("ff", "PROTO-009", "x", 1, "warning", "server", "R-1")
     gone = Entry("fe", "HOUSE-001", "a rule that is gone", 2)
@@ -136,7 +136,7 @@ def test_what_a_recording_lacks_is_a_notification(tmp_path: Path) -> None:
     (told,) = invocation["toolExecutionNotifications"]
     assert (told["level"], told["message"]["text"]) == ("warning", "cut off")
     assert invocation["executionSuccessful"] is True
-    (unjudged,) = log((), Remark("t.jsonl", "no", is_fatal=True), base=Path())["runs"][0]["invocations"]
+    (unjudged,) = log((), Remark("t.jsonl", "no", "not judged"), base=Path())["runs"][0]["invocations"]
     assert unjudged["executionSuccessful"] is False
 
 

@@ -19,7 +19,11 @@ ENV = [f"--env={name}={value}" for name, value in target().env.items()]
 def validated(folder: Path, flaw: str, *argv: str) -> int:
     """The exit code of a validation of three checks, recorded in a folder of its own."""
     trace = folder / f"{len(list(folder.iterdir()))}.jsonl"
-    fixed = (*ENV, f"--trace={trace}", "--revision=2025-11-25", "--only=ping,stdout,unknown-method")
+    return validated_untraced(flaw, f"--trace={trace}", *argv)
+
+
+def validated_untraced(flaw: str, *argv: str) -> int:
+    fixed = (*ENV, "--revision=2025-11-25", "--only=ping,stdout,unknown-method")
     return main(["validate", *fixed, *argv, "--", *command(flaw)])
 
 
@@ -40,6 +44,20 @@ def test_sarif_is_valid_and_points_into_the_recording(
     )
     assert "Traceback" in record
     assert json.loads(record)["seq"] == result["properties"]["frame"]
+
+
+def test_without_a_trace_sarif_names_recordings_and_no_path_of_this_machine(
+    peers: Peers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert validated_untraced("traceback-on-stdout", "--format=sarif") == 1
+    out = capsys.readouterr().out
+    log: dict[str, Any] = json.loads(out)
+    assert sarif_faults(peers, log) == []
+    (result,) = log["runs"][0]["results"]
+    assert re.fullmatch(
+        r"[\w-]+\.jsonl", result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    )
+    assert "file://" not in out
 
 
 def test_a_check_that_rests_on_no_rule_goes_by_its_name(peers: Peers, tmp_path: Path) -> None:
@@ -75,6 +93,14 @@ def test_annotations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert head == "title=STDIO-002 stray-stdout"
     assert re.match(r"frame \d+ of \d+\.stdout: ", message)
     assert "%0Ahttps://modelcontextprotocol.io/specification/2025-11-25/" in message
+
+
+def test_a_note_on_the_run_is_called_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert validated(tmp_path, "result-for-any-method", "--format=github", "--revision=auto") == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::notice")]
+    assert [line.partition(" so its answer")[0] for line in notes] == [
+        "::notice title=note::the server answers unknown methods with a result,"
+    ]
 
 
 def test_what_a_baseline_accepts_does_not_count(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

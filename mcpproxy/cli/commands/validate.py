@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from typing import Final
 
 from mcpproxy.base import paths
@@ -78,6 +79,7 @@ def run(argv: list[str]) -> int:
             terminal_style(),
             fixed=fixed,
             detail=options.detail,
+            base=os.getcwd() if options.trace else None,
         )
     for fault in result.faults:
         tell(f"{fault}; please report it")

@@ -60,8 +60,14 @@ def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callabl
 
 def remarks(validation: Validation) -> tuple[Remark, ...]:
     """Return the remarks on the run: checks that were not done, and failures of mcpproxy itself."""
-    notes = (*validation.notes, *validation.faults, *filter(None, [validation.untested]))
-    return tuple(Remark(validation.traces[0].path, note) for note in notes if validation.traces)
+    if not validation.traces:
+        return ()
+    path = validation.traces[0].path
+    undecided = (*validation.faults, *filter(None, [validation.untested]))
+    return (
+        *(Remark(path, note, "note") for note in validation.notes),
+        *(Remark(path, why, "not judged") for why in undecided),
+    )
 
 
 def suites(validation: Validation) -> Iterator[Suite]:
