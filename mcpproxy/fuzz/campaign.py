@@ -1,6 +1,5 @@
 """A run of the fuzzer: sends session after session, and confirms the faults that show in each."""
 
-import asyncio
 import os
 import tempfile
 import time
@@ -9,7 +8,7 @@ from math import inf
 from typing import Final
 
 from mcpproxy.base.style import count
-from mcpproxy.fuzz.confirmation import LATE_S, Confirmer, SuspectedFault, Trials, changes_text
+from mcpproxy.fuzz.confirmation import Confirmer, SuspectedFault, Trials, changes_text
 from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.errors import NotBackError, NotFuzzedError
 from mcpproxy.fuzz.material import Material
@@ -34,8 +33,7 @@ class Campaign:
     """Fuzzes ``target`` with what a recording gives. The recordings of faults are kept in ``folder``.
 
     ``on_fault`` is called with each fault as soon as it is confirmed, ``on_progress`` with a clause about the
-    current work, and ``on_late`` once with one if a fault is being confirmed when the time is over.
-    ``result`` is the result so far.
+    current work. ``result`` is the result so far.
     """
 
     def __init__(
@@ -48,7 +46,6 @@ class Campaign:
         *,
         on_fault: Callable[[ServerFault], None] | None = None,
         on_progress: Callable[[str], None] | None = None,
-        on_late: Callable[[str], None] | None = None,
     ) -> None:
         self._target: Final = target
         self._material: Final = material
@@ -57,8 +54,6 @@ class Campaign:
         self._folder: Final = folder
         self._on_fault: Final = on_fault
         self._on_progress: Final = on_progress
-        self._on_late = on_late
-        self._is_confirming = False
         self._deadline = inf
         self._plan: Final = Plan(material, options.seed, target.transport)
         self._limits = options.limits
@@ -69,7 +64,7 @@ class Campaign:
         self.result: Final = FuzzResult(options.seed, self._plan.changes, strict=options.strict)
 
     async def run(self) -> FuzzResult:
-        """Fuzz until the time is over or enough was sent. Faults that were seen by then are still confirmed.
+        """Fuzz until the time is over or enough was sent.
 
         Raises:
             CouldNotStartError: the command cannot be run.
@@ -120,7 +115,6 @@ class Campaign:
 
     async def _search_faults(self, trials: Trials) -> None:
         deadline = self._deadline = self._started + self._options.time_s
-        asyncio.get_running_loop().call_later(deadline - time.monotonic(), self._tell_late)
         limits, generous = self._limits, self._options.limits
         confirmer = Confirmer(trials, self._folder, limits, generous, self._excused, deadline)
         for steps in self._plan.sessions():
@@ -152,19 +146,10 @@ class Campaign:
         self._plan.unsent.extend(dict.fromkeys(key for key in unsent if key and key not in sent))
 
     def _is_new(self, symptom: Symptom) -> bool:
-        """Whether a fault is not known yet, does not show without a change, and may still repeat."""
+        """Whether a fault is looked for, not known yet, does not show without a change, and may repeat."""
         is_excused = symptom.kind != "leak" and symptom.cause in self._excused
         is_known = symptom.key in self._confirmed or self._failed.get(symptom.key, 0) >= _TRIES
-        return not (is_excused or is_known)
-
-    def _tell_late(self) -> None:
-        """Say once, when the time is over, how long the run goes on if a fault is being confirmed."""
-        if self._on_late is not None and self._is_confirming:
-            self._on_late(
-                f"the time is over; a fault is being confirmed, and its steps are reduced for {LATE_S:.0f} s "
-                "at most"
-            )
-            self._on_late = None
+        return symptom.kind in self._options.kinds and not (is_excused or is_known)
 
     def _tell_progress(self, text: str) -> None:
         if self._on_progress is not None:
@@ -175,23 +160,20 @@ class Campaign:
     ) -> None:
         self._tell_progress(f"a {symptom.kind} is sent again, to confirm it and to make it small")
         after_s = time.monotonic() - self._started
-        self._is_confirming = True
-        if time.monotonic() >= self._deadline:
-            self._tell_late()
+        seen = f"{changes_text(steps[symptom.step : symptom.step + 1])}: {symptom.text}"
         suspect = SuspectedFault(symptom, steps[: symptom.step + 1], result, after_s, self._started)
         try:
             fault = await confirmer.confirm_fault(suspect)
+        except TimeoutError:
+            self.result.unconfirmed.append(seen)
+            return
         except NotBackError:
             fault = confirmer.unconfirmed_fault(suspect)
             self.result.stopped = "the server does not answer any more; start it again"
-        finally:
-            self._is_confirming = False
         if fault is None:
             failed = self._failed[symptom.key] = self._failed.get(symptom.key, 0) + 1
             if failed == 1:
-                self.result.once.append(
-                    f"{changes_text(steps[symptom.step : symptom.step + 1])}: {symptom.text}"
-                )
+                self.result.once.append(seen)
             return
         self._confirmed.add(symptom.key)
         self.result.faults.append(fault)

@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -37,8 +38,6 @@ _TRIALS: Final = 40
 """How many trials may be spent on reducing the steps of a fault."""
 _SMALLER_S: Final = 20.0
 """After this time no message is made smaller."""
-LATE_S: Final = 20.0
-"""So long after the end of the search steps are still reduced. What was seen is confirmed in any case."""
 _TRIALS_OF_HANG: Final = 16
 _BACK_S: Final = 10.0
 """How long to wait for a server behind a URL to come back."""
@@ -119,7 +118,8 @@ class Trials:
 class Confirmer:
     """Confirms faults. ``search`` are the limits while steps are reduced, ``generous`` those afterwards.
 
-    The search ends at ``deadline``, a time of ``time.monotonic``.
+    The run ends at ``deadline``, a time of ``time.monotonic``. Of the time that is left until then, a fault
+    has half for the reduction of its steps.
 
     ``excused`` are the causes that a control shows as well; causes that are found so are added.
     """
@@ -134,7 +134,7 @@ class Confirmer:
         deadline: float,
     ) -> None:
         self._trials: Final = trials
-        self._reduces_until: Final = deadline + LATE_S
+        self._deadline: Final = deadline
         self._folder: Final = folder
         self._search: Final = search
         self._generous: Final = generous
@@ -146,6 +146,7 @@ class Confirmer:
 
         Raises:
             NotBackError: the server does not come back, so that nothing can be repeated.
+            TimeoutError: the run is over before the fault is confirmed.
         """
         symptom = suspect.symptom
         pings: Pings = "none" if symptom.kind == "leak" else "end"
@@ -156,19 +157,24 @@ class Confirmer:
             return result.symptom(symptom.key) is not None
 
         limit = _TRIALS_OF_HANG if symptom.kind == "hang" else _TRIALS
-        minimiser = Minimiser(shows_fault, limit, time.monotonic() + _SMALLER_S, self._reduces_until)
-        small = await minimiser.minimise(suspect.steps)
-        repeated = await self._repeat_fault(symptom, small, pings) if small else None
+        now = time.monotonic()
+        minimiser = Minimiser(shows_fault, limit, now + _SMALLER_S, now + self._left_s() / 2)
+        async with asyncio.timeout(self._left_s()):
+            small = await minimiser.minimise(suspect.steps)
+            repeated = await self._repeat_fault(symptom, small, pings) if small else None
         if small is None or repeated is None:
             return None
         result, seen = repeated
         trace = self._free_path(symptom)
         shutil.move(result.path, trace)
-        await self._await_server(symptom)
         target, rules = self._trials.target, self._trials.rules
-        is_replayed = await replay_shows_fault(
-            trace, seen, target, rules, self._trials.new_path(), self._search.ping_s
-        )
+        is_replayed = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._left_s()):
+                await self._await_server(symptom)
+                is_replayed = await replay_shows_fault(
+                    trace, seen, target, rules, self._trials.new_path(), self._search.ping_s
+                )
         changed = [step for step in small if step.is_mutated] or small[-1:]
         is_lawful = all(step.is_lawful for step in small)
         return ServerFault(
@@ -197,13 +203,16 @@ class Confirmer:
             changes_text([step]),
             trace,
             sum(tally.frames.values()),
-            is_replayed=False,
+            is_replayed=None,
             is_lawful=step.is_lawful,
             after_s=suspect.after_s,
             took_s=time.monotonic() - suspect.started,
             is_confirmed=False,
             severity=suspect.symptom.severity,
         )
+
+    def _left_s(self) -> float:
+        return self._deadline - time.monotonic()
 
     async def _await_server(self, symptom: Symptom) -> None:
         """Wait until a server behind a URL is back.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mcpproxy.fuzz.symptoms import Kind
+from mcpproxy.fuzz.symptoms import KINDS, Kind
 from mcpproxy.fuzz.trial import TrialLimits
 
 
@@ -11,6 +11,7 @@ from mcpproxy.fuzz.trial import TrialLimits
 class FuzzOptions:
     """When a run ends: after ``time_s``, ``count`` changed messages or ``faults`` faults (0: any number).
 
+    ``kinds`` are those that are looked for.
     A violation of a SHOULD is a warning, and counts as a fault only if ``strict`` is set.
     """
 
@@ -20,6 +21,7 @@ class FuzzOptions:
     faults: int = 0
     limits: TrialLimits = field(default_factory=TrialLimits)
     strict: bool = False
+    kinds: frozenset[Kind] = frozenset(KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,10 @@ class ServerFault:
     """One fault of the server. ``trace`` is the path of its recording, which has ``frames`` messages.
 
     ``changes`` says what was changed, ``is_lawful`` whether a client may send it. ``is_replayed`` says
-    whether ``replay client`` repeats it. ``is_confirmed`` is false if a server behind a URL has to be
-    started again before anything can be repeated. ``after_s`` is the time from the start until the fault was
-    first seen, ``took_s`` until it was confirmed. ``severity`` is ``warning`` for a violation of a SHOULD.
+    whether ``replay client`` repeats it, ``None`` if that was not tried. ``is_confirmed`` is false if a
+    server behind a URL has to be started again before anything can be repeated. ``after_s`` is the time from
+    the start until the fault was first seen, ``took_s`` until it was confirmed. ``severity`` is ``warning``
+    for a violation of a SHOULD.
     """
 
     kind: Kind
@@ -37,7 +40,7 @@ class ServerFault:
     changes: str
     trace: str
     frames: int
-    is_replayed: bool
+    is_replayed: bool | None
     is_lawful: bool
     after_s: float
     took_s: float
@@ -47,8 +50,11 @@ class ServerFault:
 
 @dataclass(slots=True)
 class FuzzResult:
-    """The result of a run. ``once`` are faults that did not repeat, a sentence each. ``stopped`` says why the
-    run ended early; it is empty otherwise."""
+    """The result of a run.
+
+    ``once`` are faults that did not repeat, and ``unconfirmed`` those that could not be tried again before
+    the run was over, a sentence each. ``stopped`` says why the run ended early; it is empty otherwise.
+    """
 
     seed: int
     changes: int = 0
@@ -57,6 +63,7 @@ class FuzzResult:
     seconds: float = 0.0
     faults: list[ServerFault] = field(default_factory=list[ServerFault])
     once: list[str] = field(default_factory=list[str])
+    unconfirmed: list[str] = field(default_factory=list[str])
     stopped: str = ""
     is_interrupted: bool = False
     strict: bool = False

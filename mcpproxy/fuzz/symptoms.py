@@ -15,13 +15,14 @@ fault; an end by a signal or an uncaught exception is.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.base.process_words import end_text
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.session.frame import CLIENT, SERVER, Finding
 
-Kind = Literal["crash", "hang", "protocol", "leak"]
+Kind: TypeAlias = Literal["crash", "hang", "protocol", "leak"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 _UNCAUGHT: Final = re.compile(
     rb"Traceback \(most recent call last\)|\bpanic(ked)?\b|[Uu]ncaught|[Uu]nhandled|Segmentation fault|"

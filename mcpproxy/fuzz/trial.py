@@ -97,8 +97,8 @@ class Trial:
         peer: Peer = make(self._target, recording, self._material)
         result = TrialResult(path)
         watch = _Watch(peer, result)
-        await peer.open()
         try:
+            await peer.open()
             await self._send_all(steps, peer, watch, result, limits, pings, slow, deadline)
         finally:
             await peer.close(is_orderly=is_orderly)

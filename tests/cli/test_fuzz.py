@@ -31,7 +31,7 @@ def planted(*faults: str) -> list[str]:
 
 def test_a_fault_is_a_row_with_its_recording(mcpproxy: Mcpproxy, trace: str, tmp_path: Path) -> None:
     folder = tmp_path / "faults"
-    options = ["--seed", "1", "--faults", "1", "-o", str(folder)]
+    options = ["--seed", "1", "--faults", "1", "--time", "600", "--only", "leak, protocol", "-o", str(folder)]
     said = mcpproxy("fuzz", trace, *options, *planted("result-and-error"))
     assert said.code == 1
     head, row, changes, text, total = said.out.splitlines()
@@ -74,6 +74,7 @@ def test_a_time_that_ends_before_the_first_change_is_no_good_news(mcpproxy: Mcpp
         (["--header", "A: 1", *CAT], "--header: goes together with a URL"),
         (["--seed", "-1", *CAT], "'-1' is not a whole number"),
         (["--count", "0", *CAT], "'0' is not a number of at least 1"),
+        (["--only", "crash,hangs", *CAT], "'hangs' is no kind of fault; one of crash, hang, protocol, leak"),
         ([URL, "--time", "1"], "nothing listens any more with the recorded initialize, unchanged"),
         (["--", "no-such-command"], "no-such-command: no such command; check its spelling and PATH"),
         (["--", "true"], "true: ended with exit code 0 with the recorded initialize, unchanged; check that"),

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.results import FuzzOptions, FuzzResult
+from mcpproxy.fuzz.symptoms import KINDS, Kind
 from mcpproxy.fuzz.trial import TrialLimits
 from mcpproxy.replay.recording import load
 from mcpproxy.ruleset import ruleset
@@ -20,6 +22,9 @@ from tests.fuzz.planted import CONVERSATION, Planted
 
 PATIENT: Final = TrialLimits(ping_s=5.0)
 """A hang is told after 2 s while searching, and after 5 s for sure, also on a busy machine."""
+
+LONG_S: Final = 600.0
+"""No run lasts so long, also on a busy machine."""
 
 
 def planted(*faults: str) -> Target:
@@ -45,10 +50,8 @@ def recorded(path: Path) -> Path:
     return path
 
 
-def fuzzed(
-    target: Target, trace: Path, *, seed: int = 1, count: int = 0, faults: int = 1, time_s: float = 60
-) -> FuzzResult:
-    """Fuzz ``target`` with a recording; what is found is kept beside it."""
-    options = FuzzOptions(seed, time_s, count, faults, PATIENT)
+def fuzzed(target: Target, trace: Path, *, count: int = 0, kinds: Sequence[Kind] = KINDS) -> FuzzResult:
+    """Fuzz ``target`` with a recording until a fault is confirmed; what is found is kept beside it."""
+    options = FuzzOptions(1, LONG_S, count, 1, PATIENT, kinds=frozenset(kinds))
     folder = str(trace.parent / "faults")
     return asyncio.run(Campaign(target, material(load(trace)), ruleset.load(), options, folder).run())

@@ -14,10 +14,11 @@ from mcpproxy.fuzz.draws import Draws
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.plan import Plan
 from mcpproxy.fuzz.results import FuzzOptions
+from mcpproxy.fuzz.symptoms import Kind
 from mcpproxy.replay.recording import load
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.recordings import Target
-from tests.fuzz.campaigns import PATIENT, fuzzed, planted, recorded
+from tests.fuzz.campaigns import LONG_S, PATIENT, fuzzed, planted, recorded
 from tests.fuzz.planted import FAULTS
 from tests.fuzz.planted_http import HTTP_FAULTS
 from tests.peers import processes
@@ -68,7 +69,7 @@ def test_a_planted_fault_over_http_is_found(name: str, tmp_path: Path) -> None:
     with processes.server([sys.executable, "-m", "tests.fuzz.planted_http", name]) as origin:
         result = fuzzed(Target(url=f"{origin}/mcp"), recorded(tmp_path / "t.jsonl"))
     (fault,) = result.faults
-    assert (fault.kind, fault.is_confirmed, fault.is_replayed) == (kind, is_confirmed, is_confirmed), fault
+    assert (fault.kind, fault.is_confirmed, bool(fault.is_replayed)) == (kind, *[is_confirmed] * 2), fault
     assert text in fault.text
     assert fault.frames <= MOST_FRAMES
     assert bool(result.stopped) == (not is_confirmed)
@@ -90,27 +91,34 @@ def test_replay_client_repeats_a_fault_and_sees_that_it_is_mended(tmp_path: Path
     assert codes == [0, 1]
 
 
-def test_it_is_said_that_a_fault_is_confirmed_after_the_time(
+@pytest.mark.parametrize("kind", ["crash", "protocol"])
+def test_only_the_kinds_that_are_asked_for_are_found(kind: Kind, tmp_path: Path) -> None:
+    both = planted("crash-on-empty-text", "result-and-error")
+    (fault,) = fuzzed(both, recorded(tmp_path / "t.jsonl"), kinds=[kind]).faults
+    assert fault.kind == kind
+
+
+def test_when_the_time_is_over_a_fault_is_not_confirmed_but_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead_s, said = [0.0], list[str]()
+    ahead_s = [0.0]
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s[0])
-    monkeypatch.setattr("mcpproxy.fuzz.campaign.time", clock)
+    for module in ("campaign", "confirmation"):
+        monkeypatch.setattr(f"mcpproxy.fuzz.{module}.time", clock)
 
     def pass_time(work: str) -> None:
         if "to confirm it" in work:
-            ahead_s[0] = 60
+            ahead_s[0] = LONG_S
 
     source = material(load(recorded(tmp_path / "t.jsonl")))
-    options = FuzzOptions(1, 60, limits=PATIENT)
-    target, folder = planted("result-and-error"), str(tmp_path / "faults")
-    campaign = Campaign(
-        target, source, ruleset.load(), options, folder, on_progress=pass_time, on_late=said.append
-    )
-    assert len(asyncio.run(campaign.run()).faults) == 1
-    assert said == [
-        "the time is over; a fault is being confirmed, and its steps are reduced for 20 s at most"
-    ]
+    options = FuzzOptions(1, LONG_S, limits=PATIENT)
+    target, folder = planted("result-and-error"), tmp_path / "faults"
+    campaign = Campaign(target, source, ruleset.load(), options, str(folder), on_progress=pass_time)
+    result = asyncio.run(campaign.run())
+    assert (result.faults, result.once) == ([], [])
+    (seen,) = result.unconfirmed
+    assert "RPC-009: server answered with both a result and an error" in seen
+    assert not folder.exists()
 
 
 def test_the_same_seed_sends_the_same(tmp_path: Path) -> None:

@@ -100,8 +100,10 @@ class StdioWire:
                 self._command, env=self._env, cwd=self._cwd, has_stderr=True
             )
         except McpProxyError as fault:
-            self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
             raise CouldNotStartError(str(fault)) from None
+        finally:  # also if the run ends while the process starts
+            if self._process is None:
+                self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
         self._is_open = True
         process = self._process
         readers = (self._read(process), self._read_err(process))

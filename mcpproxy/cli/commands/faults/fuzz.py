@@ -20,6 +20,7 @@ from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.fuzz.campaign import Campaign
 from mcpproxy.fuzz.material import material
 from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
+from mcpproxy.fuzz.symptoms import KINDS, Kind
 from mcpproxy.fuzz.trial import TrialLimits
 from mcpproxy.replay.recording import load
 from mcpproxy.reports.text_table import table
@@ -40,6 +41,8 @@ exit codes: 0 no faults (with --strict also no warnings), 1 faults, 2 the server
   mcpproxy fuzz session.jsonl http://127.0.0.1:3000/mcp --time 300 --seed 7
   mcpproxy replay client faults/01-crash.jsonl -- python server.py"""
 
+_REPLAYS: Final[dict[bool | None, str]] = {True: "yes", False: "no", None: "not tried"}
+
 
 def run(argv: list[str]) -> int:
     """Fuzz one server.
@@ -58,11 +61,12 @@ def run(argv: list[str]) -> int:
         target,
         found,
         ruleset.load(),
-        FuzzOptions(options.seed, options.time, options.count, options.faults, limits, options.strict),
+        FuzzOptions(
+            options.seed, options.time, options.count, options.faults, limits, options.strict, options.only
+        ),
         folder,
         on_fault=None if options.json else partial(_tell_at_once, status),
         on_progress=status.show,
-        on_late=None if options.json else partial(_tell, status),
     )
     try:
         result = async_main.run_until_terminated(campaign.run())
@@ -81,12 +85,8 @@ def run(argv: list[str]) -> int:
 
 
 def _tell_at_once(status: StatusLine, fault: ServerFault) -> None:
-    _tell(status, f"{_kind(fault)} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
-
-
-def _tell(status: StatusLine, text: str) -> None:
     status.clear()
-    tell(text)
+    tell(f"{_kind(fault)} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
 
 
 def _kind(fault: ServerFault) -> str:
@@ -99,16 +99,20 @@ def _lines(result: FuzzResult) -> list[str]:
     if result.faults:
         rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
         for fault in result.faults:
-            replays = "yes" if fault.is_replayed else "no" if fault.is_confirmed else "not tried"
-            rows.append((_kind(fault), str(fault.frames), replays, visible(fault.trace)))
+            rows.append((_kind(fault), str(fault.frames), _REPLAYS[fault.is_replayed], visible(fault.trace)))
         head, *body = table(rows, terminal_style(), right={1})
         lines.append(head)
         for line, fault in zip(body, result.faults, strict=True):
             lines += [line, f"  {visible(fault.changes)}", f"  → {visible(fault.text)}"]
     lines += [f"seen once and not again, so not reported: {visible(text)}" for text in result.once]
+    lines += [
+        f"seen, but the time was over before it was confirmed, so not reported: {visible(text)}; more: --time"
+        for text in result.unconfirmed
+    ]
     warnings = sum(fault.severity == "warning" for fault in result.faults)
     faults = len(result.faults) - warnings
-    found = count(faults, "fault") if faults else "no faults" if result.sent else "nothing was tried"
+    none = "no fault confirmed" if result.unconfirmed else "no faults" if result.sent else "nothing was tried"
+    found = count(faults, "fault") if faults else none
     found += f", {count(warnings, 'warning')}" if warnings else ""
     lines.append(
         f"{found}: {count(result.sent, 'changed message')} ({count(result.changes, 'different change')}) in "
@@ -153,6 +157,14 @@ def _env(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _kinds(text: str) -> frozenset[Kind]:
+    """An argparse type: kinds of faults, separated by commas."""
+    wanted = frozenset(name.strip() for name in text.split(","))
+    if unknown := sorted(wanted.difference(KINDS)):
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no kind of fault; one of {', '.join(KINDS)}")
+    return frozenset(kind for kind in KINDS if kind in wanted)
+
+
 def _seed(text: str) -> int:
     """An argparse type: a whole number."""
     if not text.isdecimal() or len(text) > 18:
@@ -173,10 +185,17 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="SECONDS",
         type=seconds,
         default=60.0,
-        help="how long to search; what was seen by then is still confirmed (default: 60)",
+        help="how long to search and to confirm what was seen (default: 60)",
     )
     add("--count", metavar="N", type=positive, default=0, help="end after so many changed messages")
     add("--faults", metavar="N", type=positive, default=0, help="end after so many faults")
+    add(
+        "--only",
+        metavar="KIND,...",
+        type=_kinds,
+        default=frozenset(KINDS),
+        help=f"kinds of faults to look for: {', '.join(KINDS)} (default: all)",
+    )
     add("--strict", action="store_true", help="let warnings count as faults do")
     add("-o", "--output", metavar="DIR", default="", help="where the recordings of faults are kept")
     add("--json", action="store_true", help="print the result as JSON")
