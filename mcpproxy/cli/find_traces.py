@@ -14,6 +14,7 @@ recordings there, which are fetched into a cache folder; a compressed file (``.j
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -200,6 +201,14 @@ def latest_first(named: str | None) -> list[str]:
         raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
     found = one_path_per_recording(expand(folder if named is None else named))
     return sorted(found, key=lambda path: (_start_of(*os.path.split(path)), path), reverse=True)
+
+
+def folders_below(folder: str) -> dict[str, int]:
+    """Return the folders below ``folder`` that hold recordings: their paths, and how many recordings each."""
+    found = one_path_per_recording(sorted({path for path in _below(folder) if not path.endswith(PACKED)}))
+    counts = Counter(os.path.normpath(os.path.dirname(path)) for path in found)
+    del counts[os.path.normpath(folder)]
+    return dict(sorted(counts.items()))
 
 
 def one_path_per_recording(paths: list[str]) -> list[str]:

@@ -57,6 +57,27 @@ def test_a_recording_is_shipped_with_a_manifest(mcpproxy: Mcpproxy, folder: Path
     assert mcpproxy("verify", url).code == 0
 
 
+def test_recordings_in_folders_below_are_named_with_the_command(
+    mcpproxy: Mcpproxy, folder: Path, url: str
+) -> None:
+    recordings.write(folder / "t.jsonl", recordings.CLEAN)
+    for number, name in enumerate(["a", "b b", "b b/c", "d", "e"], 1):
+        (folder / name).mkdir()
+        for each in range(number):
+            recordings.write(folder / name / f"{each}.jsonl", recordings.CLEAN)
+    ran = mcpproxy("ship", f"{folder}/", url)
+    assert ran.code == 0
+    *left_out, done = ran.err.splitlines()
+    said = "in this folder left out; mcpproxy ship"
+    assert left_out == [
+        f"mcpproxy: {folder}/a: 1 recording {said} {folder}/a {url}",
+        f"mcpproxy: {folder}/b b: 2 recordings {said} '{folder}/b b' {url}",
+        f"mcpproxy: {folder}/b b/c: 3 recordings {said} '{folder}/b b/c' {url}",
+        "mcpproxy: 2 more folders with recordings left out",
+    ]
+    assert done.startswith("mcpproxy: 1 file shipped to ")
+
+
 def test_a_shipped_file_is_not_shipped_again(folder: Path, url: str) -> None:
     recordings.write(folder / "t.jsonl", recordings.CLEAN)
     assert len(Shipper(str(folder), url).ship().files) == 1
