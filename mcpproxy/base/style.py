@@ -21,6 +21,10 @@ _CODES: Final[dict[Colour, str]] = {
     "cyan": "36",
 }
 
+_SKIN_TONES: Final = "".join(map(chr, range(0x1F3FB, 0x1F400)))
+_FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+"""Regional indicators, of which two are a flag."""
+
 SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow", "info": "blue"}
 
 
@@ -52,19 +56,18 @@ class Style:
     def ellipsis(self) -> str:
         return "…" if self.unicode else "..."
 
-    def shorten(self, text: str, limit: int) -> str:
-        """Return ``text`` shortened to at most ``limit`` columns, with a mark if it was cut."""
+    def shorten(self, text: str, limit: int, *, keeps_end: bool = False) -> str:
+        """Return ``text`` shortened to at most ``limit`` columns, with a mark where it was cut.
+
+        The end is cut, or the beginning with ``keeps_end``, and never a part of an emoji or of another
+        sequence that a reader sees as one character.
+        """
         if columns(text) <= limit:
             return text
         room = max(limit - len(self.ellipsis), 0)
-        if text.isascii():
-            return text[:room] + self.ellipsis
-        taken = 0
-        for index, char in enumerate(text):
-            taken += columns(char)
-            if taken > room:
-                return text[:index] + self.ellipsis
-        return text
+        if keeps_end:
+            return self.ellipsis + text[_start_of_end(text, room) :]
+        return text[: room if text.isascii() else _end_of_start(text, room)] + self.ellipsis
 
 
 PLAIN: Final = Style()
@@ -80,6 +83,50 @@ def columns(text: str) -> int:
         0 if combining(char) or category(char) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(char) in "WF")
         for char in text
     )
+
+
+def character_start(text: str, at: int) -> int:
+    """Return ``at``, or an earlier place if ``at`` is within what a reader sees as one character."""
+    while at and _is_inside(text, at):
+        at -= 1
+    return at
+
+
+def _end_of_start(text: str, room: int) -> int:
+    """Return where the longest beginning ends that takes at most ``room`` columns."""
+    taken = end = 0
+    for at, char in enumerate(text):
+        if not _is_inside(text, at):
+            end = at
+        taken += columns(char)
+        if taken > room:
+            return end
+    return len(text)
+
+
+def _start_of_end(text: str, room: int) -> int:
+    """Return where the longest end starts that takes at most ``room`` columns."""
+    taken, start = 0, len(text)
+    for at in range(len(text) - 1, -1, -1):
+        taken += columns(text[at])
+        if taken > room:
+            break
+        if not _is_inside(text, at):
+            start = at
+    return start
+
+
+def _is_inside(text: str, at: int) -> bool:
+    """Whether the character at ``at`` belongs to the one before it: joined, combining, or half of a flag."""
+    char = text[at]
+    if char.isascii():
+        return False
+    if text[at - 1 : at] == "\u200d" or not columns(char) or char in _SKIN_TONES:
+        return True
+    if char not in _FLAG_LETTERS:
+        return False
+    before = text[:at]
+    return (len(before) - len(before.rstrip(_FLAG_LETTERS))) % 2 == 1
 
 
 def decoded(raw: bytes) -> str:

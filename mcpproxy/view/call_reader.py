@@ -4,6 +4,7 @@ import json
 from typing import Any, Final, Protocol, cast
 
 from mcpproxy.base.patterns import pattern
+from mcpproxy.base.style import character_start
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
@@ -328,4 +329,6 @@ def _text(raw: bytes) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= PREVIEW_CHARACTERS else text[: PREVIEW_CHARACTERS - 1] + "…"
+    if len(text) <= PREVIEW_CHARACTERS:
+        return text
+    return text[: character_start(text, PREVIEW_CHARACTERS - 1)] + "…"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.base.style import PLAIN, Style, count, decoded, duration, size, tally
+from mcpproxy.base.style import PLAIN, Style, columns, count, decoded, duration, size, tally
 
 SIZES = {
     0: "0 B",
@@ -70,5 +70,22 @@ def test_colours_only_where_they_are_wanted() -> None:
 def test_shortening_shows() -> None:
     assert PLAIN.shorten("abcdef", 6) == "abcdef"
     assert PLAIN.shorten("abcdefg", 6) == "abcde…"
+    assert PLAIN.shorten("abcdefg", 6, keeps_end=True) == "…cdefg"
     assert Style(unicode=False).shorten("abcdefg", 6) == "abc..."
     assert Style(unicode=False).arrow("client") == "->"
+
+
+FAMILY = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
+FLAGS = "\U0001f1f3\U0001f1f4\U0001f1f5\U0001f1ea"
+WAVE, ACUTE = "\U0001f44b\U0001f3fd", "e\u0301"
+
+
+@pytest.mark.parametrize("whole", [FAMILY, FLAGS[:2], WAVE, ACUTE, "\U0001f3f3\ufe0f\u200d\U0001f308"])
+def test_nothing_is_cut_within_what_is_read_as_one_character(whole: str) -> None:
+    text = f"ab{whole}{whole}cd"
+    heads = {PLAIN.shorten(text, limit).removesuffix("…") for limit in range(1, columns(text))}
+    assert heads <= {"", "a", "ab", f"ab{whole}", f"ab{whole}{whole}", f"ab{whole}{whole}c"}
+    ends = {PLAIN.shorten(text, limit, keeps_end=True).removeprefix("…") for limit in range(1, columns(text))}
+    assert ends <= {"", "d", "cd", f"{whole}cd", f"{whole}{whole}cd", f"b{whole}{whole}cd"}
+    assert f"ab{whole}" in heads
+    assert f"{whole}cd" in ends

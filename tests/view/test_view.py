@@ -12,7 +12,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
 from mcpproxy.session.outcomes import Kind, Outcome
-from mcpproxy.view.call_reader import beginning_preview
+from mcpproxy.view.call_reader import PREVIEW_CHARACTERS, beginning_preview, shortened
 from mcpproxy.view.calls import Role
 from mcpproxy.view.index import saved_index
 from mcpproxy.view.view import View, open_view
@@ -523,6 +523,13 @@ def test_a_batch_belongs_to_each_of_its_calls(tmp_path: Path) -> None:
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
         assert [view.frames_of(f"call:{number}") for number in (4, 5)] == [[6, 7], [6, 7]]
         assert 6 not in view.frames_of("call:..3")
+
+
+def test_a_preview_does_not_end_within_an_emoji() -> None:
+    family = "\U0001f469\u200d\U0001f469\u200d\U0001f467"
+    for length in range(PREVIEW_CHARACTERS - 6, PREVIEW_CHARACTERS + 1):
+        kept = shortened("x" * length + family + "y" * 9).strip("xy")
+        assert kept in (f"{family}…", f"{family}y…", "…")
 
 
 def test_a_huge_name_is_shortened(tmp_path: Path) -> None:
