@@ -43,6 +43,8 @@ _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+
 """The file names that mcpproxy makes: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
 _RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
+_url_of: Final[dict[str, str]] = {}
+"""The path of a recording in the cache -> the URL that it was fetched from."""
 _CANDIDATES: Final = 5
 """How many recordings an error message names that an ambiguous handle may mean."""
 
@@ -107,7 +109,14 @@ def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
     urls.check("", url)
     from mcpproxy.fleet.fetch import fetch_to_cache
 
-    return list(fetch_to_cache(url, tells=tell, packed_only=packed_only))
+    fetched = fetch_to_cache(url, tells=tell, packed_only=packed_only)
+    _url_of.update(fetched)
+    return list(fetched)
+
+
+def shown(path: str) -> str:
+    """Return what a person calls the recording at ``path``: its URL if this process has fetched it."""
+    return _url_of.get(path, path)
 
 
 def fetched_urls(url: str) -> dict[str, str]:

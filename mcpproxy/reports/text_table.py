@@ -24,29 +24,38 @@ def fitted(
     *,
     cut: Container[str],
     left_out: Sequence[str] = (),
+    keeps_end: Container[str] = (),
     least: int = 7,
 ) -> list[list[str]]:
     """Return ``rows`` so that their table fits ``style.width``, as far as that is possible.
 
     The first row has the headings. The columns in ``cut`` are cut to no less than ``least``, the widest
-    first. If that is not enough, those in ``left_out`` are left out in this order.
+    first; a cell of one in ``keeps_end`` loses its beginning, any other its end. If that is not enough,
+    those in ``left_out`` are left out in this order.
     """
     whole = [list(row) for row in rows]
     width = style.width
     if width is None or table_width(whole) <= width:
         return whole
-    narrow = _cut(whole, width, style, cut, least)
+    narrow = _cut(whole, width, style, cut, keeps_end, least)
     for name in left_out:
         if table_width(narrow) <= width:
             break
         if name in whole[0]:
             place = whole[0].index(name)
             whole = [row[:place] + row[place + 1 :] for row in whole]
-            narrow = _cut(whole, width, style, cut, least)
+            narrow = _cut(whole, width, style, cut, keeps_end, least)
     return narrow
 
 
-def _cut(rows: list[list[str]], width: int, style: Style, cut: Container[str], least: int) -> list[list[str]]:
+def _cut(
+    rows: list[list[str]],
+    width: int,
+    style: Style,
+    cut: Container[str],
+    keeps_end: Container[str],
+    least: int,
+) -> list[list[str]]:
     """Return a copy of ``rows`` with its texts cut until it fits ``width``, or cannot be cut any more."""
     narrow = [row.copy() for row in rows]
     places = [place for place, name in enumerate(narrow[0]) if name in cut]
@@ -58,7 +67,7 @@ def _cut(rows: list[list[str]], width: int, style: Style, cut: Container[str], l
         next_widest = ([0, *sorted(widths.values())])[-2]
         limit = max(widths[widest] - over, min(next_widest, widths[widest] - 1), least)
         for row in narrow:
-            row[widest] = style.shorten(row[widest], limit)
+            row[widest] = style.shorten(row[widest], limit, keeps_end=narrow[0][widest] in keeps_end)
     return narrow
 
 

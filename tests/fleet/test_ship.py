@@ -78,6 +78,27 @@ def test_recordings_in_folders_below_are_named_with_the_command(
     assert done.startswith("mcpproxy: 1 file shipped to ")
 
 
+def test_recordings_of_a_store_go_by_their_urls(
+    mcpproxy: Mcpproxy, folder: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        recordings.write(folder / f"{name}.jsonl", recordings.CLEAN)
+    Shipper(str(folder), url).ship()
+    listed = [one["path"] for one in json.loads(mcpproxy("list", url, "--json").out)["traces"]]
+    monkeypatch.setenv("COLUMNS", "100")
+    _, *rows = mcpproxy("list", url).out.splitlines()
+    shown = [row.rpartition("…")[2] for row in rows]
+    assert len(set(shown)) == 2
+    assert all(
+        whole.endswith(end) and len(row) <= 100 for whole, end, row in zip(listed, shown, rows, strict=True)
+    )
+    monkeypatch.delenv("COLUMNS")
+    for arguments in ([], ["--frames"]):
+        assert mcpproxy("show", listed[0], *arguments).out.splitlines()[0] == listed[0]
+    heads = [line.partition(" ")[0] for line in mcpproxy("show", "--all", url).out.splitlines()]
+    assert set(listed) <= set(heads)
+
+
 def test_a_shipped_file_is_not_shipped_again(folder: Path, url: str) -> None:
     recordings.write(folder / "t.jsonl", recordings.CLEAN)
     assert len(Shipper(str(folder), url).ship().files) == 1

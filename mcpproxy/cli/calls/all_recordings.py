@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mcpproxy.base.style import Style, count
 from mcpproxy.base.visible import visible
+from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines
 from mcpproxy.cli.calls.listing import call_lines
@@ -51,4 +52,4 @@ class AllRecordings:
 
 def _heading_lines(view: View, style: Style) -> Iterator[str]:
     words = heading(view.header, with_command=False)
-    yield f"{style.paint(visible(view.path), 'bold')} {style.paint(words, 'dim')}"
+    yield f"{style.paint(visible(find_traces.shown(view.path)), 'bold')} {style.paint(words, 'dim')}"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
-from mcpproxy.cli import http_sessions
+from mcpproxy.cli import find_traces, http_sessions
 from mcpproxy.cli.calls.following import open_begun
 from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.http_sessions import EventFilter
@@ -29,7 +29,7 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
     growing = GrowingTrace(path)
     trace = open_begun(path, growing.open) if following else growing.open()
     transcript = Transcript(style, full=full, transport=trace.header.transport)
-    yield from header_lines(path, trace.header)
+    yield from header_lines(find_traces.shown(path), trace.header)
     for event in growing.follow() if following else with_findings_in_place(trace):
         lines = transcript.lines(event)  # even if it is not shown: a response line names its request
         if shown(event):

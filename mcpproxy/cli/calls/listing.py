@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mcpproxy.base.style import Style, count, decoded, duration, tally
 from mcpproxy.base.visible import visible
+from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
 from mcpproxy.reports.transcripts.ending import ending_text
@@ -32,7 +33,9 @@ def listing(
 
     ``heads`` adds the heads of HTTP to each call, ``full`` its arguments and its result without a cut.
     """
-    yield from header_lines(view.path, view.header, view.sessions, style, negotiations(view))
+    yield from header_lines(
+        find_traces.shown(view.path), view.header, view.sessions, style, negotiations(view)
+    )
     yield style.paint(CallLines(style, session_marks(view.sessions)).heading, "dim")
     yield from call_lines(view, wanted, style, heads=heads, full=full)
     yield from footer_lines(view, wanted, style)

@@ -179,7 +179,8 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     narrow = _columns(names, rows, has_handles=has_handles)
     if has_handles:  # the label is such a name, too: it is cut last
         narrow = fitted(narrow, style, cut=_TEXTS[1:], left_out=_LEFT_OUT)
-    narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT)
+    # The paths and URLs in one folder differ in their ends.
+    narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT, keeps_end=("TRACE",))
     return table(narrow, style, right=_right(narrow))
 
 
