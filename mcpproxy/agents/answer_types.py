@@ -176,9 +176,10 @@ class CallPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """A record of a call, or successive lines on stderr, of which the last are shown.
+    """A record of a call, or successive lines on stderr, of which the last are shown unless full.
 
-    ``cut`` is the number of characters left out of ``text``; get_frame has those of a frame.
+    ``cut`` is the number of characters left out of ``text``; get_frame has those of a frame. In full, other
+    texts are never cut: a long one is in successive parts.
     """
 
     role: str

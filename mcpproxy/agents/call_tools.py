@@ -12,6 +12,7 @@ from mcpproxy.agents.finding_rows import finding_row, rule_rows
 from mcpproxy.agents.pages import ANSWER_BYTES, FRAME_BYTES, AnswerPage, beginning, cost
 from mcpproxy.agents.recording_library import OpenedRecording, RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, Full, Handle, Number
+from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.call_members import milliseconds
@@ -24,6 +25,10 @@ _BRIEF_PARTS: Final = 4
 _BRIEF_FINDINGS: Final = 2
 _BRIEF_BYTES: Final = 450
 """What get_call shows at first: request, answer, two other records, each cut to so many bytes."""
+_STDERR: Final = "stderr"
+_PIECE_BYTES: Final = 8_000
+"""How many bytes of a text that no frame has are shown at once."""
+_LONGEST_TEXT: Final = 1 << 40
 _MAX_FINDINGS: Final = 8
 """How many findings are shown with a call; list_findings has the others."""
 
@@ -73,9 +78,18 @@ class CallTools:
             {} if start else rule_rows(detail.findings[:_MAX_FINDINGS]),
             0 if start else len(detail.findings) - len(findings),
         )
-        parts, has_more = AnswerPage(100, head).fill(_parts(detail.told[start:], FRAME_BYTES))
-        next = cursors.write(question, start + len(parts)) if has_more else ""
-        return replace(head, parts=parts, next=next)
+        page, parts, next = AnswerPage(100, head), list[PartRow](), ""
+        for position, part in _pieces(detail.told, start):
+            if not page.count_item(part):
+                next = cursors.write(question, position)
+                break
+            parts.append(part)
+        cut = [part.frame for part in parts if part.cut]
+        more = [f"get_frame has cut texts whole, such as frame {cut[0]}"] if cut else []
+        if detail.left_out:
+            step = f"the user can see them with mcpproxy show --call {detail.call.number}"
+            more.append(f"{count(detail.left_out, 'record')} in the middle left out: {step}")
+        return replace(head, parts=parts, next=next, more="; ".join(more))
 
     def _detail(self, opened: OpenedRecording, call: int) -> Detail:
         try:
@@ -138,21 +152,43 @@ def _findings(opened: OpenedRecording, found: tuple[FoundRule, ...]) -> list[Fin
 
 
 def _parts(parts: tuple[Part, ...], limit_bytes: int) -> Iterator[PartRow]:
+    """Yield the parts in brief: the beginning of each text, and of stderr the end, which says most."""
     for part in parts:
-        sender, text = text_of_record(part.record)
-        if on_stderr := stderr_lines(part):
-            text = "\n".join(on_stderr)
-            shown = beginning(text[::-1], limit_bytes)[::-1]  # the last lines say most
+        role, sender, text = _shown_part(part)
+        is_stderr = role == _STDERR
+        shown = beginning(text[::-1], limit_bytes)[::-1] if is_stderr else beginning(text, limit_bytes)
+        yield PartRow(role, milliseconds(part.at_ns), part.seq, sender, shown, len(text) - len(shown))
+
+
+def _pieces(parts: tuple[Part, ...], start: int) -> Iterator[tuple[int, PartRow]]:
+    """Yield the parts from the position ``start`` on, each with its position.
+
+    The text of a frame is cut, as get_frame has it. Any other text, such as that on stderr, comes whole, in
+    successive pieces. A position is the place of a part and, in the lower bits, a place in its text.
+    """
+    first, at = divmod(start, _LONGEST_TEXT)
+    for place, part in enumerate(parts[first:], first):
+        role, sender, text = _shown_part(part)
+        row = PartRow(role, milliseconds(part.at_ns), part.seq, sender)
+        if part.seq:
+            shown = beginning(text, FRAME_BYTES)
+            yield place * _LONGEST_TEXT, replace(row, text=shown, cut=len(text) - len(shown))
         else:
-            shown = beginning(text or part.summary, limit_bytes)
-        yield PartRow(
-            role="stderr" if on_stderr else part.role,
-            at_ms=milliseconds(part.at_ns),
-            frame=part.seq,
-            sender=sender,
-            text=shown,
-            cut=max(0, len(text) - len(shown)),
-        )
+            while True:
+                piece = beginning(text[at : at + _PIECE_BYTES], _PIECE_BYTES)
+                yield place * _LONGEST_TEXT + at, replace(row, text=piece)
+                at += len(piece)
+                if at >= len(text):
+                    break
+        at = 0
+
+
+def _shown_part(part: Part) -> tuple[str, str, str]:
+    """Return the role, the sender and the text of a part."""
+    if on_stderr := stderr_lines(part):
+        return _STDERR, "", "\n".join(on_stderr)
+    sender, text = text_of_record(part.record)
+    return part.role, sender, text or part.summary
 
 
 def text_of_record(record: object) -> tuple[str, str]:

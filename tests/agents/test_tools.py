@@ -253,6 +253,39 @@ def test_a_long_record_is_cut_in_a_call_and_whole_in_its_frame(situations: Agent
     assert json.loads(text)["id"] == call["id"]
 
 
+@pytest.mark.parametrize("number", [1, 30, 900])
+def test_stderr_of_any_length_comes_whole_in_the_pages_of_a_call(tmp_path: Path, number: int) -> None:
+    about = Conversation()
+    about.asks(1, "tools/call", {"name": "t"}, ms=1)
+    lines = [f"line {number} \\ \u0001 of {'many ' * 20}more" for number in range(number)]
+    for line in lines:
+        about.record("stderr", 2, {"text": line})
+    about.answers(1, {"content": [{"type": "text", "text": "x" * 250_000}]}, ms=3)
+    write(tmp_path / "t.jsonl", tuple(about.records))
+    with Agent(tmp_path) as agent:
+        pages = agent.pages("get_call", call=1, full=True)
+        parts = [part for page in pages for part in page["parts"]]
+        text = "".join(part["text"] for part in parts if part["role"] == "stderr")
+        assert text.split("\n") == [line.replace("\u0001", "\\u0001") for line in lines]
+        (answer,) = [part for part in parts if part.get("cut")]
+        assert [page["more"] for page in pages if "more" in page] == [
+            f"get_frame has cut texts whole, such as frame {answer['frame']}"
+        ]
+    assert (len(pages) > 1) == (number == 900)
+
+
+def test_records_that_are_left_out_of_a_call_are_counted(tmp_path: Path) -> None:
+    about = Conversation()
+    about.asks(1, "tools/call", {"name": "t"}, ms=1)
+    for _ in range(2_500):
+        about.record("stderr", 2, {"text": "a line"})
+    about.answers(1, {"content": []}, ms=3)
+    write(tmp_path / "t.jsonl", tuple(about.records))
+    with Agent(tmp_path) as agent:
+        said = agent("get_call", call=1, full=True)["more"]
+    assert said == "502 records in the middle left out: the user can see them with mcpproxy show --call 1"
+
+
 def test_a_frame_of_any_size_comes_in_pages(tmp_path: Path) -> None:
     text = '\\"' * 40_000 + "☃" * 30_000 + "\u0001" * 3_000
     about = Conversation()
