@@ -36,3 +36,41 @@ def test_the_lines_of_a_text_become_lines() -> None:
 @pytest.mark.parametrize("text", ["{", "]}", '{"a":', "{]", "no JSON at all", '{"a":"cut'])
 def test_any_text_gives_lines(text: str) -> None:
     assert "".join("".join(laid_out(text)).split())
+
+
+INNER = '{"rows":[{"id":0,"note":"a\\\\nb"},{"id":18446744073709551617}],"a":1,"a":2}'
+
+
+def test_json_in_a_text_is_laid_out_where_that_is_asked_for() -> None:
+    text = f'{{"content":[{{"type":"text","text":{json.dumps(INNER)}}}],"isError":false}}'
+    assert list(laid_out(text, 40, opens_strings=True)) == [
+        "{",
+        '  "content": [',
+        "    {",
+        '      "type": "text",',
+        '      "text": JSON in a text:',
+        "        {",
+        '          "rows": [',
+        '            {"id": 0, "note": "a\\\\nb"},',
+        '            {"id": 18446744073709551617}',
+        "          ],",
+        '          "a": 1,',
+        '          "a": 2',
+        "        }",
+        "    }",
+        "  ],",
+        '  "isError": false',
+        "}",
+    ]
+    assert json.loads("\n".join(laid_out(text, 40))) == json.loads(text)
+
+
+@pytest.mark.parametrize("said", ["{}", "[]", "{not JSON}", "[1] and more", "a [1]", '"{"', "[" * 100_000])
+def test_any_other_text_stays_a_string(said: str) -> None:
+    text = json.dumps({"text": said})
+    assert list(laid_out(text, 200_000, opens_strings=True)) == list(laid_out(text, 200_000))
+
+
+def test_a_short_text_is_opened_too() -> None:
+    lines = laid_out('[{"text":" [1, 2]"}]', opens_strings=True)
+    assert list(lines) == ["[", "  {", '    "text": JSON in a text:', "      [1, 2]", "  }", "]"]

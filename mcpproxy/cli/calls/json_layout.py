@@ -4,22 +4,27 @@ The text is cut into tokens and never parsed, so numbers, the order of members a
 they were sent. An object or array that is short stays on one line. A string is broken at its line feeds.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _LINE_FEED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
+_MAY_BE_JSON: Final = re.compile(r'"(?:\\[nrt]|\s)*[{\[]')
 _INDENT: Final = "  "
+_MOST_CHARACTERS: Final = 4 << 20
+"""A string that is longer is not looked into for JSON."""
 _DEEPEST: Final = 40
 """From this depth on lines are not indented further: deep nesting would make the text many times longer."""
 
 
-def laid_out(text: str, width: int = 80) -> Iterator[str]:
+def laid_out(text: str, width: int = 80, *, opens_strings: bool = False) -> Iterator[str]:
     """Yield the lines of a JSON text.
 
     An object or array is not broken if it fits into ``width`` columns and its strings have no line feeds.
-    A text that is not JSON is cut into tokens and lines in the same way.
+    A text that is not JSON is cut into tokens and lines in the same way. With ``opens_strings``, a string
+    whose whole text is a JSON object or array is laid out, too, after the words ``JSON in a text``.
     """
     tokens = _TOKEN.findall(text)
     ends, length_to = _brackets(tokens)
@@ -30,7 +35,9 @@ def laid_out(text: str, width: int = 80) -> Iterator[str]:
         if token in "{[" and (end := ends.get(index)) is not None:
             length = length_to[end] - length_to[index]
             is_short = len(line) + length <= width
-            if is_short and not any(map(_LINE_FEED.search, inner := tokens[index : end + 1])):
+            inner = tokens[index : end + 1] if is_short else []
+            has_lines = any(map(_LINE_FEED.search, inner))
+            if is_short and not (has_lines or (opens_strings and any(map(_json_in, inner)))):
                 line += _on_one_line(inner)
                 index = end
             elif end > index + 1:
@@ -51,6 +58,12 @@ def laid_out(text: str, width: int = 80) -> Iterator[str]:
             line = _INDENT * min(depth, _DEEPEST)
         elif token == ":":
             line += ": "
+        elif opens_strings and following != ":" and (inside := _json_in(token)):
+            yield f"{line}JSON in a text:"
+            indent = _INDENT * min(depth + 1, _DEEPEST)
+            *before, last = laid_out(inside, max(width - len(indent), 1))
+            yield from (indent + part for part in before)
+            line = indent + last
         elif following != ":" and "\\n" in token:
             *before, line = _LINE_FEED.sub(r"\1\n", line + token).split("\n")
             yield from before
@@ -59,6 +72,17 @@ def laid_out(text: str, width: int = 80) -> Iterator[str]:
         index += 1
     if line.strip():
         yield line
+
+
+def _json_in(token: str) -> str:
+    """Return the text of a string if it is a JSON object or array that is not empty; otherwise nothing."""
+    if not _MAY_BE_JSON.match(token) or len(token) > _MOST_CHARACTERS:
+        return ""
+    try:
+        text: str = json.loads(token)
+        return text if json.loads(text) else ""
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _brackets(tokens: list[str]) -> tuple[dict[int, int], list[int]]:

@@ -219,6 +219,8 @@ def content_lines(frame: Frame, indent: str, style: Style) -> Iterator[str]:
     text = frame.raw.decode("utf-8", "backslashreplace")
     width = max((style.width or 100) - len(indent) - 2, 40)
     arrow = style.arrow(frame.sender)
-    content = laid_out(text, width) if frame.raw[:1] in (b"{", b"[") else [decoded(frame.raw)]
+    content = (
+        laid_out(text, width, opens_strings=True) if frame.raw[:1] in (b"{", b"[") else [decoded(frame.raw)]
+    )
     for number, line in enumerate(content):
         yield f"{indent}{arrow if not number else ' '} {style.paint(visible(line), 'dim')}"
