@@ -59,7 +59,7 @@ def _cut(
     """Return a copy of ``rows`` with its texts cut until it fits ``width``, or cannot be cut any more."""
     narrow = [row.copy() for row in rows]
     places = [place for place, name in enumerate(narrow[0]) if name in cut]
-    while (over := table_width(narrow) - width) > 0:
+    while places and (over := table_width(narrow) - width) > 0:
         widths = {place: max(columns(row[place]) for row in narrow) for place in places}
         widest = max(widths, key=lambda place: widths[place])
         if widths[widest] <= least:

@@ -249,9 +249,9 @@ def test_at_80_columns_a_handle_names_the_recording(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      LABEL    CLIENT  DURATION  FRAMES  FAILED  FINDINGS     ENDED",
-        "-1  11-21 10:20  weather  c         12.3 s       5  ?       1 error      exit 0",
-        "-2  11-21 10:20  weather  c         12.3 s       5  ?       no findings  exit 0",
+        "    STARTED      LABEL    SERVER  CLIENT  DURATION  FAILED  FINDINGS  ENDED",
+        "-1  11-21 10:20  weather  s       c         12.3 s  ?       1 error   exit 0",
+        "-2  11-21 10:20  weather  s       c         12.3 s  ?       none      exit 0",
     ]
 
 
@@ -280,6 +280,27 @@ def test_at_80_columns_a_label_that_any_script_has_goes_with_the_name_of_the_ser
     assert "  server (s)  " in mcpproxy("list").out
 
 
+@pytest.mark.parametrize(
+    ("width", "head", "failed"),
+    [
+        (100, "STARTED LABEL SERVER CLIENT DURATION FRAMES FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
+        (80, "STARTED LABEL DURATION FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
+        (52, "STARTED LABEL FAILED FINDINGS ENDED", "1 of 6+"),
+    ],
+)
+def test_failed_and_unanswered_calls_are_both_said_before_other_columns(
+    mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch, width: int, head: str, failed: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    state_dir.mkdir(parents=True)
+    records = (*HANDSHAKE, close(2, 1, calls=(6, 1, 1)))
+    recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", records)
+    heading, line = mcpproxy("list").out.splitlines()
+    assert heading.split() == head.split()
+    assert f"  {failed}  " in line
+    assert len(line) <= width
+
+
 def test_a_terminal_of_60_columns_gets_fewer_columns(
     mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,9 +309,9 @@ def test_a_terminal_of_60_columns_gets_fewer_columns(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      LABEL    FAILED  FINDINGS     ENDED",
-        "-1  11-21 10:20  weather  ?       1 error      exit 0",
-        "-2  11-21 10:20  weather  ?       no findings  exit 0",
+        "    STARTED      LABEL    DURATION  FAILED  FINDINGS  ENDED",
+        "-1  11-21 10:20  weather    12.3 s  ?       1 error   exit 0",
+        "-2  11-21 10:20  weather    12.3 s  ?       none      exit 0",
     ]
 
 

@@ -30,6 +30,8 @@ FAILED are the calls that ended with an error (2 of 7), those that mcpproxy answ
 that were cancelled, by a person or by a time limit of the client (1 cancelled), those that never got an
 answer (1 unanswered), and those of a running session that have none yet (1 waiting 11.0 s); ? stands for what
 is not known without reading the whole recording. FINDINGS are what the session broke of the protocol.
+A narrow terminal gets fewer columns, and one that is too narrow for all words a + for the rest: 1 of 6+ has
+refused, cancelled or unanswered calls, too.
 
 The first column is a handle for the commands that take a recording: mcpproxy show -2. The label is one,
 too, with label~1 for the one before the latest with this label, and so is any part of the file name that no
@@ -40,6 +42,12 @@ _WIDE: Final = (
     "TRACE",
 )  # fmt: skip
 """The columns of a wide terminal."""
+_MIDDLE: Final = (
+    "", "UTC", "NAME", "OF", "BY", "DURATION", "FRAMES", "FAILED", "FOUND", "ENDED", "FILE"
+)  # fmt: skip
+"""The columns of a terminal that has room for all that is known of failed calls."""
+_MIDDLE_LEFT_OUT: Final = ("FRAMES", "SERVER", "CLIENT", "DURATION")
+"""The headings of those of them that are left out, in this order, before a failure is told in short."""
 _NARROW_HANDLES: Final = ("", "UTC", "NAME", "BY", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED")
 """The columns of a narrow terminal, where a handle names each recording."""
 _NARROW_PATHS: Final = ("UTC", "NAME", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
@@ -47,6 +55,7 @@ _NARROW_PATHS: Final = ("UTC", "NAME", "DURATION", "FRAMES", "CALLS", "FOUND", "
 _HEADINGS: Final = {
     "UTC": "STARTED",
     "NAME": "LABEL",
+    "OF": "SERVER",
     "BY": "CLIENT",
     "CALLS": "FAILED",
     "FOUND": "FINDINGS",
@@ -168,13 +177,18 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     """Return the list as a table for people, as wide as the terminal. Each entry has its place in the folder.
 
     With ``has_handles``, the first column is the handle of each recording. A narrow terminal gets fewer
-    columns: the handle instead of the path, the label or else the server, no versions; and one of 60 columns
-    gets no client.
+    columns: the handle instead of the path, the label or else the server, no versions. All that is said of
+    failed calls is kept as long as a label has room beside it.
     """
     rows = [_cells(entry, number) for number, entry in listed]
     wide = _columns(_WIDE, rows, has_handles=has_handles)
     if style.width is None or table_width(wide) <= style.width:
         return table(wide, style, right=_right(wide))
+    names = [name for name in _MIDDLE if name != "FILE"] if has_handles else _MIDDLE
+    middle = _columns(names, rows, has_handles=has_handles)
+    middle = fitted(middle, style, cut=("SERVER", "CLIENT"), left_out=_MIDDLE_LEFT_OUT)
+    if table_width(middle) <= style.width:
+        return table(middle, style, right=_right(middle))
     names = _NARROW_HANDLES if has_handles else _NARROW_PATHS
     narrow = _columns(names, rows, has_handles=has_handles)
     if has_handles:  # the label is such a name, too: it is cut last
@@ -189,7 +203,8 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
     found = entry.findings or {}
     words = tally(*(found.get(severity, 0) for severity in ("error", "warning", "info")))
     worst, more, _ = words.partition(",")
-    words, worst = ("-", "-") if entry.findings is None else (words, worst + "+" if more else worst)
+    worst = worst + "+" if more else worst.replace("no findings", "none")
+    words, worst = ("-", "-") if entry.findings is None else (words, worst)
     is_url = find_traces.is_url(entry.path)
     path = visible(entry.path if is_url else paths.inside(entry.path, paths.working_directory()))
     return {
@@ -200,6 +215,7 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
         "SERVER": _named(entry.server, entry.server_version) or entry.upstream or "-",
         "NAME": entry.title,
         "CLIENT": _named(entry.client, entry.client_version) or "-",
+        "OF": entry.server or "-",
         "BY": entry.client or "-",
         "DURATION": "-" if entry.duration_ns is None else duration(entry.duration_ns),
         "FRAMES": "-" if entry.frames is None else f"{entry.frames:,}",
