@@ -6,16 +6,18 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilitie
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
-from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
+from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
+from mcpproxy.checks.server.listings import CHANGES
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown
-from mcpproxy.session.frame import Sender, other
+from mcpproxy.session.frame import CLIENT, Close, Sender, Signal, other
 from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
@@ -38,15 +40,32 @@ Key = tuple[str, Sender, str]
 
 
 @slotted()
+class UnreadPage:
+    """The page that an empty nextCursor leads to, as long as the client has not requested it.
+
+    ``seq`` is the frame with that nextCursor, ``connection`` its connection, and ``candidates`` are the
+    revisions of its request. ``restarts`` counts the requests for the first page since then.
+    """
+
+    seq: int
+    connection: int
+    candidates: tuple[str, ...]
+    restarts: int = 0
+
+
+@slotted()
 class Cursors:
     """The cursors of one list, stored as hashes because they may be long.
 
     ``previous`` maps each cursor in an answer to the cursor in its request, ``None`` if the request was for
-    the first page. ``forgot_some`` is set once there were more cursors than are remembered.
+    the first page. ``forgot_some`` is set once there were more cursors than are remembered. ``unread`` is
+    the earliest unread page; ``sent_empty`` is set once a request had the empty cursor.
     """
 
     previous: dict[int, int | None] = field(default_factory=dict[int, int | None])
     forgot_some: bool = False
+    unread: UnreadPage | None = None
+    sent_empty: bool = False
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
         """Whether following ``cursor`` from page to page comes to ``start``, or the two are equal."""
@@ -136,6 +155,50 @@ def next_cursor(context: MessageContext[Response], history: History) -> Iterable
     return ()
 
 
+def restarted(context: MessageContext[Request], history: History) -> Iterable[Violation]:
+    """Report a client that reads the first page again and again instead of the page of an empty cursor
+    (PAGE-005).
+
+    One request for the first page may be of another reader in the same client. The connection is compared,
+    because over HTTP many clients may have the same caller.
+    """
+    message = context.message
+    cursors = history.across_requests(Pages).lists.get((history.caller, context.sender, message.method))
+    unread = cursors.unread if cursors is not None else None
+    if unread is None or unread.restarts != 1 or _cursor(message.params) is not None:
+        return ()
+    if unread.connection != context.frame.connection:
+        return ()
+    problem = (
+        f"client requested the first page of {message.method} again and again, "
+        'and not the page after it, whose cursor is ""'
+    )
+    return (
+        Violation("PAGE-005", "R-279", problem, pointer=context.at, related=(unread.seq,), at_most="info"),
+    )
+
+
+def never_requested(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """Report a page with an empty cursor that the client never requested, though it went on (PAGE-005)."""
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
+        return
+    for (_, _, method), cursors in history.of(Pages).lists.items():
+        unread = cursors.unread
+        if unread is None or unread.restarts > 1 or history.client.last_answered_seq < unread.seq:
+            continue
+        problem = f'client never requested the next page of {method}, whose cursor is ""'
+        yield Violation(
+            "PAGE-005",
+            "R-279",
+            problem,
+            pointer="/result/nextCursor",
+            blame=CLIENT,
+            at_most="info",
+            frame=unread.seq,
+            candidates=unread.candidates,
+        )
+
+
 def _cursor(params: "JSON | Absent") -> str | None:
     """Return the cursor in the params of a request, ``None`` if there is none."""
     cursor = member(params, "cursor")
@@ -172,6 +235,29 @@ def remember_page(context: MessageContext, history: History) -> None:
     cursors, sent = _cursors(request, history), _cursor(request.params)
     if not cursors.leads_to(cursor, sent):
         cursors.add(cursor, sent)
+    is_news = cursors.unread is None and not cursors.sent_empty and not request.cancelled
+    if cursor == "" and is_news and context.stateless:
+        cursors.unread = UnreadPage(context.seq, context.frame.connection, request.candidates)
+
+
+def remember_request(context: MessageContext[Request], history: History) -> None:
+    """Record that the client requested the page of an empty cursor, or the first page instead."""
+    cursor, method = _cursor(context.message.params), context.message.method
+    cursors = history.across_requests(Pages).lists.get((history.caller, context.sender, method))
+    if cursors is None:
+        return
+    if cursor == "":
+        cursors.unread, cursors.sent_empty = None, True
+    elif cursor is None and cursors.unread and cursors.unread.connection == context.frame.connection:
+        cursors.unread.restarts += 1
+
+
+def remember_change(context: MessageContext[Notification], history: History) -> None:
+    """Forget the unread pages of a list that has changed: the client reads it from the first page on."""
+    for method in CHANGES[context.message.method]:
+        cursors = history.across_requests(Pages).lists.get((history.caller, CLIENT, method))
+        if cursors is not None:
+            cursors.unread = None
 
 
 FAMILY: Final = RuleFamily(
@@ -179,9 +265,13 @@ FAMILY: Final = RuleFamily(
         Check(("PAGE-001", "PAGE-004"), next_cursor, (Response,), LISTS),
         Check(("PAGE-002",), unknown_cursor, (Request,), LISTS),
         Check(("PAGE-003",), refused_cursor, (ErrorResponse,), LISTS),
+        Check(("PAGE-005",), restarted, (Request,), LISTS, sender=CLIENT, within=STATELESS),
     ),
+    events=(EventCheck(("PAGE-005",), never_requested),),
     updates=(
         StateUpdate(remember_unknown, (Request,), LISTS),
         StateUpdate(remember_page, (Response,), LISTS),
+        StateUpdate(remember_request, (Request,), LISTS, sender=CLIENT, within=STATELESS),
+        StateUpdate(remember_change, (Notification,), tuple(CHANGES), within=STATELESS),
     ),
 )
