@@ -196,6 +196,18 @@ def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
 NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
 """The form that the name of a tool should have."""
 
+WITH_NAME_FORM: Final = since("2025-11-25")
+"""The revisions that say which form that is."""
+
+API_NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
+"""The form of a function's name that every API of models takes.
+
+Those of OpenAI and Anthropic take no dot, those of OpenAI and Gemini no more than 64 characters.
+"""
+
+SHOWN_NAMES: Final = 3
+"""How many names a finding lists."""
+
 
 def listed_names(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report duplicate tool names and names of an unusual form (TOOL-009, TOOL-010)."""
@@ -221,6 +233,34 @@ def _listed_names(context: MessageContext, tools_page: Page) -> Iterator[Violati
         elif not NAME.fullmatch(name):
             yield Violation("TOOL-010", "R-147", f"server listed a tool {_name_fault(name)}", pointer=pointer)
         names_on_page.add(name)
+
+
+def refused_names(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report names that are lawful and that APIs of models refuse, once for a whole list (TOOL-014).
+
+    A name that is not lawful is reported as TOOL-010. A list with no new such name is not reported again.
+    """
+    tools_page = page(context, history)
+    if tools_page is None or tools_page.next_cursor is not None:
+        return ()
+    # In every revision that may apply, TOOL-010 reports the names that are not of its form.
+    has_form = all(revision in WITH_NAME_FORM for revision in context.candidates)
+    refused = [
+        name
+        for name in tools_page.names_so_far()
+        if not API_NAME.fullmatch(name) and (NAME.fullmatch(name) or not has_form)
+    ]
+    latest = listed(history, "tools/list").latest
+    if not refused or (latest is not None and latest.items.keys() >= set(refused)):
+        return ()
+    tools = "a tool under a name" if len(refused) == 1 else f"{len(refused)} tools under names"
+    names = ", ".join(shown(name) for name in refused[:SHOWN_NAMES])
+    problem = (
+        f"server listed {tools} that the protocol allows and APIs of models refuse, "
+        f'which take 1 to 64 letters, digits, "_" and "-": {names}'
+        f"{', …' if len(refused) > SHOWN_NAMES else ''}"
+    )
+    return (Violation("TOOL-014", "R-280", problem, pointer=context.at + "/result/tools"),)
 
 
 def _name_fault(name: str) -> str:
@@ -355,6 +395,7 @@ FAMILY: Final = RuleFamily(
             ("tools/list",),
         ),
         Check(("TOOL-009", "TOOL-010"), listed_names, (Response,), ("tools/list",), sender=SERVER),
+        Check(("TOOL-014",), refused_names, (Response,), ("tools/list",), sender=SERVER),
         Check(("TOOL-012",), changed_order, (Response,), ("tools/list",), sender=SERVER, within=STATELESS),
         Check(("TOOL-013",), dependent_list, (Response,), tuple(LISTS), sender=SERVER, within=STATELESS),
     ),
