@@ -67,6 +67,9 @@ _LEGAL: Final[frozenset[FlawKind]] = frozenset(
 
 _FOREVER_NS: Final = 1 << 63
 
+SOON_NS: Final = 5_000_000_000
+"""A list rarely changes by itself within this time, and an announcement of a change takes no longer."""
+
 
 @slotted(eq=False)
 class ListedItem:
@@ -143,6 +146,12 @@ class ListWalk:
         """Whether both lists were requested with the same params, so that they should have the same items."""
         return self.list_params == other.list_params
 
+    def is_equal(self, other: "ListWalk") -> bool:
+        """Whether both lists have the same items, as far as they were read."""
+        return self.items.keys() == other.items.keys() and all(
+            item.value == other.items[name].value for name, item in self.items.items()
+        )
+
     def difference(self, other: "ListWalk") -> str:
         """Return a name that is in only one of the two lists; empty if there is none."""
         return next(iter(self.items.keys() ^ other.items.keys()), "")
@@ -173,10 +182,11 @@ class ListState:
     ``items`` are the latest items by name, ``under_way`` the unfinished walks by the cursor that continues
     them. ``latest`` is the latest whole walk, ``previous`` the whole walk before it, and ``by_connection``
     the latest whole walk of each connection. ``changes`` is the number of announced changes, ``changed_seq``
-    the frame of the latest announcement. ``calls_before_latest`` is the number of tool calls that were
-    answered before ``latest`` ended. ``unannounced_change`` are two successive walks that differ, although no
-    change was announced between them. ``unchecked`` are the called tools whose schemas were reported as
-    unusable.
+    the frame of the latest announcement, ``changed_ns`` its time. ``idle_changes`` is how many announcements
+    in a row came soon after a whole list and changed nothing. ``calls_before_latest`` is the number of tool
+    calls that were answered before ``latest`` ended. ``unannounced_change`` are two successive walks that
+    differ, although no change was announced between them. ``unchecked`` are the called tools whose schemas
+    were reported as unusable.
     """
 
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
@@ -186,6 +196,8 @@ class ListState:
     by_connection: dict[int, ListWalk] = field(default_factory=dict[int, ListWalk])
     changes: int = 0
     changed_seq: int = 0
+    changed_ns: int = 0
+    idle_changes: int = 0
     calls_before_latest: int = 0
     unannounced_change: tuple[ListWalk, ListWalk] | None = None
     unchecked: set[str] = field(default_factory=set[str])
@@ -295,6 +307,10 @@ def _remember_whole(context: MessageContext, history: History, state: ListState,
     keep_latest(state.by_connection, walk.connection, walk, MAX_WALKS)
     # A name that several items have does not identify one of them.
     state.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
+    if previous is not None and previous.changes < walk.changes:
+        is_soon = state.changed_ns - previous.observed_ns <= SOON_NS
+        is_same = previous.is_comparable(walk) and previous.is_equal(walk) and not history.masked
+        state.idle_changes = state.idle_changes + 1 if is_soon and is_same else 0
     if previous is not None and previous.changes == walk.changes and previous.is_comparable(walk):
         method = context.answers.method if context.answers else ""
         if walk.difference(previous) and _must_announce(context, history, method, previous):
@@ -350,7 +366,7 @@ def remember_change(context: MessageContext[Notification], history: History) -> 
         state = listed(history, method)
         state.items.clear()
         state.changes += 1
-        state.changed_seq = context.seq
+        state.changed_seq, state.changed_ns = context.seq, context.frame.observed_at_ns
         state.unannounced_change = None
 
 

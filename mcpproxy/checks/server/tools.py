@@ -14,6 +14,7 @@ from mcpproxy.checks.server.listings import (
     CHANGES,
     LISTS,
     OUTPUT_SCHEMA,
+    SOON_NS,
     Lists,
     ListState,
     ListWalk,
@@ -274,8 +275,8 @@ def _name_fault(name: str) -> str:
 
 # Successive lists
 
-SOON_NS: Final = 5_000_000_000
-"""A list rarely changes by itself within this time, and an announcement of a change takes no longer."""
+TOLD_ROUNDS: Final = (5, 50, 500, 5_000)
+"""After how many announcements in a row that changed nothing the next one is reported."""
 
 
 def changed_order(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -384,6 +385,25 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
         )
 
 
+def idle_announcement(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
+    """Report a change that is announced after each reading of a list that stays the same (TOOL-015).
+
+    An announcement may be about several lists, and then all of them must have been read and be the same.
+    """
+    methods = CHANGES[context.message.method]
+    states = [listed(history, method) for method in methods]
+    rounds = min(state.idle_changes for state in states)
+    latest = states[0].current
+    if rounds not in TOLD_ROUNDS or latest is None or any(state.current is None for state in states):
+        return
+    if context.frame.observed_at_ns - latest.observed_ns <= SOON_NS:
+        problem = (
+            f"server announced a change of its {LISTS[methods[0]][0]} right after {methods[0]}, "
+            f"as it did {rounds} times in a row without a change"
+        )
+        yield Violation("TOOL-015", "R-281", problem, pointer=context.at + "/method", related=(latest.seq,))
+
+
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("PROTO-003",), missing_name, (Response,), ("tools/list",)),
@@ -396,6 +416,7 @@ FAMILY: Final = RuleFamily(
         ),
         Check(("TOOL-009", "TOOL-010"), listed_names, (Response,), ("tools/list",), sender=SERVER),
         Check(("TOOL-014",), refused_names, (Response,), ("tools/list",), sender=SERVER),
+        Check(("TOOL-015",), idle_announcement, (Notification,), tuple(CHANGES), sender=SERVER),
         Check(("TOOL-012",), changed_order, (Response,), ("tools/list",), sender=SERVER, within=STATELESS),
         Check(("TOOL-013",), dependent_list, (Response,), tuple(LISTS), sender=SERVER, within=STATELESS),
     ),
