@@ -46,6 +46,7 @@ from mcpproxy.checks.stateless import (
     input_required,
     self_contained,
     subscriptions,
+    unretried,
 )
 from mcpproxy.checks.transports import authorization, headers, http, sessions, stdio, streams
 from mcpproxy.checks.utilities import (
@@ -76,6 +77,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     error_codes.FAMILY,
     headers.FAMILY,
     input_required.FAMILY,
+    unretried.FAMILY,
     caching.FAMILY,
     subscriptions.FAMILY,
     # Utilities for any request

@@ -19,6 +19,7 @@ from mcpproxy.checks.stateless.rounds import (
     Round,
     Rounds,
     remember_declared,
+    remember_followed,
     remember_retry,
     remember_round,
     rounds,
@@ -406,6 +407,7 @@ FAMILY: Final = RuleFamily(
             members=("_meta",),
             mentions=(b'"elicitation"', b'"sampling"', b'"roots"'),
         ),
+        StateUpdate(remember_followed, (Request,), SUPPORTED, sender=CLIENT, within=STATELESS),
         StateUpdate(
             remember_retry, (Request,), SUPPORTED, sender=CLIENT, within=STATELESS, members=RETRY_MEMBERS
         ),

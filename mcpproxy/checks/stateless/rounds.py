@@ -36,6 +36,15 @@ Over HTTP, the requests to one server with the same credentials have the same ca
 _CHANGED_BY_RETRY: Final = ("_meta", "inputResponses", "requestState")
 
 
+Subject = tuple[str, str | None]
+"""A method, and the tool, prompt or resource that its request is for."""
+
+
+def subject(request: Request | SentRequest) -> Subject:
+    """Return what a request is for."""
+    return request.method, target_of(request.method, request.params)
+
+
 @slotted(eq=False)
 class Round:
     """A result that asked for input.
@@ -47,6 +56,7 @@ class Round:
     """
 
     seq: int
+    observed_ns: int
     connection: int
     request: SentRequest
     method_by_key: Mapping[str, str | None]
@@ -56,22 +66,21 @@ class Round:
 
     def concerns(self, request: Request) -> bool:
         """Whether ``request`` is for the same tool, prompt or resource."""
-        earlier, method = self.request, request.method
-        return earlier.method == method and target_of(method, earlier.params) == target_of(
-            method, request.params
-        )
+        return subject(self.request) == subject(request)
 
 
 @slotted()
 class Rounds:
     """The latest rounds of one caller, and what its requests continued and declared.
 
-    ``continued`` maps the frame of a request to the round that the request continues. A declaration is a
-    connection, the first frame that made the declaration, and the capabilities.
+    ``continued`` maps the frame of a request to the round that the request continues. ``left`` has the latest
+    round of each subject, as long as the client has not come back to it. A declaration is a connection, the
+    first frame that made the declaration, and the capabilities.
     """
 
     latest: deque[Round] = field(default_factory=lambda: deque[Round](maxlen=MAX_ROUNDS))
     continued: dict[int, Round] = field(default_factory=dict[int, Round])
+    left: dict[Subject, Round] = field(default_factory=dict[Subject, Round])
     declarations: deque[tuple[int, int, JSONObject]] = field(
         default_factory=lambda: deque[tuple[int, int, JSONObject]](maxlen=MAX_DECLARATIONS)
     )
@@ -120,12 +129,23 @@ def remember_declared(context: MessageContext[Request], history: History) -> Non
             declarations.append((connection, context.seq, capabilities))
 
 
+def remember_followed(context: MessageContext[Request], history: History) -> None:
+    """Record that the client came back to what it had requested."""
+    known_rounds = history.across_requests(AllRounds).by_caller.get(history.caller)
+    if known_rounds is not None:
+        known_rounds.left.pop(subject(context.message), None)
+
+
 def remember_retry(context: MessageContext[Request], history: History) -> None:
     """Record which round a request continues."""
     message = context.message
     if not context.stateless or not isinstance(message.params, dict):
         return
     known_rounds, state = rounds(history), message.params.get("requestState")
+    keys = (as_object(message.params.get("inputResponses")) or {}).keys()
+    for left_subject, round_ in tuple(known_rounds.left.items()):  # perhaps with the wrong request (MRTR-009)
+        if round_.state == state if state is not None else keys & round_.method_by_key.keys():
+            del known_rounds.left[left_subject]
     if state is not None:
         matching = [
             round_ for round_ in known_rounds.latest if round_.state == state and round_.concerns(message)
@@ -154,6 +174,7 @@ def remember_round(context: MessageContext[Response], history: History) -> None:
     )
     new_round = Round(
         seq=context.seq,
+        observed_ns=context.frame.observed_at_ns,
         connection=context.frame.connection,
         request=request,
         method_by_key={key: method if isinstance(method, str) else None for key, method in methods.items()},
@@ -163,3 +184,4 @@ def remember_round(context: MessageContext[Response], history: History) -> None:
     if previous is not None:
         previous.next = new_round
     known_rounds.latest.append(new_round)
+    keep_latest(known_rounds.left, subject(request), new_round, MAX_ROUNDS)
