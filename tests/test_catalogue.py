@@ -45,7 +45,7 @@ REQUIREMENT_ID: Final = re.compile(r"[ADRX]-\d{3}")
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SOURCE: Final = re.compile(
     r"https://(modelcontextprotocol\.io/specification/(?P<revision>[\d-]+)/"
-    r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|html\.spec\.whatwg\.org/|www\.rfc-editor\.org/"
+    r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|(html|fetch)\.spec\.whatwg\.org/|www\.rfc-editor\.org/"
     r"|agentclientprotocol\.com/protocol/v\d/|www\.unicode\.org/reports/|cwe\.mitre\.org/data/)\S+"
 )
 

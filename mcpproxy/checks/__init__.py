@@ -48,7 +48,7 @@ from mcpproxy.checks.stateless import (
     subscriptions,
     unretried,
 )
-from mcpproxy.checks.transports import authorization, headers, http, sessions, stdio, streams
+from mcpproxy.checks.transports import authorization, cors, headers, http, sessions, stdio, streams
 from mcpproxy.checks.utilities import (
     cancellation,
     completion,
@@ -107,6 +107,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     deprecated.FAMILY,
     # HTTP
     http.FAMILY,
+    cors.FAMILY,
     streams.FAMILY,
     sessions.FAMILY,
     authorization.FAMILY,

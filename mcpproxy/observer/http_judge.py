@@ -40,6 +40,7 @@ from mcpproxy.observer.update_http import (
     remember_messages,
     remember_metadata,
     remember_opening,
+    remember_page_access,
     remember_request,
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse
@@ -235,6 +236,8 @@ class HttpJudge:
         if session is None:
             remember_metadata(exchange, history)
             return findings
+        if "origin" in exchange.fields:
+            remember_page_access(exchange, history)
         if head.status == 401:
             history.challenged = True
             # Keep the first challenges and the latest one.

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
+from mcpproxy.checks.transports.cors import hides_session_id, is_allowed_preflight, refused_to_page
 from mcpproxy.observer.memory_limit import MemoryUse
 from mcpproxy.protocol.header_names import PARAM_PREFIX, PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
@@ -103,6 +104,15 @@ def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
     elif exchange.status in (404, 405, 410) and path == RESOURCE_METADATA and not history.metadata:
         # A client tries this path last, so the server has no metadata at the other paths either.
         history.metadata = "refused"
+
+
+def remember_page_access(exchange: HttpExchange, history: HttpHistory) -> None:
+    """Remember what the server's answer does not let a web page send or read."""
+    if is_allowed_preflight(exchange):
+        origin, known = exchange.fields.get("origin") or "", history.refused_to_pages
+        refused = known.get(origin, frozenset()) | refused_to_page(exchange)
+        keep_latest(known, origin, refused, MAX_REMEMBERED)
+    history.hid_session_id = history.hid_session_id or hides_session_id(exchange, history)
 
 
 def remember_messages(

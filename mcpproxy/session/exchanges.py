@@ -338,6 +338,10 @@ class HttpHistory:
         default_factory=dict[int, int]
     )  # by connection: the first request with Authorization
     metadata: str = ""  # "served" or "refused", once a client has requested the authorization metadata
+    refused_to_pages: dict[str, frozenset[str]] = field(
+        default_factory=dict[str, frozenset[str]]
+    )  # by origin of web pages that sent a preflight: what its answers did not allow, although MCP needs it
+    hid_session_id: bool = False  # a page got a session id that its browser does not show to it
     modern_answers: dict[int, ModernAnswer] = field(
         default_factory=dict[int, ModernAnswer]
     )  # by connection: the answer that shows that its server supports a stateless revision
