@@ -20,6 +20,9 @@ BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT_MS: Final = 60_000
 """How long an element may take to appear: only a test that fails takes so long."""
 
+TWO_FRAMES: Final = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Until it returns, whatever an answer leads to has been drawn."""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:

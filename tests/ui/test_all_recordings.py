@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from mcpproxy.ui.found_rows import MOST_ROWS
 from tests.cli import recordings
-from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, begun, write
 
 __all__ = ["browser", "visitor"]
@@ -82,6 +82,23 @@ def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, pa
     visitor.presses("[")
     expect(visitor.page.locator(".about strong")).to_have_text(f"old.{MANY - 2}")
     expect(visitor.page.locator(".recording.here")).to_be_in_viewport()
+
+
+def test_a_click_chooses_the_recording_where_it_stands(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    box, here = visitor.page.locator(".sidebar .list"), visitor.page.locator(".recording.here")
+    box.hover()
+    visitor.page.mouse.wheel(0, 300)
+    visitor.page.wait_for_function("() => document.querySelector('.sidebar .list').scrollTop === 300")
+    wanted, other = visitor.page.locator(".recording").nth(8), visitor.page.locator(".recording").nth(9)
+    wanted.click()
+    expect(here.locator("strong")).to_have_text("old.5")
+    expect(visitor.page.locator(".about strong")).to_have_text("old.5")
+    visitor.page.evaluate(TWO_FRAMES)
+    assert box.evaluate("(list) => list.scrollTop") == 300
+    other.hover()
+    colours = "(entry) => getComputedStyle(entry).backgroundColor"
+    assert other.evaluate(colours) not in (here.evaluate(colours), box.evaluate(colours))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

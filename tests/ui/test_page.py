@@ -18,7 +18,7 @@ from tests.benchmarks.page import LOOK
 from tests.cli import recordings
 from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
-from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, Conversation, begun, text, write
 from tests.view.test_causes import HIDDEN, REASON, a_hidden_cause
 
@@ -50,9 +50,6 @@ def looks_at(visitor: Visitor, running: Served, name: str, more: str = "") -> No
     visitor.enters(running.url)
     visitor.opens(f"{running.home}/?recording={recording(running, name)}{more}")
 
-
-TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-"""Until it returns, whatever an answer leads to has been drawn."""
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 

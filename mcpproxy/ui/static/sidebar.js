@@ -37,7 +37,8 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   const [text, setText] = useState("");
   const [isWhole, setWhole] = useState(false);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
-  const here = () => /** @type {HTMLElement | null} */ (list.current?.querySelector("[aria-current]") ?? null);
+  // A list that stands still under the pointer has the mark where it was, but the entry of this recording, too.
+  const here = () => document.getElementById(`recording-${place.recording}`);
   const troubled = recordings.filter((one) => one.failed).length;
   const all = { recording: place.recording, view: "search", find: UNSUCCESSFUL, filter: "", order: "", call: 0, other: "" };
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -149,7 +150,7 @@ function Entry({ one, held, place, go, onChosen }) {
   const time = one.started_ms ? new Date(one.started_ms).toTimeString().slice(0, 5) : "";
   const isNamed = one.label === one.server || one.label.endsWith(`(${one.server})`);
   const peers = [one.client, isNamed ? "" : one.server].filter(Boolean).join(" → ") || one.ended;
-  return html`<a class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
+  return html`<a id=${`recording-${one.id}`} class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
     onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
