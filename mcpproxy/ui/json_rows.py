@@ -5,12 +5,13 @@ makes the hidden characters in it visible.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final, cast
 
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Severity, Stderr
+from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.session.outcomes import CallCounts, sum_counts
 from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.view.call_members import call_members, milliseconds
@@ -191,17 +192,12 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "failed": entry.failures,
         "lost": _worst_loss(entry.calls),
         "searched": entry.searched,
-        "findings": None if entry.findings is None else sum(entry.findings.values()),
-        "severity": _worst_severity(entry.findings or {}),
+        "findings": None if entry.findings is None else dict(entry.findings),
     }
 
 
 def _worst_loss(calls: CallCounts | None) -> str:
     return next((word for _, word in calls.unsuccessful(running=False)), "") if calls else ""
-
-
-def _worst_severity(findings: Mapping[str, int]) -> Severity | None:
-    return next((name for name in reversed(SEVERITIES) if name and findings.get(name)), None)
 
 
 def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
@@ -292,15 +288,16 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
     """
     sessions = view.sessions
     calls = sum_counts(each.calls for each in sessions)
-    found = view.findings.by_rule()
+    found = Counter[str]()
+    for group in view.findings.by_rule():
+        found[group.severity] += group.count
     notes = (note for note in view.notes if note != STILL_RECORDING)  # ``running`` says so
     return {
         "recording": entry,
         "running": view.running,
         "rows": view.count(),
         "calls": {name: getattr(calls, name) for name in ("failed", "refused", "unanswered", "cancelled")},
-        "findings": sum(group.count for group in found),
-        "severity": _worst_severity({group.severity: group.count for group in found}),
+        "findings": {name: found[name] for name in SEVERITIES if name},
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],
         "target": shlex.join(view.header.command) or view.header.upstream,

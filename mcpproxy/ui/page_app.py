@@ -7,7 +7,7 @@ status and one sentence.
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
@@ -35,6 +35,7 @@ from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.ui.static_files import document, static_file, style
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.diagrams.sequence import sequence
+from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.rows.sort_rows import check_order
 from mcpproxy.view.view import View
 
@@ -126,6 +127,7 @@ class PageApp:
         """Return the recordings, newest first, the runs that they form, and the folder.
 
         ``folder`` is empty if it is the folder of all recordings, where mcpproxy records by itself.
+        ``version`` is that of ``folder_live``.
         """
         del request
         entries = await self._library.entries()
@@ -135,11 +137,16 @@ class PageApp:
                 "recordings": [json_rows.recording(id, entry) for id, entry in entries.items()],
                 "runs": [json_rows.run(run, ids) for run, ids in runs],
                 "folder": self._library.folder,
+                "version": _version(entries),
             }
         )
 
     async def folder_live(self, request: Request) -> Response:
-        """Send an event when a recording begins, ends, or is deleted, or another of its calls is counted.
+        """Send the version of the list at first, and when a recording begins, ends, or is deleted, or another
+        of its calls is counted.
+
+        The page asks for the list beside this stream, so it cannot tell otherwise whether the list that it
+        got is older than the first event.
 
         Another event has the held messages. One stream has both, because a browser opens few connections to a
         server at a time.
@@ -147,14 +154,13 @@ class PageApp:
         del request
 
         async def events() -> AsyncIterator[dict[str, str]]:
-            before: object = None
+            before = ""
             version, read_at_s = -1, 0.0
             while True:
                 if time.monotonic() - read_at_s >= _FOLDER_S:
-                    entries = await self._library.entries()
-                    now = [(id, one.state, one.server, one.calls) for id, one in entries.items()]
-                    if before is not None and now != before:
-                        yield {"event": "recordings", "data": "{}"}
+                    now = _version(await self._library.entries())
+                    if now != before:
+                        yield {"event": "recordings", "data": json.dumps({"version": now})}
                     before, read_at_s = now, time.monotonic()
                 held_version, held = await self._breakpoints.held()
                 if held_version != version:
@@ -423,6 +429,12 @@ def _time_ns(text: str) -> int:
     if math.isnan(value):
         raise ValueError("a time is a number of milliseconds")
     return int(max(-_LATEST_NS, min(value * 1e6, _LATEST_NS)))
+
+
+def _version(entries: Mapping[str, RecordingEntry]) -> str:
+    """Return what changes with anything that the list says of a recording, but for how long it takes."""
+    told = [(id, one.state, one.client, one.server, one.calls) for id, one in entries.items()]
+    return format(hash(tuple(told)), "x")
 
 
 def _sentence(status: int) -> Callable[[Request, Exception], Response]:

@@ -1,6 +1,7 @@
 """The list of recordings, the search in all of them, a narrow window, and a folder without recordings."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,7 +30,8 @@ def labelled(records: tuple[str, ...], label: str, days: int) -> tuple[str, ...]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recordings")
-    failed = *recordings.HANDSHAKE, recordings.close(2, 1, errors=3, calls=(7, 2, 1))
+    closes = recordings.close(2, 1, errors=3, calls=(7, 2, 1)).replace('"info":0', '"info":6')
+    failed = *recordings.HANDSHAKE, closes
     write(path / "today.jsonl", labelled(failed, "cursor.shop", 0))
     write(path / "yesterday.jsonl", labelled(SITUATIONS["failed tool"], "desk.weather", 1))
     talk = begun()
@@ -55,7 +57,9 @@ def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, pa
     expect(all_of_them.first.locator("strong")).to_have_text("cursor.shop")
     expect(all_of_them.first.locator(".who")).to_have_text("c → s")
     expect(all_of_them.first.locator(".failed")).to_have_text("2 of 7 calls failed, 1 unanswered")
-    expect(all_of_them.first.locator(".mark.error")).to_contain_text("3")
+    marks = all_of_them.first.locator(".mark")
+    expect(marks).to_have_text(["3 errors", "6 info"])
+    expect(marks.last).to_have_class("mark info")
     expect(all_of_them.nth(2).locator("strong")).to_have_text("server (weather)")
     expect(all_of_them.nth(2).locator(".who")).to_have_text("desk")
     expect(visitor.page.locator(".about strong")).to_have_text("cursor.shop")
@@ -82,6 +86,30 @@ def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, pa
     visitor.presses("[")
     expect(visitor.page.locator(".about strong")).to_have_text(f"old.{MANY - 2}")
     expect(visitor.page.locator(".recording.here")).to_be_in_viewport()
+
+
+def test_of_a_closed_day_only_the_chosen_recording_is_listed(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    all_of_them, here = visitor.page.locator(".recording"), visitor.page.locator(".recording.here")
+    today, yesterday = (visitor.page.get_by_role("button", name=name) for name in ("Today", "Yesterday"))
+    yesterday.click()
+    expect(yesterday).to_have_text(re.compile(r"^Yesterday\s+1$"))
+    expect(yesterday).to_have_attribute("aria-expanded", "false")
+    expect(all_of_them).to_have_count(MANY + 2)
+    today.focus()
+    visitor.presses("Enter")
+    expect(today).to_have_attribute("aria-expanded", "false")
+    expect(here.locator("strong")).to_have_text("cursor.shop")
+    visitor.breaks_no_rule("a closed day")
+    visitor.presses("]")
+    expect(here.locator("strong")).to_have_text("server (weather)")
+    expect(all_of_them).to_have_count(MANY + 1)
+    visitor.page.locator("#choose").fill("cursor")
+    expect(all_of_them.locator("strong")).to_have_text("cursor.shop")
+    visitor.page.locator("#choose").fill("")
+    expect(all_of_them).to_have_count(MANY + 1)
+    yesterday.click()
+    expect(all_of_them).to_have_count(MANY + 2)
 
 
 def test_a_click_chooses_the_recording_where_it_stands(visitor: Visitor, page: Served) -> None:

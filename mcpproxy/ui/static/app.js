@@ -4,7 +4,7 @@ import { usePlace } from "./address.js";
 import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
 import { Findings } from "./findings.js";
-import { OUTCOMES, SEVERITY_MARKS, WAITING, plural, visible } from "./format.js";
+import { OUTCOMES, Tally, WAITING, plural, visible } from "./format.js";
 import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
 import { needs } from "./keys.js";
@@ -53,9 +53,32 @@ function App() {
       if (newest) setBegun(newest.id);
       setFolder({ ...answer, isLoaded: true });
     };
-    const load = () => get("/api/recordings").then(show, (problem) => setError(problem.message));
+    /** The versions of the list that is shown, and of the one that the stream told last. */
+    let [shown, told] = ["", ""];
+    let isLoading = false;
+    const load = async () => {
+      isLoading = true;
+      const before = told;
+      await get("/api/recordings").then(
+        (answer) => {
+          shown = answer.version;
+          show(answer);
+        },
+        (problem) => {
+          shown = "";
+          setError(problem.message);
+        },
+      );
+      isLoading = false;
+      if (told !== before && told !== shown) load(); // the list has changed while it was on its way
+    };
+    /** @param {{version: string}} now */
+    const renew = ({ version }) => {
+      told = version;
+      if (!isLoading && version !== shown) load();
+    };
     load();
-    return isExported ? undefined : subscribeFolder(load, setHeld);
+    return isExported ? undefined : subscribeFolder(renew, setHeld);
   }, []);
   useLayoutEffect(() => {
     const latest = folder.recordings.find((one) => !one.is_empty) ?? folder.recordings[0];
@@ -222,7 +245,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${refused ? html`<span class=${OUTCOMES.refused[2]}>${refused.toLocaleString("en")} ${OUTCOMES.refused[1]}</span>` : null}
       ${unanswered ? html`<span class="waiting">${unanswered.toLocaleString("en")} ${live.running ? WAITING : OUTCOMES.unanswered[1]}</span>` : null}
       ${cancelled ? html`<span class=${OUTCOMES.cancelled[2]}>${cancelled.toLocaleString("en")} ${OUTCOMES.cancelled[1]}</span>` : null}
-      ${current.findings ? html`<span class=${`mark ${current.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[current.severity ?? "info"]} </span>${plural(current.findings, "finding")}<span class="hidden">, the worst: ${current.severity}</span></span>` : null}
+      <${Tally} counts=${current.findings} />
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
     <h2 class="hidden">${words}</h2>

@@ -135,6 +135,17 @@ export const WAITING = "waiting";
 export const SEVERITY_MARKS = { error: "✗", warning: "▲", info: "ℹ" };
 
 /**
+ * How many findings there are, in the words of `mcpproxy list`: "1 error, 6 info". Nothing if there are none.
+ *
+ * @param {{counts: Partial<Record<import("./types.js").Severity, number>> | null}} props
+ */
+export function Tally({ counts }) {
+  const { error = 0, warning = 0, info = 0 } = counts ?? {};
+  const told = [["error", error && plural(error, "error")], ["warning", warning && plural(warning, "warning")], ["info", info && `${info.toLocaleString("en")} info`]].filter(([, words]) => words);
+  return told.length ? html`<span title="findings">${told.map(([severity, words], index) => html`${index ? ", " : ""}<span class=${`mark ${severity}`}>${words}</span>`)}</span>` : null;
+}
+
+/**
  * @param {import("./types.js").Call} call
  * @param {boolean} [running] whether the recording is still being made
  * @returns {[string, string, string]} symbol, words, class

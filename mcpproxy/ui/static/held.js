@@ -46,7 +46,7 @@ export function focusHeld() {
 /**
  * Subscribe to changes of the folder and of the held messages.
  *
- * @param {() => void} onRecordings
+ * @param {(now: {version: string}) => void} onRecordings called with the version of the list of recordings, at first and when it changes
  * @param {(change: (before: Held) => Held) => void} setHeld
  */
 export function subscribeFolder(onRecordings, setHeld) {

@@ -1,6 +1,6 @@
 // @ts-check
 /** The list of the recordings in the folder: by day, those of one run together, and a box that filters them. */
-import { SEVERITY_MARKS, duration, visible } from "./format.js";
+import { Tally, duration, visible } from "./format.js";
 import { heldIn } from "./held.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { useStill } from "./still.js";
@@ -36,6 +36,7 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   const { press, still } = useStill();
   const [text, setText] = useState("");
   const [isWhole, setWhole] = useState(false);
+  const [closed, setClosed] = useState(/** @type {string[]} */ ([])); // the days of which only the chosen recording is listed
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   // A list that stands still under the pointer has the mark where it was, but the entry of this recording, too.
   const here = () => document.getElementById(`recording-${place.recording}`);
@@ -75,10 +76,16 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
     </div>
     <div class="list" ref=${list}>
       ${!fitting.length && isLoaded ? html`<p class="empty">${recordings.length ? "No recording has these words." : "No recording yet."}</p>` : null}
-      ${days.map(([day, groups]) => html`<h3 key=${day}>${day}</h3>${groups.map((group) => html`<div key=${group.members[0].id} class=${group.title ? "run" : ""}>
-        ${group.title ? html`<h4 title=${group.why}>${visible(group.title)} <span class="count">${group.certainty}</span></h4>` : null}
-        <ul>${group.members.map((one) => html`<li key=${one.id}><${Entry} one=${one} held=${heldIn(held, one.id).length} place=${place} go=${go} onChosen=${onChosen} /></li>`)}</ul>
-      </div>`)}`)}
+      ${days.map(([day, groups]) => {
+        const isOpen = words.length > 0 || !closed.includes(day);
+        const listed = isOpen ? groups : only(groups, place.recording);
+        return html`<h3 key=${day}><button type="button" aria-expanded=${isOpen} onClick=${() => setClosed(isOpen ? [...closed, day] : closed.filter((one) => one !== day))}>${day}
+          ${isOpen ? null : html` <span class="count">${groups.reduce((count, group) => count + group.members.length, 0).toLocaleString("en")}</span>`}</button></h3>
+        ${listed.map((group) => html`<div key=${group.members[0].id} class=${group.title ? "run" : ""}>
+          ${group.title ? html`<h4 title=${group.why}>${visible(group.title)} <span class="count">${group.certainty}</span></h4>` : null}
+          <ul>${group.members.map((one) => html`<li key=${one.id}><${Entry} one=${one} held=${heldIn(held, one.id).length} place=${place} go=${go} onChosen=${onChosen} /></li>`)}</ul>
+        </div>`)}`;
+      })}
       ${left ? html`<button type="button" class="more" onClick=${() => setWhole(true)}>${left.toLocaleString("en")} more</button>` : null}
     </div>
   </nav>`);
@@ -96,6 +103,11 @@ function grouped(recordings, runs) {
   }
   for (const one of rest.values()) groups.push({ title: "", certainty: "", why: "", members: [one] });
   return groups.sort((left, right) => newest(right) - newest(left));
+}
+
+/** Return the group that has a recording, with it alone. @param {Group[]} groups @param {string} id @returns {Group[]} */
+function only(groups, id) {
+  return groups.flatMap((group) => group.members.filter((one) => one.id === id).map((one) => ({ ...group, members: [one] })));
 }
 
 /** @param {Group} group */
@@ -149,7 +161,7 @@ function Entry({ one, held, place, go, onChosen }) {
   const target = { recording: one.id, view, filter: "", order: "", call: 0, other: "", find: "" };
   const time = one.started_ms ? new Date(one.started_ms).toTimeString().slice(0, 5) : "";
   const isNamed = one.label === one.server || one.label.endsWith(`(${one.server})`);
-  const peers = [one.client, isNamed ? "" : one.server].filter(Boolean).join(" → ") || one.ended;
+  const peers = [one.client, isNamed ? "" : one.server].filter(Boolean).join(" → ") || (one.running ? "" : one.ended);
   return html`<a id=${`recording-${one.id}`} class=${`recording${isHere ? " here" : ""}`} href=${href(target)} aria-current=${isHere ? "page" : undefined} title=${one.path}
     onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -162,9 +174,9 @@ function Entry({ one, held, place, go, onChosen }) {
     ${held ? html`<span class="waiting">❚❚ ${held} held</span>` : null}
     <span class="words who">${visible(peers)}</span>
     <span class="words">
-      <span>${one.running ? html`<span class="running">● running</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}</span>
+      <span>${one.running ? html`<span class="running">● ${one.state}</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}</span>
       ${one.failed ? html`<span class=${one.lost}>${one.failed}</span>` : null}
-      ${one.findings ? html`<span class=${`mark ${one.severity}`} title="findings"><span aria-hidden="true">${SEVERITY_MARKS[one.severity ?? "info"]}</span>${one.findings}<span class="hidden"> ${one.findings === 1 ? "finding" : "findings"}, the worst: ${one.severity}</span></span>` : null}
+      <${Tally} counts=${one.findings} />
     </span>
   </a>`;
 }

@@ -113,8 +113,7 @@
  * @property {string} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if none is known
  * @property {string} lost the worst of them: failed, refused, unanswered or cancelled; empty if there is none
  * @property {string} searched the text in which words are looked for that choose recordings, in lower case
- * @property {number | null} findings
- * @property {Severity | null} severity the worst severity of its findings
+ * @property {Partial<Record<Severity, number>> | null} findings how many it has of each severity; null if that is not known
  *
  * @typedef {object} Run The recordings of the sessions that one client process had.
  * @property {string} title
@@ -127,8 +126,7 @@
  * @property {boolean} running
  * @property {number} rows
  * @property {{failed: number, refused: number, unanswered: number, cancelled: number}} calls
- * @property {number} findings
- * @property {Severity | null} severity the worst of their severities
+ * @property {Partial<Record<Severity, number>>} findings how many it has of each severity
  * @property {string[]} notes what is missing from the recording
  * @property {string} target the command or the URL of the server
  * @property {string} cwd the folder that the command ran in
