@@ -1,7 +1,15 @@
 """A search of all recordings, for the page: as many rows as one answer has, in a bounded time."""
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final, cast
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+from starlette.requests import Request
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.filter import Filter
@@ -10,6 +18,7 @@ from mcpproxy.ui import json_rows
 from mcpproxy.ui.library import NoRecordingError
 from mcpproxy.view.calls import Call
 from mcpproxy.view.recording_entry import RecordingEntry
+from mcpproxy.view.rows.search import Passage, passage
 from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
 from mcpproxy.view.view import View, open_view
 
@@ -20,14 +29,42 @@ _SEARCH_S: Final = 2.0
 _MOST_RECORDS: Final = 200
 """How many records of a call are read to say why it has no result: those at both ends."""
 
+_SEEN: Final = 45
+"""How many characters of arguments and result are seen in a row of a narrow window."""
+
+
+class FolderSearch:
+    """Searches one after the other, however often the page asks while somebody types.
+
+    One whose request has ended is not begun, or ends with the recording that it reads.
+    """
+
+    def __init__(self) -> None:
+        self._lock: Final = anyio.Lock()
+
+    async def rows(
+        self, request: Request, entries: Mapping[str, RecordingEntry], wanted: Filter, begin: str, last: int
+    ) -> JSONObject:
+        """Return what ``found_rows`` finds for a request; nothing if that has ended."""
+        is_over = partial(anyio.from_thread.run, request.is_disconnected)
+        async with self._lock:
+            if await request.is_disconnected():
+                return {}
+            return await anyio.to_thread.run_sync(found_rows, entries, wanted, begin, last, is_over)
+
 
 def found_rows(
-    entries: Mapping[str, RecordingEntry], wanted: Filter, begin: str = "", last: int = 0
+    entries: Mapping[str, RecordingEntry],
+    wanted: Filter,
+    begin: str = "",
+    last: int = 0,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> JSONObject:
     """Return rows that pass ``wanted``. ``static/types.js`` describes the answer as ``FoundRows``.
 
     ``entries`` are searched in their order: from the one with the id ``begin`` on, and of that one only the
-    rows after ``last``; without ``begin``, all of them. No recording is changed.
+    rows after ``last``; without ``begin``, all of them. No recording is changed. When ``is_over``, no further
+    one is opened.
 
     Raises:
         NoRecordingError: no recording has the id ``begin``.
@@ -37,10 +74,24 @@ def found_rows(
         raise NoRecordingError("The recording from which to go on is gone; search again.")
 
     def found(id: str, view: View) -> Iterator[JSONObject]:
-        calls = calls_after(view, wanted, last if id == begin else 0)
-        return ({"recording": id, **json_rows.call(call), "cause": _cause(view, call)} for call in calls)
+        passages = _passages(view, wanted)
+        for call in calls_after(view, wanted, last if id == begin else 0):
+            cause = _cause(view, call)
+            preview = call.arguments if cause else f"{call.arguments} → {call.result}"
+            seen = f"{call.method} {call.target}\n{preview[:_SEEN]}\n{cause}".lower()
+            told = (one for one in passages(call.number) if one.found.lower() not in seen)
+            yield {
+                "recording": id,
+                **json_rows.call(call),
+                "cause": cause,
+                "found": [*next(told, ())],
+            }
 
-    search = RecordingSearch(ids, lambda each: open_view(entries[each].path, only_reads=True))
+    search = RecordingSearch(
+        ids,
+        lambda each: open_view(entries[each].path, only_reads=True),
+        lambda: math.inf if is_over() else time.monotonic(),
+    )
     rows: list[JSONObject] = []
     following: JSONObject | None = None
     for row in search.results(found, ids.index(begin) if begin else 0, _SEARCH_S):
@@ -64,3 +115,19 @@ def _cause(view: View, call: Call) -> str:
     if call.outcome not in (*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED):
         return ""
     return view.parts(call.number, _MOST_RECORDS).cause
+
+
+def _passages(view: View, wanted: Filter) -> Callable[[int], Iterator[Passage]]:
+    """Return a function that yields where a row that passes ``wanted`` has its free texts."""
+    terms = [term for term in wanted.terms if term.key == "text" and not term.negated]
+    searched = [cast("tuple[str, ...]", term.values) for term in terms]
+    lines_of: list[dict[int, int]] = []
+
+    def passages(row: int) -> Iterator[Passage]:
+        if not lines_of:
+            lines_of.extend(map(view.index.lines_with_text, searched))
+        for texts, lines in zip(searched, lines_of, strict=True):
+            if (line := lines.get(row)) and (found := passage(view.index.reader.record(line), texts)):
+                yield found
+
+    return passages

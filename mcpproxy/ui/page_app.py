@@ -27,7 +27,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
 from mcpproxy.session.filter import parse_filter
 from mcpproxy.ui import copies, json_rows, plots
-from mcpproxy.ui.found_rows import found_rows
+from mcpproxy.ui.found_rows import FolderSearch
 from mcpproxy.ui.held_sessions import OFF, POLL_S, Breakpoints, NotReleasedError
 from mcpproxy.ui.library import Library, NoRecordingError, id_of
 from mcpproxy.ui.request_body import BodyTooLargeError, read_body
@@ -71,6 +71,7 @@ class PageApp:
         self._library: Final = library
         self._sender: Final = sender
         self._pins: Final = pins
+        self._search: Final = FolderSearch()
         self._breakpoints: Final = Breakpoints(library, may_release=sender is not None)
 
     def app(self) -> Starlette:
@@ -174,11 +175,8 @@ class PageApp:
         """Return rows of all recordings that pass a filter, found in a bounded time, and where to go on."""
         query = request.query_params
         wanted = parse_filter(query.get("filter", ""))
-        entries = await self._library.entries()
-        work = partial(
-            found_rows, entries, wanted, query.get("recording", ""), _number(query.get("after"), 0)
-        )
-        return _json(await anyio.to_thread.run_sync(work))
+        begin, last = query.get("recording", ""), _number(query.get("after"), 0)
+        return _json(await self._search.rows(request, await self._library.entries(), wanted, begin, last))
 
     async def compare(self, request: Request) -> Response:
         """Compare what the server did in two recordings."""

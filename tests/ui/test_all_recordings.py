@@ -167,6 +167,33 @@ def test_calls_of_all_recordings_are_found_and_opened(visitor: Visitor, page: Se
     visitor.page.wait_for_selector(".scroller .row .c-outcome")
 
 
+def test_all_recordings_are_searched_while_one_types(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    said, found = visitor.page.locator(".found [role=status]"), visitor.page.locator(".found a")
+    visitor.presses("a")
+    visitor.page.keyboard.type("atlantis")
+    expect(said).to_have_text(f"1 row; all {MANY + 3} recordings searched")
+    visitor.page.keyboard.type(" ")  # it stays: further words may follow
+    visitor.page.keyboard.type("weather")
+    expect(said).to_have_text(f"no call fits; all {MANY + 3} recordings searched")
+    expect(visitor.page.locator("#find")).to_have_value("atlantis weather")
+    expect(visitor.page.locator("#find")).to_be_focused()
+    visitor.page.locator("#find").fill("protocolversion")
+    expect(found.first.locator("mark")).to_have_text("protocolVersion")
+    expect(found.first.locator(".passage")).to_contain_text('"params":{"protocolVersion":"2025-11-25"')
+    visitor.breaks_no_rule("what was found")
+
+    # Nobody waits for the answer to a text that is another one by now.
+    visitor.page.route("**/api/search?filter=slow**", lambda route: None)
+    visitor.page.locator("#find").fill("slow")
+    with visitor.page.expect_event("requestfailed", lambda request: "filter=slow" in request.url):
+        visitor.page.wait_for_url("**find=slow**")
+        visitor.page.locator("#find").fill("atlantis")
+    expect(said).to_have_text(f"1 row; all {MANY + 3} recordings searched")
+    visitor.page.go_back()
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Served, theme: str) -> None:
     visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")

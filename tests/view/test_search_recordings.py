@@ -38,6 +38,39 @@ def test_a_recording_that_is_damaged_is_told_after_its_calls(tmp_path: Path) -> 
     assert len(search.faults) == 1
 
 
+def test_a_row_has_the_text_that_was_found_unless_it_is_seen_there(tmp_path: Path) -> None:
+    talk = begun()
+    talk.asks(2, "tools/call", {"name": "t", "arguments": {"path": "Å" * 60}}, ms=100)
+    talk.fails(2, -32603, 'not "here"', ms=110)
+    talk.record("stderr", 111, {"text": "Traceback: Connection RESET by peer"})
+    write(tmp_path / "a.jsonl", talk.closes(ms=999))
+    entries = {Path(entry.path).stem: entry for entry in recordings(str(tmp_path))}
+
+    def found(text: str) -> list[str]:
+        answer: Any = found_rows(entries, parse_filter(text))
+        return answer["rows"][0]["found"]
+
+    assert found('"connection reset"') == ["Traceback: ", "Connection RESET", " by peer"]
+    assert found("here") == []
+    assert found("method:tools/call") == []
+    assert found('"path"') == []
+    before, match, after = found("arguments")
+    assert match == "arguments"
+    assert before.endswith('"params":{"name":"t","')
+    assert after == '":{"path":"' + "Å" * 34 + "…"
+    assert found('not "connection reset"')[1] == "Connection RESET"
+
+
+def test_a_search_that_nobody_waits_for_opens_no_further_recording(tmp_path: Path) -> None:
+    for name in "abc":
+        write(tmp_path / f"{name}.jsonl", SITUATIONS["failed tool"])
+    entries = {Path(entry.path).stem: entry for entry in recordings(str(tmp_path))}
+    asked = iter((False, True, True))
+    answer: Any = found_rows(entries, ERRORS, is_over=lambda: next(asked))
+    assert [row["recording"] for row in answer["rows"]] == ["a"]
+    assert answer["searched"] == 1
+
+
 def test_an_answer_has_so_many_rows_and_the_next_one_the_others(tmp_path: Path) -> None:
     talk = begun()
     for number in range(MOST_ROWS + 3):

@@ -5,12 +5,10 @@ import { CallDetail } from "./detail.js";
 import { SEVERITY_MARKS, duration, localTime, offset, outcome, plural, said, sessionNames, size, taken, title, utcTime, visible } from "./format.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
-import { useThrottled, useTicks } from "./throttle.js";
+import { useThrottled, useTicks, useTyped } from "./throttle.js";
 import { VirtualList } from "./virtual_list.js";
 
 const TICK_MS = 250;
-/** How long the text of the filter stays as it is until it is applied. */
-const TYPED_MS = 300;
 /** How long the rows of a running recording stay sorted as they are. */
 const SORT_MS = 2000;
 
@@ -305,30 +303,7 @@ function Row({ call, index, now, running, scale, names, began }) {
  * @param {boolean} props.running
  */
 function FilterBar({ place, go, total, all, error, shown, following, onFollowing, running }) {
-  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
-  const [text, setText] = useState(place.filter);
-  const typing = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
-  const applied = useRef(place.filter);
-  const stopTyping = () => {
-    clearTimeout(typing.current);
-    typing.current = undefined;
-  };
-  useEffect(() => {
-    // The own filter comes back here, when the text may already be a longer one.
-    if (place.filter !== applied.current) {
-      setText(place.filter);
-      stopTyping();
-    }
-    applied.current = place.filter;
-  }, [place.filter]);
-  useEffect(() => () => clearTimeout(typing.current), []);
-  /** @param {string} now @param {boolean} isTyping */
-  const apply = (now, isTyping) => {
-    stopTyping();
-    if (now.trim() === place.filter) return;
-    applied.current = now.trim();
-    go({ filter: applied.current, call: 0 }, isTyping && place.filter !== "");
-  };
+  const typed = useTyped(place.filter, (filter, isTyping) => go({ filter, call: 0 }, isTyping && place.filter !== ""));
   /** @param {string} term */
   const isOn = (term) => ` ${place.filter} `.includes(` ${term} `);
   /** @param {string} term */
@@ -340,27 +315,17 @@ function FilterBar({ place, go, total, all, error, shown, following, onFollowing
   return html`
     <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
-      apply(text, false);
+      typed.submit();
     }}>
       <label for="filter">Filter</label>
-      <input id="filter" ref=${input} value=${text} spellcheck=${false} autocomplete="off"
+      <input id="filter" value=${typed.text} spellcheck=${false} autocomplete="off"
         placeholder='tool:search* status:error latency:>2s rule:PROTO-* "text"'
         aria-invalid=${error ? "true" : "false"} aria-describedby="filter-state"
-        onInput=${(/** @type {any} */ event) => {
-          const now = event.target.value;
-          setText(now);
-          clearTimeout(typing.current);
-          typing.current = setTimeout(() => apply(now, true), TYPED_MS);
-        }}
-        onBlur=${(/** @type {any} */ event) => {
-          // What comes next, a sorted column or a chosen row, is of the rows that the whole text leaves.
-          if (typing.current) apply(event.target.value, true);
-        }}
+        onInput=${typed.onInput} onBlur=${typed.onBlur}
         onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
           if (event.key === "Escape") {
             event.stopPropagation();
-            setText("");
-            stopTyping();
+            typed.clear();
             go({ filter: "", call: 0 });
             /** @type {HTMLElement} */ (document.querySelector(".grid"))?.focus();
           }

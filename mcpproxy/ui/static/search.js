@@ -3,7 +3,8 @@
 import { href } from "./address.js";
 import { get } from "./api.js";
 import { duration, outcome, plural, said, title, visible } from "./format.js";
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useState } from "./preact.js";
+import { useTyped } from "./throttle.js";
 
 /**
  * @typedef {object} Answers The answers of one search so far.
@@ -22,20 +23,22 @@ let kept = none("");
 /**
  * @param {object} props
  * @param {import("./address.js").Place} props.place
- * @param {(change: Partial<import("./address.js").Place>) => void} props.go
+ * @param {(change: Partial<import("./address.js").Place>, small?: boolean) => void} props.go
  * @param {() => void} props.onAsked called after the address has changed, or would be the same
  */
 export function SearchBox({ place, go, onAsked }) {
-  const [text, setText] = useState(place.find);
-  useEffect(() => setText(place.find), [place.find]);
+  /** @param {string} find @param {boolean} isTyping */
+  const search = (find, isTyping) => go({ view: "search", find, filter: "", call: 0, other: "" }, isTyping && place.view === "search");
+  const typed = useTyped(place.find, search);
   return html`<form class="find" role="search" aria-label="All recordings" onSubmit=${(/** @type {Event} */ event) => {
     event.preventDefault();
     kept = none("");
-    if (text.trim() !== place.find || place.view !== "search") go({ view: "search", find: text.trim(), filter: "", call: 0, other: "" });
+    if (!typed.text.trim() && place.view !== "search") search("", false);
+    typed.submit();
     onAsked();
   }}>
-    <input id="find" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Search all recordings" placeholder="search all recordings (a)"
-      onInput=${(/** @type {any} */ event) => setText(event.target.value)}
+    <input id="find" type="search" value=${typed.text} spellcheck=${false} autocomplete="off" aria-label="Search all recordings" placeholder="search all recordings (a)"
+      onInput=${typed.onInput} onBlur=${typed.onBlur}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
         if (event.key !== "ArrowDown" && event.key !== "Escape") return;
         event.preventDefault();
@@ -54,19 +57,19 @@ export function Search({ recordings, place, go }) {
   const [answers, setAnswers] = useState(kept.find === place.find ? kept : none(place.find));
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState("");
-  const isLeft = useRef(false);
-  useEffect(() => () => void (isLeft.current = true), []);
+  const [leaving] = useState(() => new AbortController());
+  useEffect(() => () => leaving.abort(), []);
   /** @param {Answers} before */
   const search = async (before) => {
     setBusy(true);
     try {
       /** @type {import("./types.js").FoundRows} */
-      const last = await get("/api/search", { filter: before.find, ...before.last?.next });
-      if (isLeft.current) return;
+      const last = await get("/api/search", { filter: before.find, ...before.last?.next }, leaving.signal);
       setError("");
       kept = { find: before.find, rows: [...before.rows, ...last.rows], last, unreadable: before.unreadable + last.unreadable };
       setAnswers(kept);
     } catch (problem) {
+      if (leaving.signal.aborted) return;
       setError(/** @type {Error} */ (problem).message);
     }
     setBusy(false);
@@ -133,5 +136,6 @@ function Found({ call, running, go }) {
     <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && said(call) ? html` <span>→ ${visible(said(call))}</span>` : null}</span>
     <span class="count">${duration(call.latency_ms ?? call.waited_ms)}</span>
     ${call.cause ? html`<span class=${`why ${kind}`}>${visible(call.cause)}</span>` : null}
+    ${call.found.length ? html`<span class="passage"><span class="count">${visible(call.found[0])}</span><mark>${visible(call.found[1])}</mark><span class="count">${visible(call.found[2])}</span></span>` : null}
   </a>`;
 }

@@ -151,6 +151,12 @@ class IndexedTrace:
         yield from search.go_on(self.columns, self.scan.odd_lines, self.source, self.scan.end_offset)
         return search.rows(self.columns, self.reader.record if self._is_masked else None)
 
+    def lines_with_text(self, texts: tuple[str, ...]) -> dict[int, int]:
+        """Return the first line of each row that ``rows_with_text`` found for some of its latest texts."""
+        search = self._searches.get(texts)
+        lines = sorted(search.lines, reverse=True) if search else []
+        return {self.columns.line_row[line]: line for line in lines}
+
     def refuse_damage(self) -> None:
         """Check that every line of the recording is a record, and that its files, each of which names the
         next, form no cycle.

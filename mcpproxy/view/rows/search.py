@@ -9,7 +9,7 @@ import json
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Generator
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.session.frame import Frame, Stderr
@@ -28,6 +28,8 @@ _MESSAGE: Final = b'"message":'
 _STDERR: Final = b'{"type":"stderr",'
 _TEXT: Final = b'"text":'
 _STDERR_HEAD_BYTES: Final = 64
+_AROUND_BYTES: Final = 80
+"""How much of a record is told before and after the text that was found in it."""
 
 
 @slotted()
@@ -134,8 +136,30 @@ def _line_has(line: bytes, texts: tuple[str, ...]) -> bool:
 
 
 def _has(record: Record, texts: tuple[str, ...]) -> bool:
+    return passage(record, texts) is not None
+
+
+class Passage(NamedTuple):
+    """A place in the bytes of a message or of stderr: the text that was found, and what is around it."""
+
+    before: str
+    found: str
+    after: str
+
+
+def passage(record: Record, texts: tuple[str, ...]) -> Passage | None:
+    """Return the first place of a record with one of ``texts``; ``None`` if there is none."""
     raws = record.raws if isinstance(record, Lines) else ()
     if isinstance(record, Frame | Stderr):
         raws = (record.raw,)
     needles = {needle for text in texts for needle in spellings(text)}
-    return any(needle in raw.lower() for raw in raws for needle in needles)
+    for raw in raws:
+        lower = raw.lower()
+        places = [(at, len(needle)) for needle in needles if (at := lower.find(needle)) >= 0]
+        if places:
+            begin, length = min(places)
+            first, end, last = max(0, begin - _AROUND_BYTES), begin + length, begin + length + _AROUND_BYTES
+            pieces = raw[first:begin], raw[begin:end], raw[end:last]
+            before, found, after = (piece.decode("utf-8", "ignore") for piece in pieces)
+            return Passage("…" * (first > 0) + before, found, after + "…" * (last < len(raw)))
+    return None
