@@ -81,6 +81,20 @@ def _moves_about(visitor: Visitor) -> None:
     expect(visitor.page.locator(".detail h2")).to_contain_text("forecast")
 
 
+def test_a_bar_has_the_number_of_its_call_and_a_title(visitor: Visitor, tmp_path: Path) -> None:
+    talk = talk_of([(100, 900), (910, 935), (950, 954)])
+    with served(write(tmp_path / "s.jsonl", talk.closes(ms=1000))) as running:
+        visitor.opens(running.url)
+        visitor.presses("2")
+        bars, tip = visitor.page.locator(".span:not(.message)"), visitor.page.locator(".tip")
+        expect(bars.nth(-3)).to_have_text("#4 ✓ forecast")
+        expect(bars.nth(-2)).to_have_text("#5")
+        expect(bars.nth(-1)).to_have_text("")
+        bars.nth(-1).hover()
+        expect(tip).to_contain_text("#6 forecast ✓ ok")
+        expect(tip).to_contain_text("took 4.0 ms")
+
+
 def test_the_messages_are_a_sequence_and_text_for_mermaid(visitor: Visitor, tmp_path: Path) -> None:
     trace = write(tmp_path / "s.jsonl", SITUATIONS["server request in a call"])
     assert main(["export", "html", trace, "-o", str(tmp_path / "s.html")]) == 0

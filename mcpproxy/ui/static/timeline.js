@@ -10,8 +10,9 @@ import { useThrottled, useTicks } from "./throttle.js";
 const LANE = 22;
 /** A bar is drawn by itself if it is at least so wide; narrower ones that follow each other are one bar. */
 const NARROW = 2;
-/** The least width of a bar with a name, and of a part of the axis, in pixels. */
+/** The least width of a bar with a name, and of a part of the axis, and the width of a digit, in pixels. */
 const NAMED = 36;
+const DIGIT = 8;
 const PART = 110;
 const TICK_MS = 250;
 const LIVE_MS = 1000;
@@ -190,7 +191,9 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
         const lane = bar.lane < 0 ? Math.max(1, lanes) : bar.lane;
         const [symbol, , kind] = bar.call ? outcome(bar.call) : ["", "", bar.errors ? "bad" : "plain"];
         const shape = bar.lane < 0 ? " message" : bar.count > 1 ? " dense" : "";
-        const text = wide < NAMED ? "" : bar.call ? html`${symbol} ${visible(title(bar.call))}` : bar.count.toLocaleString("en");
+        const number = bar.call ? `#${bar.call.number}` : bar.count.toLocaleString("en");
+        const isNumbered = bar.lane >= 0 && wide >= (number.length + 1) * DIGIT;
+        const text = bar.call && wide >= NAMED ? html`${number} ${symbol} ${visible(title(bar.call))}` : isNumbered ? number : "";
         return html`<div key=${`${bar.lane}/${bar.from_ms}`} class=${`span ${kind}${shape}${bar.call && bar.call.number === selected ? " selected" : ""}`}
           style=${{ left: `${left}px`, width: `${wide}px`, top: `${lane * LANE}px`, "--share": `${Math.round((bar.count / most) * 100)}%` }}
           onPointerEnter=${() => setNamed(bar)}
@@ -209,7 +212,7 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
 function about(call, to) {
   const [symbol, words, kind] = outcome(call);
   const took = call.kind === "request" ? `${call.latency_ms === null ? "waited" : "took"} ${duration(to - call.started_ms)}, ` : "";
-  return html`<strong>${visible(title(call))}</strong> <span class=${kind}>${symbol} ${words || call.kind}</span><br />${took}${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}${call.result ? html`<br />${visible(call.result.slice(0, 120))}` : null}`;
+  return html`<strong>#${call.number} ${visible(title(call))}</strong> <span class=${kind}>${symbol} ${words || call.kind}</span><br />${took}${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}${call.result ? html`<br />${visible(call.result.slice(0, 120))}` : null}`;
 }
 
 /** @param {import("./types.js").Bar} bar several rows */
