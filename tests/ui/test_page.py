@@ -397,6 +397,10 @@ def test_a_recording_is_compared_with_the_one_before_it_and_has_local_times(
         expect(when).to_have_attribute("title", "2026-11-23 10:20:30 UTC")
         local = "new Date('2026-11-23T10:20:30Z').toLocaleTimeString('en-GB').slice(0, 5)"
         expect(when).to_have_text(visitor.page.evaluate(local))
+        visitor.page.locator(".recording").first.click()
+        expect(chosen).to_have_value(recording(running, "22"))
+        visitor.page.locator(".recording").nth(2).click()
+        expect(chosen.locator("option").first).to_have_text("choose a recording")
 
 
 def test_a_late_comparison_does_not_stand_below_another_choice(visitor: Visitor, page: Served) -> None:

@@ -157,7 +157,7 @@ function dayOf(ms) {
  */
 function Entry({ one, held, place, go, onChosen }) {
   const isHere = one.id === place.recording;
-  const view = place.view === "compare" || place.view === "search" ? "calls" : place.view;
+  const view = place.view === "search" ? "calls" : place.view;
   const target = { recording: one.id, view, filter: "", order: "", call: 0, other: "", find: "" };
   const time = one.started_ms ? new Date(one.started_ms).toTimeString().slice(0, 5) : "";
   const isNamed = one.label === one.server || one.label.endsWith(`(${one.server})`);
