@@ -30,7 +30,7 @@ class Call:
     is.
 
     Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;
-    ``result`` is the text of the content, or the message of the error.
+    ``result`` is the text of the content, or the message of the error, as the caller got it.
     """
 
     number: int

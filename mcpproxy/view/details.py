@@ -33,10 +33,10 @@ from mcpproxy.session.outcomes import Kind
 from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
-from mcpproxy.view.calls import Part, Role
+from mcpproxy.view.calls import Call, Part, Role
 from mcpproxy.view.causes import telling_line
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, Columns
-from mcpproxy.view.interventions import MOST_FRAMES, interventions
+from mcpproxy.view.interventions import MOST_FRAMES, given_instead, interventions
 
 _PROGRESS: Final = "notifications/progress"
 _NOTIFICATION_ROLES: Final = {
@@ -230,11 +230,15 @@ def _progress_words(message: Message) -> str:
     return shortened(", ".join(filter(None, (done, str(params.get("message", ""))))))
 
 
-def intervention_in(columns: Columns, reader: CallReader, row: int, *, is_running: bool) -> str:
-    """Return what mcpproxy did to the messages of a row, in words; empty if it did nothing."""
-    records = [reader.record(line) for line in columns.faults.get(row, ())[:MOST_FRAMES]]
-    frames = (record for record in records if isinstance(record, Frame))
-    return interventions(frames, columns.sender_of(row), is_running=is_running)
+def with_intervention(columns: Columns, reader: CallReader, call: Call, *, is_running: bool) -> Call:
+    """Return a call with what mcpproxy did to its messages, and with the result that the caller got."""
+    records = [reader.record(line) for line in columns.faults.get(call.number, ())[:MOST_FRAMES]]
+    frames = [record for record in records if isinstance(record, Frame)]
+    call = replace(call, intervention=interventions(frames, call.sender, is_running=is_running))
+    given = given_instead(frames, call.answer)
+    if given is None or call.number in columns.answer_elements:  # an edited batch may have other elements
+        return call
+    return replace(call, result=result_preview(given, None, call.method) or _summary(given))
 
 
 def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int:

@@ -35,6 +35,16 @@ def interventions(frames: Iterable[Frame], sender: Sender, *, is_running: bool) 
     return f"{', '.join(said)} by mcpproxy" if said else ""
 
 
+def given_instead(frames: Iterable[Frame], seq: int | None) -> Frame | None:
+    """Return what mcpproxy gave in the place of the frame ``seq``; ``None`` if it gave nothing else.
+
+    ``frames`` are those of a call with a fault mark.
+    """
+    marked = [(frame.fault.number, frame) for frame in frames if frame.fault is not None]
+    replaced = {number for number, frame in marked if frame.seq == seq and not frame.by_proxy}
+    return next((frame for number, frame in marked if number in replaced and frame.by_proxy), None)
+
+
 def _words(action: str, side: str, sent: Frame, given: Sequence[Frame], *, is_running: bool) -> str:
     """Return what was done to one message; empty if it only waited behind another one."""
     if any(frame.answers_instead(sent.sender) for frame in given):

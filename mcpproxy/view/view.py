@@ -24,7 +24,7 @@ from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
 from mcpproxy.view.causes import LOST, brief_cause, cause_of
-from mcpproxy.view.details import CallParts, SortedCallParts, intervention_in, last_progress, progress_of
+from mcpproxy.view.details import CallParts, SortedCallParts, last_progress, progress_of, with_intervention
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
@@ -208,8 +208,7 @@ class View:
     def _call(self, row: int, now_ns: int) -> Call:
         call = self.index.reader.call(row, now_ns)
         if row in self.columns.faults:
-            words = intervention_in(self.columns, self.index.reader, row, is_running=self.running)
-            call = replace(call, intervention=words)
+            call = with_intervention(self.columns, self.index.reader, call, is_running=self.running)
         is_empty = call.kind is Kind.REQUEST and call.result in _WITHOUT_CONTENT
         if call.outcome not in LOST and not is_empty:
             return call

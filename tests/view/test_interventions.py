@@ -94,6 +94,20 @@ def test_what_mcpproxy_did_has_words(words: str, tmp_path: Path, monkeypatch: py
     assert list((tmp_path / "cache" / "index").iterdir())
 
 
+def test_the_row_has_the_answer_that_the_client_got(tmp_path: Path) -> None:
+    def result(talk: Conversation) -> str:
+        with open_view(write(tmp_path / "s.jsonl", talk.closes(ms=400))) as view:
+            return view.call(4).result
+
+    assert result(answered("set", "b")) == "b"
+    assert result(answered("delay", "a")) == "a"
+    assert result(CASES["answered by mcpproxy"]) == "no"
+    assert result(an_edited_call()) == "Lima: sunny"
+    cut = answered("truncate", "")
+    cut.says(SERVER, '{"jsonrpc":', 130, by="proxy", fault={"rule": "b", "action": "truncate", "number": 1})
+    assert result(cut) == '{"jsonrpc":'
+
+
 def test_what_is_still_held_is_not_called_lost() -> None:
     held = Frame(1, CLIENT, b"{}", fault=FaultMark("break 1", "pause", 1))
     assert interventions([held], CLIENT, is_running=True) == "request held by mcpproxy"
