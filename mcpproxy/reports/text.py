@@ -77,7 +77,12 @@ def _evidence(finding: Finding) -> str:
 
 
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the counts of traces, frames and findings, and the next step if there is one."""
+    """Yield the counts of traces, frames and findings, and the next step if there is one.
+
+    If no trace could be judged, that is told elsewhere, and there is nothing to count.
+    """
+    if not verdict.traces:
+        return
     counts = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
     if verdict.known:
         counts += f", {verdict.known} known"

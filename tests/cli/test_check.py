@@ -133,6 +133,13 @@ def test_an_incomplete_recording_says_so_in_words(mcpproxy: Mcpproxy, tmp_path: 
     assert "The recording is incomplete: what was not recorded was not judged.\n" in checked.out
 
 
+def test_where_nothing_was_judged_nothing_is_counted(mcpproxy: Mcpproxy) -> None:
+    checked = mcpproxy("check", "weathr")
+    assert (checked.code, checked.out) == (2, "")
+    assert checked.err.startswith("mcpproxy: weathr: no recording, label or file has this name")
+    assert json.loads(mcpproxy("check", "weathr", "--format", "json").out)["unreadable"]
+
+
 def test_one_unreadable_trace_does_not_hide_the_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     good = recordings.write(tmp_path / "a.jsonl", FAULTY)
     bad = recordings.write(tmp_path / "b.jsonl", ("hello",))

@@ -45,7 +45,10 @@ def test_what_is_offered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert offered("mcpproxy wra", home) == ["wrap "]
     assert {"files", "git", "--all"} <= set(offered("mcpproxy wrap ", home))
     assert offered("mcpproxy wrap --host curs", home) == ["cursor "]
+    assert offered("mcpproxy hosts --add-mcp curs", home) == ["cursor "]
     assert offered("mcpproxy explain PROTO-00", home)[0] == "PROTO-001"
+    for option in ("check --select", "check --ignore", "--extend-select"):
+        assert offered(f"mcpproxy {option} SEQ,PROTO-00", home)[0] == "SEQ,PROTO-001", option
     assert "--on-miss" in offered("mcpproxy replay server --on", home)[0]
 
 
@@ -56,6 +59,7 @@ def test_labels_of_recordings_are_offered(home: Path, monkeypatch: pytest.Monkey
     for name in ("102030.000Z-files-11", "112030.000Z-claude.weather-12", "122030.000Z-files-13"):
         (folder / f"20261121T{name}.jsonl").touch()
     (home / "clean.jsonl").touch()
+    assert offered("mcpproxy stats --label cl", home) == ["claude.weather "]
     for line in ("show cl", "stats cl", "diff files cl", "ui cl", "export html cl", "fuzz cl"):
         assert {each.strip() for each in offered(f"mcpproxy {line}", home)} >= {
             "claude.weather",

@@ -36,7 +36,7 @@ def report(
     if format == "github":
         from mcpproxy.reports import markdown
 
-        heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)))}"
+        heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)), 'nothing was judged')}"
         output.add_to_step_summary(markdown.lines(heading, verdict.located, verdict.remarks, catalogue))
 
 

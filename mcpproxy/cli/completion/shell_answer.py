@@ -31,6 +31,8 @@ def answer_shell(groups: Groups) -> None:
             completer = None  # a folder
         elif _is_recording(action):
             completer = _recordings
+        elif action.metavar == "RULE,...":
+            completer = _rule_list
         if completer:
             action.completer = completer  # pyright: ignore[reportAttributeAccessIssue] # where argcomplete looks
     argcomplete.autocomplete(parser, always_complete_options="long")
@@ -59,6 +61,12 @@ def _rules(**_asked: object) -> Iterable[str]:
     return list(load().rules)
 
 
+def _rule_list(prefix: str, **_asked: object) -> Iterable[str]:
+    """Return the rules that may stand at the end of a list."""
+    before, comma, _ = prefix.rpartition(",")
+    return [f"{before}{comma}{rule}" for rule in _rules()]
+
+
 def _is_recording(action: argparse.Action) -> bool:
     """Whether an argument names a recording. ``--trace`` of a session names a new file."""
     metavar = str(action.metavar)
@@ -67,15 +75,18 @@ def _is_recording(action: argparse.Action) -> bool:
 
 def _recordings(prefix: str, **_asked: object) -> Iterable[str]:
     """Return the labels of the recordings in the state directory, and files."""
+    files: list[str] = FilesCompleter()(prefix)
+    return [*_labels(), *files]
+
+
+def _labels(**_asked: object) -> Iterable[str]:
     from mcpproxy.cli import find_traces
 
     try:
         recorded = find_traces.recent(paths.state_dir())
     except McpProxyError:
         recorded = []
-    labels = {find_traces.label_of(path) for path in recorded} - {""}
-    files: list[str] = FilesCompleter()(prefix)
-    return [*sorted(labels), *files]
+    return sorted({find_traces.label_of(path) for path in recorded} - {""})
 
 
 def _filter_terms(prefix: str, **_asked: object) -> Iterable[str]:
@@ -95,6 +106,9 @@ COMPLETERS: Final[Mapping[str, Completer]] = {
     "filter": _filter_terms,
     "server": _servers,
     "host": _hosts,
+    "add_mcp": _hosts,
+    "remove_mcp": _hosts,
+    "label": _labels,
     "rules": _rules,
 }
 """The name of an argument -> a function that returns its possible values. For other arguments, files are

@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
         type=age,
         default=0.0,
         metavar="AGE",
-        help="files so new may wait for their manifest (default: 0s)",
+        help="how old a file may be and still wait for its manifest: 10m (default: 0s)",
     )
     add("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(argv)
