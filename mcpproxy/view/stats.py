@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from mcpproxy.base.visible import visible
 from mcpproxy.session.filter import Filter
 from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
-from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, WITHOUT_ANSWER
 from mcpproxy.view.view import View
 
 BYTES_PER_TOKEN: Final = 4
@@ -26,8 +26,6 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
 
 Latency: TypeAlias = Literal["p50", "p95", "max"]
-
-_WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.UNANSWERED, Outcome.CANCELLED)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ class StatisticsBuilder:
             group.bytes_out += size_out
             if answered:
                 group.latencies.append(latency_ns)
-            elif outcome in _WITHOUT_ANSWER and not view.unread:
+            elif outcome in WITHOUT_ANSWER and not view.unread:
                 group.waits.append(columns.waited_ns(row, now_ns))
         result_bytes = _result_bytes(view)
         servers = {session.number: session.server for session in view.sessions}

@@ -12,11 +12,13 @@ import duckdb
 import pytest
 
 from mcpproxy.fleet.columns import manifest_report, report
+from mcpproxy.fleet.columns.arrow import pq
 from mcpproxy.fleet.columns.query_answer import TITLES
 from mcpproxy.fleet.manifest import Manifest, encode, key_of
 from mcpproxy.fleet.store import Store, StoredObject
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
+from tests.view.situations import begun, write
 
 EXPECTED: Final = {
     "overview": """
@@ -89,6 +91,58 @@ def test_a_query_runs_in_duckdb_alone(columns: Path, monkeypatch: pytest.MonkeyP
         connection.execute((report.QUERIES / "tables.sql").read_text())
         found = connection.sql((report.QUERIES / f"{query}.sql").read_text()).to_arrow_table()
     assert found.num_rows == len(EXPECTED[query].strip().splitlines()) - 1
+
+
+def tool_calls(path: Path) -> None:
+    """Write calls of three tools: answered, cancelled and unanswered; the last two; answered only."""
+    about = begun()
+    tools = ("mixed", "mixed", "mixed", "lost", "lost", "good", "good")
+    for id, (tool, how) in enumerate(zip(tools, "acucuaa", strict=True), 10):
+        about.asks(id, "tools/call", {"name": tool, "arguments": {}}, ms=10 * id)
+        if how == "a":
+            about.answers(id, {"content": []}, ms=10 * id + 3)
+        elif how == "c":
+            about.notifies("notifications/cancelled", {"requestId": id}, ms=10 * id + 704, by="client")
+    write(path, about.closes(ms=2000))
+
+
+def test_a_call_without_an_answer_counts_with_the_time_that_it_waited_as_in_stats(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    (tmp_path / "fleet").mkdir()
+    tool_calls(tmp_path / "fleet" / "a.jsonl")
+    mcpproxy("export", "parquet", str(tmp_path / "fleet"), "-o", str(tmp_path / "columns"))
+    report = ("fleet", "report", str(tmp_path / "columns"))
+    in_json = json.loads(mcpproxy(*report, "--format", "json").out)["latency"]
+    found = {
+        row["tool"]: (row["p50_ms"], row["p95_ms"], [name.removesuffix("_ms") for name in row["at_least"]])
+        for row in in_json
+    }
+    stats = json.loads(mcpproxy("stats", str(tmp_path / "fleet"), "--json").out)["calls"]
+    assert found == {
+        row["name"]: (
+            row["p50_ns"] / 1e6,
+            row["p95_ns"] / 1e6,
+            [name for name in row["at_least"] if name != "max"],
+        )
+        for row in stats
+        if row["name"]
+    }
+    assert found["lost"][0] == 704
+    head, *rows = sections(mcpproxy(*report).out)[TITLES["latency"]].splitlines()
+    assert head.endswith("  P50 MS  P95 MS")
+    assert {row.split()[1]: row.split()[-2] for row in rows} == {"mixed": ">704", "lost": ">704", "good": "3"}
+    assert "&gt;704" in mcpproxy(*report, "--format", "html").out
+
+
+def test_tables_of_a_release_that_did_not_say_how_long_calls_waited(
+    mcpproxy: Mcpproxy, columns: Path
+) -> None:
+    printed = mcpproxy("fleet", "report", str(columns)).out
+    for path in (columns / "frames").rglob("*.parquet"):
+        table = pq.read_table(path, partitioning=None)
+        pq.write_table(table.drop_columns(["waited_ns"]), path)
+    assert mcpproxy("fleet", "report", str(columns)).out == printed
 
 
 def test_the_report_as_json(mcpproxy: Mcpproxy, columns: Path) -> None:

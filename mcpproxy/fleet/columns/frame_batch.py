@@ -12,7 +12,7 @@ from mcpproxy.fleet.columns.arrow import Array, Table, pa, pc
 from mcpproxy.fleet.columns.frame_scan import MESSAGE_KINDS, FrameScan
 from mcpproxy.fleet.columns.schema import FRAMES
 from mcpproxy.session.outcomes import Kind
-from mcpproxy.view.index.columns import FROM_SERVER, KINDS, NO_CODE, OUTCOMES
+from mcpproxy.view.index.columns import FROM_SERVER, KINDS, NO_CODE, OUTCOMES, WITHOUT_ANSWER
 
 CALL_TOOL: Final = "tools/call"
 
@@ -55,6 +55,7 @@ class FrameBatch:
         self._session: Final[array[int]] = array("H")
         self._outcome: Final[array[int]] = array("B")
         self._latency_ns: Final[array[int]] = array("q")
+        self._waited_ns: Final[array[int]] = array("q")
         self._answer_bytes: Final[array[int]] = array("I")
         # One for each name of a recording; -1 is none:
         self._method_of: Final[array[int]] = array("i")
@@ -90,6 +91,10 @@ class FrameBatch:
         self._session.extend(columns.session)
         self._outcome.extend(columns.outcome)
         self._latency_ns.extend(columns.latency_ns)
+        self._waited_ns.extend(
+            columns.waited_ns(row, scan.last_ns) if outcome in WITHOUT_ANSWER else -1
+            for row, outcome in enumerate(columns.outcome)
+        )
         self._answer_bytes.extend(columns.answer_bytes)
         for name in columns.names:
             numbers = self._numbers_of.get(name)
@@ -115,6 +120,7 @@ class FrameBatch:
         is_request = pc.equal(kind, _REQUEST)
         row_kinds = pc.bit_wise_and(_arrow(self._row_kind), _KIND_BITS)
         is_request = pc.and_(is_request, pc.equal(pc.take(row_kinds, call), _ROW_REQUEST))
+        waited_ns = pc.take(_arrow(self._waited_ns), call)
         answered = pc.and_(is_request, pc.greater(pc.take(_arrow(self._answer_line), call), _ZERO))
         code = pc.take(_arrow(self._code), call)
         has_code = pc.and_(is_request, pc.not_equal(code, _NO_CODE))
@@ -134,6 +140,9 @@ class FrameBatch:
             "outcome": _words(_where(is_request, pc.take(_arrow(self._outcome), call)), OUTCOMES),
             "error_code": _where(has_code, code),
             "latency_ns": _where(answered, pc.take(_arrow(self._latency_ns), call)),
+            "waited_ns": _where(
+                pc.and_(is_request, pc.and_not(pc.greater_equal(waited_ns, _ZERO), answered)), waited_ns
+            ),
             "bytes": _arrow(self._bytes),
             "answer_bytes": _where(answered, pc.take(_arrow(self._answer_bytes), call)),
             "exchange": _where(pc.greater(exchange, _ZERO), exchange),

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mcpproxy.base.visible import visible
 
+_AT_LEAST: Final = "at_least"
 TITLES: Final = {
     "overview": "Recordings of each server",
     "findings": "Findings for each rule, server and week",
@@ -21,7 +22,11 @@ TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """The rows that one query gives."""
+    """The rows that one query gives.
+
+    A last column ``at_least`` names the columns of a row whose numbers are no more than a lower bound. For
+    people such a number has a ``>``, and ``heads`` and ``texts`` are without that column.
+    """
 
     name: str
     columns: tuple[str, ...]
@@ -30,6 +35,11 @@ class QueryAnswer:
     @property
     def title(self) -> str:
         return TITLES[self.name]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The names of the columns for people."""
+        return tuple(name.replace("_", " ") for name in self.columns if name != _AT_LEAST)
 
     @property
     def number_columns(self) -> frozenset[int]:
@@ -42,7 +52,15 @@ class QueryAnswer:
 
     def texts(self) -> list[tuple[str, ...]]:
         """Return the rows for people; control characters of names are shown as escapes."""
-        return [tuple(map(_shown, row)) for row in self.rows]
+        if _AT_LEAST not in self.columns:
+            return [tuple(map(_shown, row)) for row in self.rows]
+        return [
+            tuple(
+                f"{'>' if name in cast('list[str]', row[-1]) else ''}{_shown(value)}"
+                for name, value in zip(self.columns[:-1], row, strict=False)
+            )
+            for row in self.rows
+        ]
 
 
 def as_object(answers: Sequence[QueryAnswer]) -> Mapping[str, Any]:

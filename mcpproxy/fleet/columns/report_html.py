@@ -47,9 +47,7 @@ def _section(answer: QueryAnswer) -> Iterator[str]:
     if not rows:
         yield '<p class="note">None.</p>\n</section>\n'
         return
-    heads = (
-        _cell("th", name.replace("_", " "), answer, number) for number, name in enumerate(answer.columns)
-    )
+    heads = (_cell("th", name, answer, number) for number, name in enumerate(answer.heads))
     yield f'<div class="wide"><table><thead><tr>{"".join(heads)}</tr></thead>\n<tbody>\n'
     for row in rows[:MOST_ROWS]:
         cells = (

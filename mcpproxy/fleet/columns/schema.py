@@ -70,6 +70,7 @@ FRAMES: Final[Schema] = pa.schema(
         ("outcome", _WORD),
         ("error_code", pa.int32()),
         ("latency_ns", pa.int64()),
+        ("waited_ns", pa.int64()),
         ("bytes", pa.int64()),
         ("answer_bytes", pa.int64()),
         ("exchange", pa.int64()),

@@ -19,6 +19,8 @@ SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "erro
 
 Severities are in rising order.
 """
+WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.UNANSWERED, Outcome.CANCELLED)))
+"""The outcomes of requests that have waited instead; a cancelled one may have an answer all the same."""
 
 FROM_SERVER: Final = 0x80
 """Added to the kind of a row whose sender is the server."""

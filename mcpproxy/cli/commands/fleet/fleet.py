@@ -121,7 +121,7 @@ def _text(answers: "Sequence[QueryAnswer]", style: Style) -> Iterator[str]:
         if not rows:
             yield "none"
             continue
-        heads = tuple(name.replace("_", " ").upper() for name in answer.columns)
+        heads = tuple(map(str.upper, answer.heads))
         yield from table([heads, *rows[:_MOST_ROWS]], style, right=answer.number_columns)
         if len(rows) > _MOST_ROWS:
             yield f"{len(rows) - _MOST_ROWS:,} more: see --format json"
