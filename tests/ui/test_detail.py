@@ -195,7 +195,7 @@ def test_content_is_shown_as_what_it_is_and_nothing_of_it_executes(
 def test_arguments_and_result_are_side_by_side_and_the_bar_between_them_moves(
     visitor: Visitor, tmp_path: Path
 ) -> None:
-    page, bar = visitor.page, visitor.page.get_by_role("separator")
+    page, bar = visitor.page, visitor.page.locator(".detail").get_by_role("separator")
 
     def places() -> tuple[Any, Any]:
         return part(visitor, "given").bounding_box(), part(visitor, "result").bounding_box()
@@ -264,6 +264,32 @@ def test_arguments_and_result_are_side_by_side_and_the_bar_between_them_moves(
         expect(bar).to_be_hidden()
         given, result = places()
         assert result["y"] + result["height"] < given["y"]
+
+
+def test_the_bar_between_list_and_detail_moves(visitor: Visitor, tmp_path: Path) -> None:
+    page, bar = visitor.page, visitor.page.get_by_role("separator", name="Width of the list")
+    wide = "(grid) => Math.round(grid.getBoundingClientRect().width)"
+    with seen(visitor, tmp_path, "served"):
+        page.set_viewport_size({"width": 1440, "height": 900})
+        expect(bar).to_have_count(0)
+        goes_to(visitor, "fail")
+        before = page.locator(".grid").evaluate(wide)
+        bar.press("ArrowRight")
+        expect(bar).to_have_attribute("aria-valuenow", "60")
+        assert page.locator(".grid").evaluate(wide) > before
+        at = bar.bounding_box()
+        assert at
+        page.mouse.move(at["x"] + at["width"] / 2, at["y"] + 300)
+        page.mouse.down()
+        page.mouse.move(at["x"] - 300, at["y"] + 300, steps=3)
+        page.mouse.up()
+        expect(bar).to_have_attribute("aria-valuenow", re.compile("^3[0-9]$"))
+        assert page.locator(".grid").evaluate(wide) < before
+        moved = bar.get_attribute("aria-valuenow") or ""
+        goes_to(visitor, "now")
+        expect(bar).to_have_attribute("aria-valuenow", moved)
+        page.set_viewport_size({"width": 400, "height": 800})
+        expect(bar).to_be_hidden()
 
 
 def test_a_value_is_searched_and_its_nodes_are_copied(visitor: Visitor, tmp_path: Path) -> None:

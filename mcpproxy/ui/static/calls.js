@@ -3,6 +3,7 @@
 import { get, subscribe } from "./api.js";
 import { CallDetail } from "./detail.js";
 import { SEVERITY_MARKS, duration, localTime, offset, outcome, plural, said, sessionNames, size, taken, title, utcTime, visible } from "./format.js";
+import { Panes } from "./panes.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
 import { useThrottled, useTicks, useTyped } from "./throttle.js";
@@ -203,8 +204,8 @@ export function Calls({ summary, sessions, live, place, go }) {
       <${FilterBar} place=${place} go=${go} total=${isApplying ? null : total} all=${live.rows} error=${error} shown=${listed.filter}
         following=${following} onFollowing=${setFollowing} running=${live.running} />
       ${progress ? html`<${SearchProgress} progress=${progress} onCancel=${() => go({ filter: "", order: "" })} />` : null}
-      <div class=${`split${place.call ? ` with-detail${isWide ? " wide" : ""}` : ""}`}>
-        ${total === 0
+      <${Panes} kind=${`split${place.call ? ` with-detail${isWide ? " wide" : ""}` : ""}`} name="list-left" label="Width of the list" initial=${55}
+        left=${total === 0
           ? html`<p class="empty">${listed.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
           : html`<${VirtualList} label="Calls" list=${`${listed.order} ${listed.filter}`} total=${total ?? 0} columns=${7} head=${head} selected=${selected}
               onSelect=${select} onOpen=${open} onShown=${(/** @type {number} */ first, /** @type {number} */ last) => {
@@ -213,8 +214,7 @@ export function Calls({ summary, sessions, live, place, go }) {
               }}
               following=${following} onFollowing=${setFollowing}
               row=${(/** @type {number} */ index) => html`<${Row} call=${cache.row(index)} index=${index} now=${now} running=${live.running} scale=${scale} names=${names} began=${summary.recording.started_ms} />`} />`}
-        ${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} live=${live} place=${place} go=${go} isWide=${isWide} setWide=${setWide} />` : null}
-      </div>
+        right=${place.call ? html`<${CallDetail} key=${`${id}/${place.call}`} summary=${summary} sessions=${sessions} live=${live} place=${place} go=${go} isWide=${isWide} setWide=${setWide} />` : null} />
     </div>`;
 }
 

@@ -13,11 +13,11 @@ function within(part) {
 }
 
 /**
- * @param {{left: any, right: any, name: string, label: string, initial: number}} props
- * `name` is under which the browser keeps the place of the bar, `label` says what it moves, `initial` is the width of
- * the left pane in percent
+ * @param {{left: any, right: any, name: string, label: string, initial: number, kind?: string}} props
+ * `right` is null if the left pane is alone. `name` is under which the browser keeps the place of the bar, `label` says
+ * what it moves, `initial` is the width of the left pane in percent, and `kind` are the classes of both together
  */
-export function Panes({ left, right, name, label, initial }) {
+export function Panes({ left, right, name, label, initial, kind = "panes" }) {
   const [kept, keep] = useRemembered(name, String(initial));
   const part = within(Number(kept) || initial);
   const element = useRef(/** @type {HTMLElement | null} */ (null));
@@ -43,10 +43,10 @@ export function Panes({ left, right, name, label, initial }) {
     event.stopPropagation();
     keep(String(within(places[event.key])));
   };
-  return html`<div class="panes" ref=${element} style=${{ "--left": `${part}fr`, "--right": `${100 - part}fr` }}>
+  return html`<div class=${kind} ref=${element} style=${{ "--left": `${part}fr`, "--right": `${100 - part}fr` }}>
     ${left}
-    <div class="divider" role="separator" tabindex="0" aria-orientation="vertical" aria-label=${label} aria-valuenow=${part} aria-valuemin=${LEAST} aria-valuemax=${MOST}
-      onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onDblClick=${() => keep(String(initial))} onKeyDown=${onKeyDown}></div>
+    ${right === null ? null : html`<div class="divider" role="separator" tabindex="0" aria-orientation="vertical" aria-label=${label} aria-valuenow=${part} aria-valuemin=${LEAST} aria-valuemax=${MOST}
+      onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onDblClick=${() => keep(String(initial))} onKeyDown=${onKeyDown}></div>`}
     ${right}
   </div>`;
 }
