@@ -117,7 +117,7 @@ class _RunObjects:
         place: dict[str, object]
         relative_path = relative(path, self._base) if self._base is not None else ""
         if not relative_path:
-            place = {"uri": quote(f"{recording_name(path)}.jsonl")}
+            place = {"uri": quote(os.fsencode(f"{recording_name(path)}.jsonl"))}
         elif os.path.isabs(relative_path):
             place = {"uri": Path(relative_path).as_uri()}
         else:
