@@ -68,7 +68,7 @@ def test_recordings_come_in_pages_the_latest_first(agent: Agent) -> None:
 
 
 def test_the_list_says_how_many_calls_failed(tmp_path: Path) -> None:
-    for name, calls in {"a": (7, 2, 1), "b": (7, 0, 0), "c": None}.items():
+    for name, calls in {"a": (7, 2, 1), "b": (7, 0, 0), "c": ()}.items():
         recordings.write(
             tmp_path / f"{name}.jsonl", (*recordings.HANDSHAKE, recordings.close(2, 1, calls=calls))
         )

@@ -69,14 +69,12 @@ FAILED = {
     (7, 2, 1): "2 failed ✗3",
     (7, 0, 1): "1 unanswered ✗3",
     (7, 0, 0): " ✗3",
-    None: " ✗3",
+    (): " ✗3",
 }
 
 
 @pytest.mark.parametrize(("calls", "ending"), FAILED.items(), ids=str)
-def test_failed_calls_stand_before_findings(
-    tmp_path: Path, calls: tuple[int, int, int] | None, ending: str
-) -> None:
+def test_failed_calls_stand_before_findings(tmp_path: Path, calls: tuple[int, ...], ending: str) -> None:
     close = recordings.close(2, 1, errors=3, calls=calls)
     entry = recording(recordings.write(tmp_path / "s.jsonl", (*recordings.HANDSHAKE, close)))
     (item,) = session_items([entry])

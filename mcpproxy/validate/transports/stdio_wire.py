@@ -96,7 +96,7 @@ class StdioWire:
             CouldNotStartError: the command cannot be started.
         """
         try:
-            self._process = await ChildProcess.start(
+            process = self._process = await ChildProcess.start(
                 self._command, env=self._env, cwd=self._cwd, has_stderr=True
             )
         except McpProxyError as fault:
@@ -105,7 +105,6 @@ class StdioWire:
             if self._process is None:
                 self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
         self._is_open = True
-        process = self._process
         readers = (self._read(process), self._read_err(process))
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
