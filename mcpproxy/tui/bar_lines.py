@@ -30,11 +30,13 @@ def percent(progress: Progress) -> str:
 
 
 def sessions_title(items: Sequence[SessionItem], entries: Sequence[RecordingEntry], words: str) -> Line:
-    """Return the title over the sessions: how many are shown, and the words that choose them."""
+    """Return the title over the sessions: how many are shown, whose time it is, and the words that choose
+    them."""
+    zone = Span("  times in UTC", "dim")
     if not words:
-        return (Span(f" Sessions {len(items):,}"),)
+        return Span(f" Sessions {len(items):,}"), zone
     shown = len({item.entry.path for item in items})
-    return Span(f" Sessions {shown:,} of {len(entries):,}"), Span(f"  {visible(words)}", "info")
+    return Span(f" Sessions {shown:,} of {len(entries):,}"), Span(f"  {visible(words)}", "info"), zone
 
 
 def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:

@@ -23,6 +23,9 @@ _WHOLE: Final = frozenset(
 )
 """The roles whose messages are shown whole. A message with another role is one line."""
 
+_LAST_LINES: Final = 10
+"""How many of the last lines on stderr are shown of a call, unless it is shown raw. They say most."""
+
 _INDENT: Final = 2
 
 
@@ -31,8 +34,9 @@ def detail_lines(
 ) -> Iterator[Line]:
     """Yield a call with everything that belongs to it.
 
-    With ``raw``, every message is shown as the bytes that were sent, and the head of every HTTP message with
-    its fields. ``waited_ns`` is how long a call that is still open has waited, ``None`` for other calls.
+    With ``raw``, every message is shown as the bytes that were sent, the head of every HTTP message with its
+    fields, and stderr from its first line on. ``waited_ns`` is how long a call that is still open has waited,
+    ``None`` for other calls.
     """
     call = detail.call
     yield _facts(call, waited_ns)
@@ -102,7 +106,11 @@ def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iter
     role = str(call.kind) if part.role is Role.MESSAGE and call.kind is not Kind.REQUEST else str(part.role)
     if isinstance(record, Stderr):
         yield (Span(f"{arrow} stderr", "info"), Span(f"  {when}  {count(part.lines, 'line')}", "dim"))
-        yield from ((Span(" " * _INDENT), Span(line, "text")) for line in stderr_lines(part, SHOWN_BYTES))
+        lines = stderr_lines(part, SHOWN_BYTES)
+        if not (raw or whole) and (before := len(lines) - _LAST_LINES) > 0:
+            yield (Span(f"{' ' * _INDENT}… {count(before, 'line')} before: r shows all", "dim"),)
+            lines = lines[before:]
+        yield from ((Span(" " * _INDENT), Span(line, "text")) for line in lines)
         return
     head = (Span(f"{arrow} {role}", "info"), Span(f"{frame}  {when}", "dim"))
     if not (raw or whole):

@@ -118,7 +118,7 @@ def _lost_tone(word: str) -> Tone:
 
 def _worst_findings(entry: RecordingEntry) -> Span:
     counts = entry.findings or {}
-    for severity in ("error", "warning"):
+    for severity in SEVERITY_MARKS:
         if number := counts.get(severity, 0):
             return _findings_mark(severity, number)
     return Span("")

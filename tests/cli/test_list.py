@@ -249,7 +249,7 @@ def test_at_80_columns_a_handle_names_the_recording(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      LABEL    SERVER  CLIENT  DURATION  FAILED  FINDINGS  ENDED",
+        "    START (UTC)  LABEL    SERVER  CLIENT  DURATION  FAILED  FINDINGS  ENDED",
         "-1  11-21 10:20  weather  s       c         12.3 s  ?       1 error   exit 0",
         "-2  11-21 10:20  weather  s       c         12.3 s  ?       none      exit 0",
     ]
@@ -265,7 +265,7 @@ def test_at_80_columns_two_wraps_of_one_server_have_their_labels(
         name = f"20261121T1{number}2030.000Z-{label}-{number}.jsonl"
         recordings.write(state_dir / name, (CLEAN[0].replace('"weather"', f'"{label}"'), *CLEAN[1:]))
     head, *lines = mcpproxy("list").out.splitlines()
-    assert head.split() == ["STARTED", "LABEL", "FAILED", "FINDINGS", "ENDED"]
+    assert head.split() == ["START", "(UTC)", "LABEL", "FAILED", "FINDINGS", "ENDED"]
     assert sorted(line.split()[3] for line in lines) == labels
     assert all(len(line) <= 80 for line in (head, *lines))
 
@@ -283,9 +283,9 @@ def test_at_80_columns_a_label_that_any_script_has_goes_with_the_name_of_the_ser
 @pytest.mark.parametrize(
     ("width", "head", "failed"),
     [
-        (100, "STARTED LABEL SERVER CLIENT DURATION FRAMES FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
-        (80, "STARTED LABEL DURATION FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
-        (52, "STARTED LABEL FAILED FINDINGS ENDED", "1 of 6+"),
+        (100, "START (UTC) LABEL SERVER CLIENT DURATION FRAMES FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
+        (80, "START (UTC) LABEL DURATION FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
+        (52, "START (UTC) LABEL FAILED FINDINGS ENDED", "1 of 6+"),
     ],
 )
 def test_failed_and_unanswered_calls_are_both_said_before_other_columns(
@@ -309,7 +309,7 @@ def test_a_terminal_of_60_columns_gets_fewer_columns(
     recordings.write(state_dir / "20261121T102030.000Z-weather-1.jsonl", CLEAN)
     recordings.write(state_dir / "20261121T122030.000Z-weather-3.jsonl", FAULTY)
     assert mcpproxy("list").out.splitlines() == [
-        "    STARTED      LABEL    DURATION  FAILED  FINDINGS  ENDED",
+        "    START (UTC)  LABEL    DURATION  FAILED  FINDINGS  ENDED",
         "-1  11-21 10:20  weather    12.3 s  ?       1 error   exit 0",
         "-2  11-21 10:20  weather    12.3 s  ?       none      exit 0",
     ]

@@ -22,3 +22,12 @@ def test_a_recording_is_called_by_its_label_or_what_the_server_says(
     entry = RecordingEntry("/r/s.jsonl", "ended", label=label, server=server, client="desk")
     shown = "".join(span.text for span in session_line(SessionItem(entry), 80, "2026-11-22"))
     assert shown.split("--:-- ")[1].strip() == line
+
+
+@pytest.mark.parametrize(
+    ("findings", "mark"), [({"info": 6}, "i6"), ({"info": 6, "error": 1}, "✗1"), ({"info": 0}, "desk")]
+)
+def test_a_recording_is_marked_by_its_worst_findings(findings: dict[str, int], mark: str) -> None:
+    entry = RecordingEntry("/r/s.jsonl", "ended", label="s", client="desk", findings=findings)
+    shown = "".join(span.text for span in session_line(SessionItem(entry), 80, "2026-11-22"))
+    assert shown.split()[-1] == mark

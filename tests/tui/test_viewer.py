@@ -195,7 +195,7 @@ def test_words_choose_sessions_while_they_are_typed(folder: Path) -> None:
             await person.sees(" Sessions 12")
             await person.presses("escape", "/")
             await person.types("SSE")
-            await person.sees(" Sessions 1 of 12  SSE")
+            await person.sees(" Sessions 1 of 12  SSE  times in UTC")
             await person.waits(
                 lambda: viewer.is_settled and viewer.calls.rows is not None, "the calls of the one"
             )

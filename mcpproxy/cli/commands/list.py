@@ -53,7 +53,7 @@ _NARROW_HANDLES: Final = ("", "UTC", "NAME", "BY", "DURATION", "FRAMES", "CALLS"
 _NARROW_PATHS: Final = ("UTC", "NAME", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
 """The columns of a narrow terminal, where the recordings have no handles."""
 _HEADINGS: Final = {
-    "UTC": "STARTED",
+    "UTC": "START (UTC)",
     "NAME": "LABEL",
     "OF": "SERVER",
     "BY": "CLIENT",
