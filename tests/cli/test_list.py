@@ -283,7 +283,11 @@ def test_at_80_columns_a_label_that_any_script_has_goes_with_the_name_of_the_ser
 @pytest.mark.parametrize(
     ("width", "head", "failed"),
     [
-        (100, "START (UTC) LABEL SERVER CLIENT DURATION FRAMES FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
+        (
+            100,
+            "START (UTC) LABEL SERVER CLIENT DURATION FRAMES FAILED FINDINGS ENDED",
+            "1 of 6, 1 unanswered",
+        ),
         (80, "START (UTC) LABEL DURATION FAILED FINDINGS ENDED", "1 of 6, 1 unanswered"),
         (52, "START (UTC) LABEL FAILED FINDINGS ENDED", "1 of 6+"),
     ],

@@ -14,7 +14,7 @@ from typing import Final
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import SERVER, Finding
-from mcpproxy.session.outcomes import UNSUCCESSFUL, Kind, Outcome, state_words
+from mcpproxy.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.view.calls import Call, SessionSummary
 from mcpproxy.view.causes import error_words
 
@@ -73,7 +73,7 @@ class CallLines:
             name = style.shorten(name, room - (beside + len(mark) + 3 if beside else 0))
             room -= columns(name) + 1
             is_long = columns(answer) + len(mark) + 2 > room - min(columns(arguments), room // 3)
-            if is_long and (call.outcome in UNSUCCESSFUL or call.cause):
+            if is_long and (call.is_error or call.outcome is Outcome.REFUSED or call.cause):
                 mark, below, answer = "", f"{mark} {answer}", ""
                 arguments = style.shorten(arguments, room)
             elif answer:
