@@ -39,7 +39,7 @@ def test_old_recordings_are_deleted_while_a_session_runs(tmp_path: Path) -> None
         assert not old.exists()
         assert process.poll() is None
         process.stdin.close()
-        assert any("trace" in line for line in lines)
+        assert any("; trace " in line or "the recorder is not done" in line for line in lines)
     until_recorded(tmp_path)
     assert new.exists()
     assert notes.exists()
