@@ -9,9 +9,8 @@ def check(where: str, extra: str, *packages: str) -> None:
     """Check that ``packages``, as they are imported, are installed; the error names ``where``.
 
     Raises:
-        UsageError: one is not; it says how to install ``extra``. Pip asks no index for a package that is
-            installed, so it keeps this mcpproxy and brings only what is missing (pip documentation, pip
-            install, "Upgrading packages").
+        UsageError: one is not; it says how to install ``extra``. Pip keeps a package that is installed, so
+            this brings only what is missing, and no other program that has our name on an index.
     """
     for package in packages:
         parents = package.split(".")

@@ -136,7 +136,7 @@ def _print_list(
         left = total - listed[-1][0] if len(listed) == options.limit else 0
         if left:
             tell(f"{count(left, 'older recording')} not listed; see --limit")
-    if unread:
+    if unread and options.failed:
         when = "it was" if unread == 1 else "they were"
         reads = "mcpproxy show --all --filter status:unsuccessful reads them"
         tell(f"the calls of {count(unread, 'recording')} were not counted when {when} made; {reads}")
