@@ -224,8 +224,8 @@ class CallDetail(RecordedTexts):
 
     recording: str
     call: CallRow
+    cause: str
     parts: list[PartRow]
-    cause: str = ""
     findings: list[FindingRow] = field(default_factory=list[FindingRow])
     rules: dict[str, RuleRow] = field(default_factory=dict[str, RuleRow])
     more_findings: int = 0

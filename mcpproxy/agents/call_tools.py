@@ -56,8 +56,8 @@ class CallTools:
         return CallDetail(
             opened.handle,
             _row(detail),
-            parts,
             detail.cause,
+            parts,
             findings,
             more_findings=more_findings,
             more=f"texts or some of {len(detail.told)} records are left out: full=true has them"
@@ -72,8 +72,8 @@ class CallTools:
         head = CallDetail(
             opened.handle,
             _row(detail),
-            [],
             "" if start else detail.cause,
+            [],
             findings,
             {} if start else rule_rows(detail.findings[:_MAX_FINDINGS]),
             0 if start else len(detail.findings) - len(findings),

@@ -21,7 +21,7 @@ LOST: Final = frozenset({*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome
 
 _LONG_NS: Final = 5_000_000_000
 """A call that waited so long may have met a limit of its client, which progress could have moved."""
-_MOST_LINES: Final = 200
+_MOST_LINES: Final = 400
 _MOST_BYTES: Final = 64 << 10
 """How much of the end of stderr is searched for the line that says what went wrong."""
 _REASON_CHARACTERS: Final = 240
@@ -96,11 +96,37 @@ def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str 
     An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``. Errors
     that say no more than ``known`` are left out.
     """
-    last = [stripped for line in lines[-_MOST_LINES:] if (stripped := line.strip())]
+    last = _unbroken(lines[-_MOST_LINES:])
     errors = [line for line in _errors(last) if not known or not (line in known or known in line)]
     if errors:
         return ", caused by ".join((errors[0], *errors[1:][-1:]))
     return "" if only_errors or not last else last[-1]
+
+
+def _unbroken(lines: Sequence[str]) -> list[str]:
+    """Return the lines that are not blank, without spaces around them; what rich has broken is one line.
+
+    The SDK for Python logs by rich, which writes a traceback as a box in a column between others, 37
+    characters wide unless a terminal or ``COLUMNS`` says otherwise, and below it the error as broken text.
+    """
+    whole: list[str] = []
+    column = 0  # where the text below a box begins; 0 if there is no such text
+    is_begun = False
+    for line in lines:
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if not text:
+            is_begun = False
+        elif text[0] in "╭│╰":
+            whole.append(text)
+            column, is_begun = indent, False
+        elif column and indent == column and is_begun:
+            whole[-1] += f" {text}"
+        else:
+            whole.append(text)
+            is_begun = column == indent
+            column = column if is_begun else 0
+    return whole
 
 
 def _errors(lines: Sequence[str]) -> Iterator[str]:
@@ -129,7 +155,7 @@ def _error_on_stderr(call: Call, parts: Sequence[Part]) -> str:
     return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}…"
 
 
-_TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)")
+_TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceback")
 _CAUSED: Final = pattern(r"above exception was the direct cause")
 """What Python writes between the traceback of a cause and that of the error which was raised from it."""
 _LINES_OF_CAUSED: Final = 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from mcpproxy.base.style import duration
+from mcpproxy.base.style import duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.session.outcomes import CallCounts, unanswered_word
 
@@ -81,7 +81,10 @@ class RecordingEntry:
     def searched(self) -> str:
         """The text in which words are looked for that choose recordings in a list, in lower case."""
         file = visible(os.path.basename(self.path))
-        return "\n".join((self.name, self.server, self.client, self.state, self.failures, file)).lower()
+        found = [(self.findings or {}).get(severity, 0) for severity in ("error", "warning", "info")]
+        findings = f"findings: {tally(*found)}" if any(found) else ""
+        texts = (self.name, self.server, self.client, self.state, self.failures, findings, file)
+        return "\n".join(texts).lower()
 
     @property
     def running(self) -> bool:

@@ -1,9 +1,13 @@
 """Why a call failed: the sentence, and the lines on stderr that say it, on every face."""
 
+import io
 import json
+import logging
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.logging import RichHandler
 
 from mcpproxy.cli.main import main
 from mcpproxy.session.frame import Stderr
@@ -391,6 +395,31 @@ def test_an_error_that_says_what_the_answer_says_gives_way_to_its_cause(tmp_path
 )  # fmt: skip
 def test_the_line_that_names_an_error_tells_most(lines: list[str], telling: str) -> None:
     assert telling_line(lines) == telling
+
+
+def logged_by_rich(width: int) -> list[str]:
+    """What the SDK for Python logs of a chained exception, in so many columns."""
+    written = io.StringIO()
+    handler = RichHandler(console=Console(file=written, width=width), rich_tracebacks=True)
+    logger = logging.Logger("server")
+    logger.addHandler(handler)
+    try:
+        try:
+            int("n/a")
+        except ValueError as fault:
+            raise RuntimeError("Error executing tool stock") from fault
+    except RuntimeError:
+        logger.exception("Tool 'stock' raised an unexpected exception")
+    logger.info("Processing request of type CallToolRequest")
+    return written.getvalue().split("\n")
+
+
+@pytest.mark.parametrize("width", [70, 80, 100, 200])
+def test_an_error_that_rich_breaks_into_lines_is_whole(width: int) -> None:
+    lines = logged_by_rich(width)
+    cause = "ValueError: invalid literal for int() with base 10: 'n/a'"
+    assert telling_line(lines) == f"RuntimeError: Error executing tool stock, caused by {cause}"
+    assert telling_line(lines, known="Error executing tool stock") == cause
 
 
 def test_an_event_without_its_blank_line_is_no_answer(tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ const FEW = 200;
 /** What is searched for in all recordings to see why calls were not successful. */
 const UNSUCCESSFUL = "status:unsuccessful";
 
+/** What is searched for in all recordings to see what broke the protocol. */
+const BROKEN = "severity:error,warning";
+
 /**
  * @typedef {object} Group The recordings of a run, or one that is alone.
  * @property {string} title empty for one that is alone
@@ -40,8 +43,18 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   // A list that stands still under the pointer has the mark where it was, but the entry of this recording, too.
   const here = () => document.getElementById(`recording-${place.recording}`);
-  const troubled = recordings.filter((one) => one.failed).length;
-  const all = { recording: place.recording, view: "search", find: UNSUCCESSFUL, filter: "", order: "", call: 0, other: "" };
+  const failed = recordings.filter((one) => one.failed).length;
+  const broken = recordings.filter((one) => one.findings?.error || one.findings?.warning).length;
+  /** @param {string} find @param {string} words @param {string} title */
+  const search = (find, words, title) => {
+    const all = { recording: place.recording, view: "search", find, filter: "", order: "", call: 0, other: "" };
+    return html`<a class="troubled" href=${href(all)} title=${title} onClick=${(/** @type {MouseEvent} */ event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      go(all);
+      onChosen();
+    }}>${words}</a>`;
+  };
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const fitting = recordings.filter((one) => words.every((word) => one.searched.includes(word)));
   const days = byDay(grouped(fitting, runs), isWhole ? Infinity : FEW);
@@ -67,12 +80,8 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
       <h2>Recordings <span class="count" role="status">${words.length ? `${fitting.length.toLocaleString("en")} of ` : ""}${recordings.length.toLocaleString("en")}</span></h2>
       <input id="choose" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Filter the recordings" placeholder="filter: label, server, failed …"
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
-      ${troubled && !isExported ? html`<a class="troubled" href=${href(all)} title="all calls that failed, have no answer or were cancelled" onClick=${(/** @type {MouseEvent} */ event) => {
-        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-        event.preventDefault();
-        go(all);
-        onChosen();
-      }}>${troubled.toLocaleString("en")} with failed calls</a>` : null}
+      ${failed && !isExported ? search(UNSUCCESSFUL, `${failed.toLocaleString("en")} with failed calls`, "all calls that failed, were refused or cancelled, or have no answer") : null}
+      ${broken && !isExported ? search(BROKEN, `${broken.toLocaleString("en")} with findings`, "all that broke the protocol: errors and warnings") : null}
     </div>
     <div class="list" ref=${list}>
       ${!fitting.length && isLoaded ? html`<p class="empty">${recordings.length ? "No recording has these words." : "No recording yet."}</p>` : null}
