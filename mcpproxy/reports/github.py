@@ -31,6 +31,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield a command for each group of equal findings that are not known, then one for each remark.
 
+    Of equal severity those of rules come first: a failed check of ``validate`` often follows from one.
+
     File paths are relative to ``base``, the root of the repository. A recording outside ``base``, or any if
     ``base`` is ``None``, is nothing that GitHub can show, so the message has its name instead.
     """
@@ -38,7 +40,12 @@ def lines(
     for located in findings:
         if not located.is_known:
             groups.setdefault((located.path, located.fingerprint or str(located)), []).append(located)
-    for group in sorted(groups.values(), key=lambda group: _WORST_FIRST.index(group[0].finding.severity)):
+
+    def rank(group: list[Located]) -> tuple[int, bool]:
+        finding = group[0].finding
+        return _WORST_FIRST.index(finding.severity), finding.rule not in catalogue.rules
+
+    for group in sorted(groups.values(), key=rank):
         finding = group[0].finding
         rule = catalogue.rules.get(finding.rule)
         title = f"{finding.rule} {rule.name}" if rule else finding.rule

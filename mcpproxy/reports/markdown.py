@@ -3,6 +3,7 @@
 Text from a peer is escaped, so that it cannot add links, images or tables.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -11,7 +12,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports.located import Located, Remark
+from mcpproxy.reports.located import Located, Remark, recording_name
 
 _PUNCTUATION: Final = pattern(r"([!-/:-@\[-`{-~])")
 _MESSAGE_CHARACTERS: Final = 160
@@ -32,7 +33,7 @@ def lines(
         yield from rows
         yield ""
     for remark in remarks:
-        yield f"- {escaped(remark.path)}: **{remark.kind}**: {escaped(remark.text)}"
+        yield f"- {escaped(_name(remark.path))}: **{remark.kind}**: {escaped(remark.text)}"
     if remarks:
         yield ""
     if known_count := sum(located.is_known for located in findings):
@@ -55,17 +56,23 @@ def _rows(findings: list[Located], catalogue: Catalogue) -> Iterator[str]:
     for (_, code, blame), group in sorted(groups.items(), key=lambda item: item[0]):
         first_finding = group[0].finding
         rule = catalogue.rules.get(code)
-        name = escaped(f"{code} {rule.name}" if rule else code)
-        linked = f"[{name}]({_target(first_finding.source)})" if first_finding.source else name
+        title = escaped(f"{code} {rule.name}" if rule else code)
+        linked = f"[{title}]({_target(first_finding.source)})" if first_finding.source else title
         message = (
             first_finding.message
             if len(first_finding.message) <= _MESSAGE_CHARACTERS
             else first_finding.message[: _MESSAGE_CHARACTERS - 1] + "…"
         )
-        where = f"{group[0].path}:{group[0].line}" if group[0].line else group[0].path
+        name = _name(group[0].path)
+        where = f"{name}:{group[0].line}" if group[0].line else name
         place = f"frame {first_finding.frame}, {where}" if first_finding.frame else where
         cells = (first_finding.severity, linked, blame, str(len(group)), escaped(place), escaped(message))
         yield f"| {' | '.join(cells)} |"
+
+
+def _name(path: str) -> str:
+    """Return a path as it was given; of one that only this machine has, the name of the recording."""
+    return recording_name(path) if os.path.isabs(path) else path
 
 
 def _target(url: str) -> str:

@@ -1,5 +1,6 @@
 """Findings as text, one line each as from a linter: ``path:line: error PROTO-007 frame 12: ...``."""
 
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -103,9 +104,11 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     calls = sum_counts(trace.calls for trace in verdict.traces if trace.calls)
     if not calls.all_successful:
         # A failed call is no finding, but whoever looks for one may ask here.
-        path = verdict.traces[0].path
-        shown = f"show {_quoted(path)}" if len(verdict.traces) == 1 else "list --failed"
-        yield f"{calls.words(running=False)}: mcpproxy {shown}"
+        paths = [trace.path for trace in verdict.traces]
+        folders = {os.path.dirname(path) for path in paths}
+        shown = f"list {_quoted(folders.pop() or '.')} --failed" if len(folders) == 1 else ""
+        shown = f"show {_quoted(paths[0])}" if len(paths) == 1 else shown
+        yield calls.words(running=False) + (f": mcpproxy {shown}" if shown else "")
     findings = [finding for trace in verdict.traces for finding in trace.findings]
     if worst := min(findings, key=lambda finding: _RANKS.index(finding.severity), default=None):
         rules = "".join(f" --rules {_quoted(folder)}" for folder in verdict.folders)

@@ -177,6 +177,8 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
             value = message or getattr(record.message, "value", None)
             if isinstance(value, dict):
                 members = cast("dict[str, Any]", value)
+                if members.keys().isdisjoint(_OF_MESSAGES):
+                    return _text(record.raw)
                 params = members.get("params", members.get("result", members.get("error")))
                 if method in _WITH_ARGUMENTS and isinstance(params, dict):
                     params = cast("dict[str, Any]", params).get("arguments", {})
@@ -309,6 +311,8 @@ _CHARACTERS: Final = pattern(rb'(?:[^"\\]|\\(?:u[0-9A-Fa-f]{4}|[^u]))*+')
 """Whole characters of a string in JSON."""
 _RESULT: Final = pattern(rb'"(?:result|error)"\s*+:\s*+')
 
+_OF_MESSAGES: Final = frozenset({"method", "params", "result", "error"})
+"""An object without these members says nothing that a message says."""
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
 

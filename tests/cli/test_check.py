@@ -47,7 +47,9 @@ def test_failed_calls_are_no_findings_and_yet_named(mcpproxy: Mcpproxy, tmp_path
         f"2 of 7 calls failed, 1 unanswered: mcpproxy show '{path}'",
     ]
     both = mcpproxy("check", path, recordings.write(tmp_path / "another.jsonl", session))
-    assert both.out.splitlines()[-1] == "4 of 14 calls failed, 2 unanswered: mcpproxy list --failed"
+    assert (
+        both.out.splitlines()[-1] == f"4 of 14 calls failed, 2 unanswered: mcpproxy list {tmp_path} --failed"
+    )
 
 
 @pytest.mark.parametrize("name", ["faulty-2025-11-25", "example-http-2025-03-26"])

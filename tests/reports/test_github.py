@@ -40,6 +40,12 @@ def test_the_worst_come_first_for_github_shows_ten_of_a_kind() -> None:
     assert kinds == ["::error", "::warning", "::notice"]
 
 
+def test_findings_of_rules_come_before_the_checks_that_failed_for_them() -> None:
+    found = (a("list-tools", "error"), a("X-1", "warning"), a("PROTO-007", "error"))
+    titles = [line.split("title=")[1].split()[0] for line in github.lines(found, (), KNOWN, base="")]
+    assert [title.split("::")[0] for title in titles] == ["PROTO-007", "list-tools", "X-1"]
+
+
 def test_what_comes_up_again_is_one_annotation_and_what_is_known_none() -> None:
     found = (
         a("X-1", "error"),

@@ -32,6 +32,16 @@ def test_a_row_for_each_rule_the_worst_first() -> None:
     ]
 
 
+def test_a_path_of_this_machine_is_not_told() -> None:
+    finding = Finding("PROTO-007", "error", "server", "wrong id", 7, source=SOURCE)
+    (row,) = table(Located(finding, "/home/me/state/session-2.jsonl", 0))[2:]
+    assert r"| frame 7\, session\-2 |" in row
+    remark = Remark("/home/me/state/session-2.jsonl", "cut off")
+    assert r"- session\-2: **incomplete recording**: cut off" in list(
+        markdown.lines("h", (), (remark,), KNOWN)
+    )
+
+
 def test_what_a_peer_wrote_stays_text() -> None:
     said = "|x| <img src=y> [a](http://b) `c` **d**\n# e \x1b[2J"
     (row,) = table(a(1, message=said))[2:]

@@ -275,6 +275,16 @@ def a_call_after_which(sent: str, *, cut: bool, answer: bool) -> tuple[str, ...]
     return session.closes(ms=200)
 
 
+def test_an_object_of_a_log_is_shown_as_it_is(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.says("server", {"level": "info", "msg": "looking up Oslo"}, 105)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        logged = '{"level":"info","msg":"looking up Oslo"}'
+        assert view.calls("kind:not-a-message")[0].arguments == logged
+        assert f"not a message (row 5): {logged}" in view.parts(CALL).call.cause
+
+
 @pytest.mark.parametrize(
     ("sent", "cut", "answer", "in_the_row", "cause"),
     [
