@@ -212,3 +212,19 @@ def test_a_request_that_comes_after_its_refusal_was_refused(tmp_path: Path, by_p
         call = view.calls("method:tools/call")[0]
         assert call.outcome is (Outcome.REFUSED if by_proxy else Outcome.HTTP_ERROR)
         assert (call.error_code, call.result) == (502, "502")
+
+
+def test_the_reason_of_a_refusal_that_comes_early_stands_in_the_row_of_its_request(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    place: dict[str, Any] = {"exchange": 1, "connection": 1}
+    session.posts(1, ms=1)
+    session.responds(1, 502, ms=2, by_proxy=True)
+    why = "cannot connect to 127.0.0.1:1 (Connection refused); is the server running?"
+    error = {"code": -32000, "message": f"mcpproxy: {why}"}
+    session.says("server", {"jsonrpc": "2.0", "error": error}, 2.5, by="proxy", **place)
+    session.asks(7, "tools/call", forecast("Oslo"), ms=3, **place)
+    session.ends(1, ms=4)
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        call = view.calls("method:tools/call")[0]
+        assert call.outcome is Outcome.REFUSED
+        assert why in call.result

@@ -119,7 +119,7 @@ class MessageScan:
         if columns.outcome[row] == _UNANSWERED:
             columns.outcome[row] = _REFUSED if exchange.by_proxy else _HTTP_ERROR
             columns.code[row] = exchange.status
-            columns.answer_line[row] = columns.answer_line[exchange.row]
+            columns.answer_line[row] = exchange.early_answer or columns.answer_line[exchange.row]
             columns.latency_ns[row] = 0
 
     def _repeated_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
@@ -161,6 +161,8 @@ class MessageScan:
         else:
             row = 0 if id is None else self._open.close(id, not client)
         if not row:
+            if exchange is not None and exchange.status >= 400 and not (client or exchange.requests):
+                exchange.early_answer = seen.line
             return self._orphan(_ANSWER, seen)
         columns.answer_line[row] = seen.line
         columns.answer_bytes[row] = min(seen.size, LARGEST)

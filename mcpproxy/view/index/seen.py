@@ -25,6 +25,8 @@ class ExchangeState:
     started_ns: int = 0
     status: int = 0
     by_proxy: bool = False
+    early_answer: int = 0
+    """The line of an error that came before the request which it answers; 0 if there is none."""
     stateless: bool = False
     """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
     resumable: bool = False
