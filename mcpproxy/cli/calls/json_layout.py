@@ -4,7 +4,6 @@ The text is cut into tokens and never parsed, so numbers, the order of members a
 they were sent. An object or array that is short stays on one line. A string is broken at its line feeds.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -78,6 +77,8 @@ def _json_in(token: str) -> str:
     """Return the text of a string if it is a JSON object or array that is not empty; otherwise nothing."""
     if not _MAY_BE_JSON.match(token) or len(token) > _MOST_CHARACTERS:
         return ""
+    import json  # late: few strings come so far, and explain, which lays out examples, starts without it
+
     try:
         text: str = json.loads(token)
         return text if json.loads(text) else ""
