@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, exit_payload
+from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, exit_payload, no_recorder
 from mcpproxy.relay.journal import Journal
 from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.forked_recorder import Recorder, fork_recorder
@@ -78,7 +78,7 @@ class Leg:
             if recorder_main is not None:
                 self._recorder = fork_recorder(recorder_main, None, 0)
         except OSError as fault:
-            stderr.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
+            stderr.say(no_recorder(fault))
 
     def open(self) -> None:
         """Forward the recorder's lines to stderr from now on."""

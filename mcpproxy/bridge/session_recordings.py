@@ -17,7 +17,7 @@ from typing import Final
 from mcpproxy.base.own_process import own_command
 from mcpproxy.bridge.leg import StderrLines, forward_notes
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S
+from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, no_recorder
 from mcpproxy.relay.journal import Journal
 
 _NEWS_S: Final = 0.002
@@ -124,7 +124,7 @@ class SessionRecordings:
                 command, stdin=pipe, stderr=pipe, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
             )
         except OSError as fault:
-            self._say_once(f"no recorder ({fault.strerror}); the next mcpproxy command completes the traces")
+            self._say_once(no_recorder(fault))
             return
         recorder = self._recorder
         assert recorder.stdin is not None

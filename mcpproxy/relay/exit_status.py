@@ -25,6 +25,11 @@ LATE_RECORDER: Final = "the recorder is not done; it goes on alone, and mcpproxy
 """What stderr says in place of the summary when that time is over."""
 
 
+def no_recorder(fault: OSError) -> str:
+    """Return what stderr says when the recorder cannot be started: the journal is all that there is."""
+    return f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
+
+
 def recorder_s(*, is_awaited: bool) -> float:
     """Return how long the end of a session waits for the recorder, in seconds.
 

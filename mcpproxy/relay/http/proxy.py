@@ -32,7 +32,7 @@ import time
 from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.crash_buffer import TurnBuffer
-from mcpproxy.relay.exit_status import LATE_RECORDER, exit_payload
+from mcpproxy.relay.exit_status import LATE_RECORDER, exit_payload, no_recorder
 from mcpproxy.relay.http.dial import Dialer
 from mcpproxy.relay.http.loop import READ, Loop, Timers
 from mcpproxy.relay.http.resolve import Resolver
@@ -195,9 +195,7 @@ class Proxy:
         try:
             start_recorder()
         except OSError as fault:
-            self.stderr_log.say(
-                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
-            )
+            self.stderr_log.say(no_recorder(fault))
         for greeting in greetings:
             self.stderr_log.say(greeting)
         while not self._is_stopped:

@@ -16,7 +16,7 @@ import os
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import UNREAD_S
+from mcpproxy.relay.exit_status import UNREAD_S, no_recorder
 from mcpproxy.relay.stdio.signals import LEAVING, name_of, stop
 
 TYPE_CHECKING = False
@@ -68,7 +68,7 @@ class ServerLife:
         try:
             start_recorder()
         except OSError as fault:
-            self.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
+            self.say(no_recorder(fault))
         if error is not None:
             from mcpproxy.base.process_words import start_failure
 
