@@ -184,6 +184,11 @@ def whole_json(path: str, kind: str) -> JSON:
         refuse(path, fault.lineno, f"not a whole {kind}: the JSON stops or is damaged there")
 
 
+def objects(value: JSON) -> list[JSONObject]:
+    """Return the objects of an array; empty for any other value."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def refuse(path: str, number: int | None, fact: str) -> NoReturn:
     """Raise the error for a file that is not in the expected format; ``number`` is the line, from 1 on.
 

@@ -21,6 +21,7 @@ from mcpproxy.importers.import_source import (
     Clock,
     ImportedSource,
     lines,
+    objects,
     refuse,
     unix_ns,
     whole_json,
@@ -56,8 +57,7 @@ def read_document(path: str, session: int) -> ImportedSource:
         TraceError: the file is not a cassette, or there is no such session.
     """
     cassette = whole_json(path, "cassette")
-    listed = member(cassette, "messages")
-    messages = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    messages = objects(member(cassette, "messages"))
     said = [
         _Said(_number(one, "t_offset_ms"), _SENDERS[sender], one.get("payload"))
         for one in messages
@@ -115,9 +115,9 @@ def _said_in(members: JSONObject) -> Iterator[_Said]:
     match members:
         case {"type": "frame", "frame": message} | {"type": "raw", "data": str(message)}:
             yield _Said(_number(members, "t"), sender, message, is_late=is_late)
-        case {"type": "chunks", "chunks": list(chunks)}:
-            for one in chunks:
-                if isinstance(one, dict) and "frame" in one:
+        case {"type": "chunks", "chunks": chunks}:
+            for one in objects(chunks):
+                if "frame" in one:
                     yield _Said(_number(one, "t"), sender, one["frame"], is_late=is_late)
         case _:
             pass

@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from mcpproxy.importers.import_source import Clock, ImportedSource, refuse, unix_ns, whole_json
+from mcpproxy.importers.import_source import Clock, ImportedSource, objects, refuse, unix_ns, whole_json
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
@@ -28,8 +28,7 @@ def read(path: str, session: int) -> ImportedSource:
         TraceError: the file is not a cassette, or there is no such session.
     """
     cassette = whole_json(path, "cassette")
-    listed = member(cassette, "interactions")
-    interactions = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    interactions = objects(member(cassette, "interactions"))
     if not any(isinstance(one.get("request"), dict) for one in interactions):
         refuse(path, None, "not a cassette: no interaction in it has a request")
     if session > 1:
