@@ -13,15 +13,17 @@ recordings there, which are fetched into a cache folder; a compressed file (``.j
 
 import os
 import re
+import shlex
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.base.files import open_regular
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.trace import chain
@@ -31,6 +33,8 @@ SUFFIX = ".jsonl"
 JOURNAL_SUFFIX = ".jsonl.journal"
 PACKED = ".jsonl.zst"
 
+_MOST_FOLDERS: Final = 3
+"""How many folders below the one that is asked for are named."""
 _SCHEMES: Final = ("s3://", "gs://", "az://", "file://")
 
 HELP: Final = (
@@ -218,6 +222,16 @@ def folders_below(folder: str) -> dict[str, int]:
     counts = Counter(os.path.normpath(os.path.dirname(path)) for path in found)
     del counts[os.path.normpath(folder)]
     return dict(sorted(counts.items()))
+
+
+def tell_of_folders_below(folder: str, command: Callable[[str], list[str]]) -> None:
+    """Say which folders below ``folder`` hold recordings that are left out, with the command for each."""
+    below = folders_below(folder)
+    for path, recordings in list(below.items())[:_MOST_FOLDERS]:
+        step = shlex.join(command(path))
+        tell(visible(f"{path}: {count(recordings, 'recording')} in this folder left out; {step}"))
+    if (more := len(below) - _MOST_FOLDERS) > 0:
+        tell(f"{count(more, 'more folder')} with recordings left out")
 
 
 def one_path_per_recording(paths: list[str]) -> list[str]:

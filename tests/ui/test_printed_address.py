@@ -196,3 +196,16 @@ def test_a_signal_that_ends_the_page_leaves_no_file(
         running.process.send_signal(number)
         assert running.process.wait(60) == -number
     assert not [*tmp_path.glob("mcpproxy-*.html")]
+
+
+def test_a_folder_whose_recordings_are_in_folders_below_names_them(tmp_path: Path) -> None:
+    (tmp_path / "validated").mkdir()
+    write(tmp_path / "validated" / "session.jsonl", SITUATIONS["failed tool"])
+    command = [sys.executable, "-m", "mcpproxy", "ui", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith("http")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    below = tmp_path / "validated"
+    assert said == f"mcpproxy: {below}: 1 recording in this folder left out; mcpproxy ui {below}\n"

@@ -1,7 +1,6 @@
 """``mcpproxy ship``: copy the closed recordings of a folder to an object store, each exactly once."""
 
 import os
-import shlex
 import signal
 from collections.abc import Callable
 from threading import Event
@@ -31,8 +30,6 @@ exit codes: 0 everything that is closed was shipped, 2 something was not"""
 
 _PAUSE_S: Final = 10.0
 _GRACE_S: Final = 20.0
-_MOST_FOLDERS: Final = 3
-"""How many folders below the one that is shipped are named."""
 
 
 def run(argv: list[str]) -> int:
@@ -82,22 +79,12 @@ def run(argv: list[str]) -> int:
             chain=options.chain,
         )
 
-    _tell_left_out(options.folder, options.url)
+    find_traces.tell_of_folders_below(options.folder, lambda path: ["mcpproxy", "ship", path, options.url])
     if options.watch:
         return _watch_folder(
             opened, f"{options.folder} to {options.url}", pause_s=options.every, grace_s=options.grace
         )
     return _ship_once(opened())
-
-
-def _tell_left_out(folder: str, url: str) -> None:
-    """Say which folders below ``folder`` hold recordings, and how they are shipped."""
-    below = find_traces.folders_below(folder)
-    for path, recordings in list(below.items())[:_MOST_FOLDERS]:
-        command = shlex.join(["mcpproxy", "ship", path, url])
-        tell(visible(f"{path}: {count(recordings, 'recording')} in this folder left out; {command}"))
-    if (more := len(below) - _MOST_FOLDERS) > 0:
-        tell(f"{count(more, 'more folder')} with recordings left out")
 
 
 def _ship_once(shipper: "Shipper") -> int:

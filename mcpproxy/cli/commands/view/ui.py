@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
 from mcpproxy.base.json_string import quoted
-from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces, upstream_options
 from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from mcpproxy.ui.redirect_file import RedirectFile
 
 _LISTEN: Final = "127.0.0.1:0"
-_MOST_FOLDERS: Final = 9
 PINS: Final = "pins.json"
 """The file of pins in a folder of recordings."""
 
@@ -99,8 +97,8 @@ def run(argv: list[str]) -> int:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(options.listen, reason, "choose another address with --listen") from None
-    if options.path and os.path.isdir(path):
-        _tell_of_folders_below(path)
+    if options.path and os.path.isdir(path) and not find_traces.recent(path):
+        find_traces.tell_of_folders_below(path, lambda below: ["mcpproxy", "ui", below])
     page = PageApp(Library(path), CallSender(folder, upstream) if options.allow_send else None, pins)
     if not server.is_local:
         tell("other machines can reach this page; who has its address can read every recording in the folder")
@@ -155,13 +153,6 @@ def _opened_again(name: str) -> bool:
             sys.stdout.flush()
             page.wait_until_used()
     return True
-
-
-def _tell_of_folders_below(folder: str) -> None:
-    """Say where recordings are, if they are only in folders below: each of them has a page of its own."""
-    if not find_traces.recent(folder):
-        for below, recordings in list(find_traces.folders_below(folder).items())[:_MOST_FOLDERS]:
-            tell(f"{below}: {count(recordings, 'recording')}; mcpproxy ui {shlex.quote(below)}")
 
 
 def _print_no_address() -> None:
