@@ -59,6 +59,8 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
 KIND_WORDS: Final = dict(zip(CHOICES["kind"], Kind, strict=True))
 """The words of ``kind:``, with the kind that each stands for."""
 
+_OPERATORS: Final = ("and", "or")
+
 _TERM: Final = pattern(
     r"""
     (?P<negated>-?)
@@ -76,6 +78,11 @@ _UNITS: Final[dict[str, dict[str, float]]] = {
         "m": 1e6, "mb": 1e6, "mib": 1 << 20, "g": 1e9, "gb": 1e9, "gib": 1 << 30,
     },
 }  # fmt: skip
+
+_INSTEAD: Final = (
+    "all terms must hold; commas separate what one may be (status:error,unanswered), a - excludes "
+    '(-method:ping), and "{}" searches for the word'
+)
 
 EXAMPLE: Final = 'tool:search* status:error latency:>2s -from:server "text"'
 
@@ -169,6 +176,7 @@ def parse_filter(text: str) -> Filter:
         FilterError: ``text`` is not a filter. The message says where, why, and what to write instead.
     """
     terms: list[Term] = []
+    operators: list[re.Match[str]] = []
     position = 0
     while position < len(text):
         if text[position].isspace():
@@ -179,7 +187,12 @@ def parse_filter(text: str) -> Filter:
         if text.startswith('"', match.end()):
             raise FilterError(match.end() + 1, "a quotation mark without its end", 'write "text"')
         terms.append(_term(match))
+        if match[0].lower() in _OPERATORS:
+            operators.append(match)
         position = match.end()
+    if operators and any(term.key != "text" for term in terms):
+        word = operators[0][0]
+        raise FilterError(operators[0].start() + 1, f"{word} stands between terms", _INSTEAD.format(word))
     return Filter(tuple(terms), text)
 
 

@@ -78,6 +78,8 @@ ROWS = {
     '"type"': [3, 4, 5],
     '"from"': [],
     "tool:* no such": [5],
+    "sunny or rainy": [],
+    'from:server "or"': [],
 }
 
 
@@ -99,6 +101,12 @@ WRONG = {
     "ping -": "filter, column 6: a - alone; write what to leave out after it: -from:server",
     "shell:bash": "filter, column 1: there is no shell:; there are tool, prompt, resource, target, method, "
     "status, code, latency, bytes, rule, severity, from, session, kind, call, frame, id, text",
+    "status:error or status:unanswered": "filter, column 14: or stands between terms; all terms must hold; "
+    'commas separate what one may be (status:error,unanswered), a - excludes (-method:ping), and "or" '
+    "searches for the word",
+    "timeout AND from:server": "filter, column 9: AND stands between terms; all terms must hold; commas "
+    'separate what one may be (status:error,unanswered), a - excludes (-method:ping), and "AND" searches for '
+    "the word",
     'ping "open': 'filter, column 6: a quotation mark without its end; write "text"',
 }
 

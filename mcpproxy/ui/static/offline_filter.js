@@ -26,6 +26,8 @@ const UNITS = {
 export function parseFilter(text) {
   const pattern = /\s*(-?)(?:([A-Za-z]+):)?((?:"(?:[^"\\]|\\.)*"|[^\s",]|,)*)/suy;
   const terms = [];
+  /** @type {[string, number] | undefined} */
+  let operator;
   const end = text.trimEnd().length;
   while (pattern.lastIndex < end) {
     const start = pattern.lastIndex;
@@ -37,7 +39,9 @@ export function parseFilter(text) {
     const values = isWord ? [found[3]].filter(Boolean) : [...found[3].matchAll(/"((?:[^"\\]|\\.)*)"|([^",]+)/gsu)].map(([, quoted, plain]) => (quoted === undefined ? plain : quoted.replace(/\\(.)/gsu, "$1")));
     if (!values.length) throw new Error(`filter, column ${start + 1}: nothing after ${found[2] ? `${found[2]}:` : "-"}`);
     terms.push({ key, values, negated: found[1] === "-" });
+    if (isWord && /^(and|or)$/iu.test(found[0].trim())) operator ??= [found[3], start + 1];
   }
+  if (operator && terms.some(({ key }) => key !== "text")) throw new Error(`filter, column ${operator[1]}: ${operator[0]} stands between terms; all terms must hold; commas separate what one may be (status:error,unanswered), a - excludes (-method:ping), and "${operator[0]}" searches for the word`);
   return terms;
 }
 
@@ -136,7 +140,7 @@ export function passes(terms, call) {
 }
 
 /** Outcomes in the order in which a person wants to see them. */
-const URGENT = [...ERRORS, "refused", "unanswered", "cancelled", "input-required", "ok", "none"];
+const URGENT = [...ERRORS, "refused", "unanswered", "cancelled", "input-required", "declined", "ok", "none"];
 
 /**
  * Return calls in an order: empty for that of the recording; after a `-` the largest first.
