@@ -271,6 +271,8 @@ class StatisticsRow:
     name: str = ""
     failed: int = 0
     unanswered: int = 0
+    cancelled: int = 0
+    refused: int = 0
     p50_ms: float | None = None
     p95_ms: float | None = None
     max_ms: float | None = None

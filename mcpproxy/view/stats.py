@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.base.visible import visible
 from mcpproxy.session.filter import Filter
-from mcpproxy.session.outcomes import ERRORS, Kind, Outcome
+from mcpproxy.session.outcomes import CallCounts, Kind, count_calls
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, WITHOUT_ANSWER
 from mcpproxy.view.view import View
 
@@ -20,7 +20,7 @@ ESTIMATE: Final = f"tokens are estimated: one for {BYTES_PER_TOKEN} bytes of JSO
 
 
 Order: TypeAlias = Literal["calls", "failed", "latency", "tokens"]
-"""What stands first: the most calls, the most that failed or have no answer, the slowest, the largest."""
+"""What stands first: the most calls, the most that were not successful, the slowest, the largest."""
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
@@ -32,8 +32,7 @@ Latency: TypeAlias = Literal["p50", "p95", "max"]
 class CallStatistics:
     """The requests of one sender with one method and, if it names one, one tool, prompt or resource.
 
-    ``name`` is the tool, prompt or resource, or ``None``. ``failed`` counts those that ended with an error;
-    ``unanswered`` counts requests without an answer that were not cancelled.
+    ``name`` is the tool, prompt or resource, or ``None``.
 
     The median ``p50_ns``, the 95th percentile ``p95_ns`` and the maximum ``max_ns`` count a request without
     an answer with the time that it waited, cancelled or not. ``at_least`` names those of them that are such
@@ -43,9 +42,7 @@ class CallStatistics:
     method: str
     name: str | None
     sender: str
-    count: int
-    failed: int
-    unanswered: int
+    counts: CallCounts
     p50_ns: int | None
     p95_ns: int | None
     max_ns: int | None
@@ -154,7 +151,7 @@ class StatisticsBuilder:
     def result(self, order: Order = "calls") -> Statistics:
         """Return the statistics. Of those that are equal in ``order``, the most frequent calls are first."""
         calls = [group.statistics(*key) for key, group in self._groups.items()]
-        calls.sort(key=lambda row: (-row.count, row.method, row.name or ""))
+        calls.sort(key=lambda row: (-row.counts.total, row.method, row.name or ""))
         calls.sort(key=_KEYS[order], reverse=True)  # which keeps the order of those that are equal
         return Statistics(
             self._recordings, self._frames, self._duration_ns, tuple(calls), tuple(self._tools.values())
@@ -162,8 +159,8 @@ class StatisticsBuilder:
 
 
 _KEYS: Final[Mapping[Order, Callable[[CallStatistics], tuple[int, ...]]]] = {
-    "calls": lambda row: (row.count,),
-    "failed": lambda row: (row.failed + row.unanswered,),
+    "calls": lambda row: (row.counts.total,),
+    "failed": lambda row: (sum(number for number, _ in row.counts.unsuccessful(running=False)),),
     "latency": lambda row: (row.p95_ns or 0, row.max_ns or 0),
     "tokens": lambda row: (row.bytes_out,),
 }
@@ -204,9 +201,7 @@ class _Group:
             visible(method),
             None if name is None else visible(name),
             sender,
-            count=sum(self.outcomes),
-            failed=sum(self.outcomes[OUTCOMES.index(outcome)] for outcome in ERRORS),
-            unanswered=self.outcomes[OUTCOMES.index(Outcome.UNANSWERED)],
+            counts=count_calls(dict(zip(OUTCOMES, self.outcomes, strict=True))),
             p50_ns=found["p50"],
             p95_ns=found["p95"],
             max_ns=found["max"],
@@ -248,9 +243,11 @@ def as_object(statistics: Statistics) -> Mapping[str, object]:
                 "method": calls.method,
                 "name": calls.name,
                 "from": calls.sender,
-                "count": calls.count,
-                "failed": calls.failed,
-                "unanswered": calls.unanswered,
+                "count": calls.counts.total,
+                "failed": calls.counts.failed,
+                "unanswered": calls.counts.unanswered,
+                "cancelled": calls.counts.cancelled,
+                "refused": calls.counts.refused,
                 "p50_ns": calls.p50_ns,
                 "p95_ns": calls.p95_ns,
                 "max_ns": calls.max_ns,

@@ -32,6 +32,18 @@ def test_the_command_prints_tables(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert "tokens are estimated: one for 4 bytes of JSON" in ran.out
 
 
+def test_calls_that_were_given_up_have_a_column_if_there_are_any(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    about = begun()
+    about.asks(7, "tools/call", {"name": "slow", "arguments": {}}, ms=1000)
+    about.notifies("notifications/cancelled", {"requestId": 7}, ms=4000, by="client")
+    path = write(tmp_path / "s.jsonl", about.closes(ms=5000))
+    lines = mcpproxy("stats", path, "--sort", "failed").out.splitlines()
+    assert lines[2].split()[:5] == ["CALLS", "FAILED", "UNANSWERED", "CANCELLED", "P50"]
+    assert lines[3].split()[:6] == ["1", "0", "0", "1", ">3.00", "s"]
+    assert "> is before the time that a call without an answer waited" in lines
+    assert json.loads(mcpproxy("stats", path, "--json", "--sort", "failed").out)["calls"][0]["cancelled"] == 1
+
+
 def test_the_command_prints_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", session())
     write(tmp_path / "b.jsonl", session())

@@ -25,7 +25,7 @@ def test_calls_are_counted_per_tool(tmp_path: Path) -> None:
         found = statistics([view])
     calls = {(each.method, each.name): each for each in found.calls}
     tool = calls["tools/call", "forecast"]
-    assert (tool.count, tool.failed, tool.unanswered) == (10, 1, 1)
+    assert (tool.counts.total, tool.counts.failed, tool.counts.unanswered) == (10, 1, 1)
     assert (tool.p50_ns, tool.p95_ns, tool.max_ns) == (14 * MS, 1000 * MS, 1000 * MS)
     assert tool.at_least == ("p95", "max")
     assert tool.bytes_in > 10 * 100
@@ -49,14 +49,14 @@ def test_a_call_without_an_answer_counts_with_its_wait(tmp_path: Path) -> None:
         (tool,) = [each for each in statistics([view]).calls if each.name == "forecast"]
     assert (tool.p50_ns, tool.p95_ns, tool.max_ns) == (500 * MS, 5000 * MS, 5000 * MS)
     assert tool.at_least == ("p50",)
-    assert tool.unanswered == 1
+    assert tool.counts.unanswered == 1
 
 
 def test_recordings_add_up(tmp_path: Path) -> None:
     views = [open_view(write(tmp_path / f"{name}.jsonl", session())) for name in "ab"]
     found = statistics(views)
     assert (found.recordings, found.frames) == (2, 48)
-    assert next(each.count for each in found.calls if each.name == "forecast") == 20
+    assert next(each.counts.total for each in found.calls if each.name == "forecast") == 20
     assert [(cost.name, cost.calls) for cost in found.tools] == [("forecast", 20), ("archive", 0)]
     answered = next(each.bytes_out for each in found.calls if each.name == "forecast")
     assert [cost.result_bytes for cost in found.tools] == [answered, 0]

@@ -11,6 +11,8 @@ const COLUMNS = [
   ["calls", "calls", (row) => row.count.toLocaleString("en")],
   ["failed", "errors", (row) => (row.errors ? row.errors.toLocaleString("en") : "")],
   ["unanswered", "unanswered", (row) => (row.unanswered ? row.unanswered.toLocaleString("en") : "")],
+  ["cancelled", "cancelled", (row) => (row.cancelled ? row.cancelled.toLocaleString("en") : "")],
+  ["refused", "refused", (row) => (row.refused ? row.refused.toLocaleString("en") : "")],
   ["p50", "p50_ms", (row) => latency(row, "p50")],
   ["p95", "p95_ms", (row) => latency(row, "p95")],
   ["max", "max_ms", (row) => latency(row, "max")],
@@ -45,7 +47,7 @@ export function Stats({ summary, live, place, go }) {
       )}</tr></thead>
       <tbody>${rows.map(
         (row) => html`<tr><th scope="row"><button type="button" class="link" onClick=${() => go({ view: "calls", filter: row.filter, call: 0 })}>${visible(row.target ? `${row.method} ${row.target}` : row.method)}</button></th>${COLUMNS.map(
-          ([name, , text]) => html`<td class=${name === "failed" ? "bad" : name === "unanswered" ? "waiting" : ""}>${text(row)}</td>`,
+          ([name, , text]) => html`<td class=${name === "failed" || name === "refused" ? "bad" : name === "unanswered" ? "waiting" : ""}>${text(row)}</td>`,
         )}</tr>`,
       )}</tbody>
     </table>

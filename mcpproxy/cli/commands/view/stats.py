@@ -1,7 +1,7 @@
 """``mcpproxy stats``: how often each tool and method was called, how long it took, and what it cost."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.base.style import Style, count, duration, size
@@ -11,15 +11,16 @@ from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
 from mcpproxy.reports.text_table import fitted, table
 from mcpproxy.session.filter import parse_filter
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.view import stats
 from mcpproxy.view.stats import CallStatistics, Latency, Statistics, StatisticsBuilder
 from mcpproxy.view.view import open_view
 
 EPILOG = f"""\
-FAILED are the calls that ended with an error, UNANSWERED those without an answer. 95 of 100 calls took no
-longer than P95. P50, P95 and MAX count a call without an answer with the time that it waited, until it was
-cancelled or the recording ended: >12.0 s is such a time. IN and OUT are the sizes of all requests and of all
-answers.
+FAILED are the calls that ended with an error, UNANSWERED those without an answer, CANCELLED those that were
+given up, and REFUSED those that mcpproxy answered itself. 95 of 100 calls took no longer than P95. P50, P95
+and MAX count a call without an answer with the time that it waited, until it was cancelled or the recording
+ended: >12.0 s is such a time. IN and OUT are the sizes of all requests and of all answers.
 {stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
 each time that a model is given it.
 
@@ -29,7 +30,7 @@ each time that a model is given it.
   mcpproxy stats recordings/        all recordings in a folder, together
   mcpproxy stats --json | jq .      the same as one JSON object"""
 
-_LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT")
+_LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT", "REFUSED", "CANCELLED")
 """The columns that a narrow terminal does not get, in the order in which they are left out."""
 
 
@@ -46,7 +47,7 @@ def run(argv: list[str]) -> int:
         "--sort",
         choices=stats.ORDERS,
         default="calls",
-        help="what is first: the most calls, failed or unanswered calls, latency (P95) or tokens "
+        help="what is first: the most calls, calls without a result, latency (P95) or tokens "
         "(default: calls)",
     )
     parser.add_argument(
@@ -80,16 +81,18 @@ def run(argv: list[str]) -> int:
 
 def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     """Yield the statistics as tables."""
-    total = sum(row.count for row in statistics.calls)
+    total = sum(row.counts.total for row in statistics.calls)
     recordings, frames = count(statistics.recordings, "recording"), count(statistics.frames, "frame")
     yield f"{recordings}, {frames}, {count(total, 'call')}"
     if statistics.calls:
         yield ""
-        heading = ("CALLS", "FAILED", "UNANSWERED", "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
-        rows = fitted(
-            [heading, *map(_row, statistics.calls)], style, cut=("CALL",), left_out=_LEFT_OUT, least=24
-        )
-        yield from table(rows, style, right=range(len(rows[0]) - 1), paint=_painter(style))
+        states = _states(statistics)
+        heading = ("CALLS", *states, "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
+        rows = [heading, *(_row(calls, states) for calls in statistics.calls)]
+        rows = fitted(rows, style, cut=("CALL",), left_out=_LEFT_OUT, least=24)
+        yield from table(rows, style, right=range(len(rows[0]) - 1), paint=_painter(style, len(states)))
+        if any(calls.at_least for calls in statistics.calls):
+            yield "> is before the time that a call without an answer waited"
     if statistics.tools:
         yield ""
         tools = sorted(statistics.tools, key=lambda tool: -tool.definition_bytes)
@@ -105,13 +108,29 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     yield stats.ESTIMATE
 
 
-def _row(calls: CallStatistics) -> tuple[str, ...]:
+def _states(statistics: Statistics) -> dict[str, Callable[[CallCounts], int]]:
+    """Return the headings of the columns that count calls, with what each counts.
+
+    Of the rare ones only those are there that count something.
+    """
+    rare: dict[str, Callable[[CallCounts], int]] = {
+        "CANCELLED": lambda counts: counts.cancelled,
+        "REFUSED": lambda counts: counts.refused,
+    }
+    of_rows = [calls.counts for calls in statistics.calls]
+    return {
+        "FAILED": lambda counts: counts.failed,
+        "UNANSWERED": lambda counts: counts.unanswered,
+        **{name: number for name, number in rare.items() if any(map(number, of_rows))},
+    }
+
+
+def _row(calls: CallStatistics, states: Mapping[str, Callable[[CallCounts], int]]) -> tuple[str, ...]:
     latencies: dict[Latency, int | None] = {"p50": calls.p50_ns, "p95": calls.p95_ns, "max": calls.max_ns}
     name = " ".join(filter(None, ("server:" if calls.sender == "server" else "", calls.method, calls.name)))
     return (
-        f"{calls.count:,}",
-        f"{calls.failed:,}",
-        f"{calls.unanswered:,}",
+        f"{calls.counts.total:,}",
+        *(f"{number(calls.counts):,}" for number in states.values()),
         *(
             "-" if ns is None else f"{'>' if name in calls.at_least else ''}{duration(ns)}"
             for name, ns in latencies.items()
@@ -123,10 +142,10 @@ def _row(calls: CallStatistics) -> tuple[str, ...]:
     )
 
 
-def _painter(style: Style) -> Callable[[int, str, str], str]:
-    """Return a function that colours the counts of failed and unanswered calls, unless they are 0."""
+def _painter(style: Style, states: int) -> Callable[[int, str, str], str]:
+    """Return a function that colours the counts in the columns after the first, unless they are 0."""
 
     def paint(column: int, cell: str, padded: str) -> str:
-        return style.paint(padded, "red") if column in (1, 2) and cell != "0" else padded
+        return style.paint(padded, "red") if 1 <= column <= states and cell != "0" else padded
 
     return paint
