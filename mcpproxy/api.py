@@ -32,7 +32,14 @@ from mcpproxy.reports.judged_traces import JudgedTraces
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
-from mcpproxy.session.outcomes import ERRORS, Outcome, outcome_of, outcome_of_result, state_words
+from mcpproxy.session.outcomes import (
+    ERRORS,
+    Outcome,
+    error_outcome,
+    outcome_of,
+    outcome_of_result,
+    state_words,
+)
 from mcpproxy.trace import reader
 from mcpproxy.trace.records import Header
 
@@ -83,7 +90,7 @@ class Call:
         code = member(self.error, "code")
         outcome = outcome_of_result(self.result) if self.is_answered else Outcome.UNANSWERED
         if self.is_error and outcome is Outcome.OK:
-            outcome = Outcome.RPC_ERROR
+            outcome = error_outcome(self.method, code if type(code) is int else None)
         state = state_words(outcome, code if type(code) is int else None)
         return f"<mcpproxy.Call in frame {self.frame}: {self.method}{name}, {state}{took}>"
 

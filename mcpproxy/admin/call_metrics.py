@@ -27,7 +27,7 @@ from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender, other
-from mcpproxy.session.outcomes import Outcome, outcome_of
+from mcpproxy.session.outcomes import Outcome, outcome_of, status_outcome
 from mcpproxy.session.unanswered_requests import Scope, UnansweredRequests
 from mcpproxy.trace.session_labels import SessionNames
 
@@ -39,13 +39,14 @@ MAX_OPEN: Final = 4096
 """How many requests may wait for their answers; beyond that the oldest is forgotten."""
 _LONGEST_TOOL: Final = 128
 
-_SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED)
+_SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED, Outcome.DECLINED)
 _METHODS: Final = {*methods.method_names(*REVISIONS), *methods.extension_methods()}
 
 
 @dataclass(slots=True)
 class _Exchange:
     status: int = 0
+    by_proxy: bool = False
     responded_ns: int = 0
     is_stream: bool = False
 
@@ -95,7 +96,9 @@ class CallMetrics:
                 self._exchanges[number] = _Exchange()
             case ResponseHead(exchange=number) if event.status >= 200 and number in self._exchanges:
                 is_stream = Fields(event.headers).media_type == "text/event-stream"
-                self._exchanges[number] = _Exchange(event.status, event.observed_at_ns, is_stream)
+                self._exchanges[number] = _Exchange(
+                    event.status, event.by_proxy, event.observed_at_ns, is_stream
+                )
             case ExchangeEnd(exchange=number) if number in self._exchanges:
                 self._end_exchange(self._exchanges.pop(number), event)
             case _:
@@ -116,7 +119,7 @@ class CallMetrics:
                 pass
 
     def _count_answer(self, call: _Call, frame: Frame, answer: Response | ErrorResponse) -> None:
-        outcome = Outcome.REFUSED if frame.by_proxy else outcome_of(answer)
+        outcome = Outcome.REFUSED if frame.by_proxy else outcome_of(answer, call.method)
         if outcome in _SUCCEEDED and isinstance(answer, Response):
             if call.method == "tools/list":
                 tools = member(answer.result, "tools")
@@ -132,14 +135,15 @@ class CallMetrics:
 
     def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
         """End the calls that can get no answer any more. A stream may be resumed in another exchange."""
-        if exchange.status >= 400:
-            outcome, answered_ns = Outcome.HTTP_ERROR, exchange.responded_ns
-        elif end.cut and not exchange.is_stream:
-            outcome, answered_ns = Outcome.UNANSWERED, None
-        else:
+        status = exchange.status
+        if status < 400 and (exchange.is_stream or not end.cut):
             return
         for call in self._open.take_if(lambda call: call.exchange == end.exchange):
-            self._end_call(call, outcome, answered_ns)
+            if status < 400:
+                self._end_call(call, Outcome.UNANSWERED)
+            else:
+                outcome = status_outcome(call.method, status, by_proxy=exchange.by_proxy)
+                self._end_call(call, outcome, exchange.responded_ns)
 
     def _end_call(self, call: _Call, outcome: Outcome, answered_ns: int | None = None) -> None:
         """Count a call."""

@@ -38,7 +38,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Signal
-from mcpproxy.session.outcomes import Kind, Outcome, outcome_of
+from mcpproxy.session.outcomes import Kind, Outcome, outcome_of, status_outcome
 from mcpproxy.trace.records import Record
 from mcpproxy.view.index.peers import VERSION_META
 from mcpproxy.view.view import View
@@ -264,8 +264,9 @@ class SpanReader:
         at_ns, seq, by_proxy = frame.observed_at_ns, frame.seq, frame.by_proxy
         match message:
             case ErrorResponse():
+                outcome = Outcome.REFUSED if by_proxy else outcome_of(message, call.request.method)
                 error = attributes.error_code_text(message) or "_OTHER"
-                outcome = Outcome.REFUSED if by_proxy else outcome_of(message)
+                error = "" if outcome is Outcome.DECLINED else error
                 why = attributes.error_text(message)
                 ending = Ending(at_ns, outcome, error, why, seq, message, by_proxy)
             case Response(result=result):
@@ -314,16 +315,17 @@ class SpanReader:
             if call.ended_ns is not None:
                 self._end_call(call, Ending(call.ended_ns, Outcome.OK))
             elif response is not None and response.status >= 400:
-                outcome = Outcome.REFUSED if response.by_proxy else Outcome.HTTP_ERROR
+                status, by_proxy = response.status, response.by_proxy
+                outcome = status_outcome(call.request.method, status, by_proxy=by_proxy)
                 self._end_call(
                     call,
                     Ending(
                         response.observed_at_ns,
                         outcome,
-                        str(response.status),
+                        "" if outcome is Outcome.DECLINED else str(status),
                         response.reason,
                         response.seq,
-                        by_proxy=response.by_proxy,
+                        by_proxy=by_proxy,
                     ),
                 )
             elif end.cut and tuple(Outcome)[outcomes[call.row]] is Outcome.CANCELLED:

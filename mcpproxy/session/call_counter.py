@@ -22,7 +22,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead, Sender
-from mcpproxy.session.outcomes import CallCounts, Outcome, count_calls, outcome_of
+from mcpproxy.session.outcomes import PROBE, CallCounts, Outcome, count_calls, outcome_of, status_outcome
 from mcpproxy.session.redirects import Redirects, location_of
 
 MAX_OPEN: Final = 1 << 16
@@ -33,7 +33,7 @@ _ANSWERED: Final = Response({}, None, None)
 
 _OK: Final = Outcome.OK
 _UNANSWERED: Final = Outcome.UNANSWERED
-_HTTP_ERROR: Final = Outcome.HTTP_ERROR
+_BY_STATUS: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED)
 
 _ANSWERS: Final = (Response, ErrorResponse)
 
@@ -47,6 +47,8 @@ class _Call:
     outcome: Outcome = _UNANSWERED
     sender: Sender = CLIENT
     """Who asks, if the request met a fault."""
+    probe: str = ""
+    """``PROBE`` if that is its method."""
 
 
 @slotted(eq=False)
@@ -62,8 +64,8 @@ class _Exchange:
     """The earlier exchanges whose redirects lead to its target."""
     calls: list[_Call] = field(default_factory=list[_Call])
     is_stateless: bool = False
-    refusal: Outcome | None = None
-    """How its status ends its calls, which may come after it."""
+    error: ResponseHead | None = None
+    """The HTTP error that ends its calls, which may come after it."""
     has_body: bool = False
     is_other: bool = False
 
@@ -198,6 +200,8 @@ class CallCounter:
         else:
             call = _Call()
             self._total += 1
+            if request.method == PROBE:
+                call.probe = PROBE
         if frame.by_proxy or frame.refused:
             self._end(call, Outcome.REFUSED)
         open_calls = self._open[from_client]
@@ -216,8 +220,8 @@ class CallCounter:
                 open_calls[frame.exchange, request.id] = open_calls[session, request.id] = call
             if from_client:
                 exchange.calls.append(call)
-                if exchange.refusal is not None and call.outcome is _UNANSWERED:
-                    self._end(call, exchange.refusal)
+                if exchange.error is not None:
+                    self._end_by_status(call, exchange.error)
             if VERSION_KEY in (as_object(member(request.params, "_meta")) or ()):
                 exchange.is_stateless = True
         if len(open_calls) > MAX_OPEN:
@@ -259,9 +263,11 @@ class CallCounter:
             call = open_calls.pop((frame.exchange, id), None) or open_calls.get((session, id))
             if call is not None and open_calls.get((session, id)) is call:
                 del open_calls[session, id]
-        if call is not None and (call.outcome is _UNANSWERED or call.outcome is _HTTP_ERROR):
+        if call is not None and (call.outcome is _UNANSWERED or call.outcome in _BY_STATUS):
             is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _UNANSWERED
-            self._end(call, Outcome.REFUSED if is_refusal else outcome_of(answer))
+            is_failure = call.outcome is Outcome.HTTP_ERROR  # its status says that it is more than a decline
+            outcome = outcome_of(answer, "" if is_failure else call.probe)
+            self._end(call, Outcome.REFUSED if is_refusal else outcome)
         return call
 
     def _count_notification(
@@ -283,10 +289,13 @@ class CallCounter:
             self._redirects.add(head.exchange, exchange.target, location)
         if head.status < 400:
             return
-        refusal = exchange.refusal = Outcome.REFUSED if head.by_proxy else Outcome.HTTP_ERROR
+        exchange.error = head
         for call in () if exchange.is_other else exchange.calls:
-            if call.outcome is _UNANSWERED:
-                self._end(call, refusal)
+            self._end_by_status(call, head)
+
+    def _end_by_status(self, call: _Call, error: ResponseHead) -> None:
+        if call.outcome is _UNANSWERED:
+            self._end(call, status_outcome(call.probe, error.status, by_proxy=error.by_proxy))
 
     def _cancel(self, call: _Call | None) -> None:
         if call is not None and call.outcome is _UNANSWERED:

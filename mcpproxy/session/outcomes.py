@@ -44,9 +44,19 @@ class Outcome(StrEnum):
     """Cancelled before it was answered."""
     REFUSED = "refused"
     """Refused or answered by mcpproxy itself."""
+    DECLINED = "declined"
+    """The server does not have what the client asked for to learn just that: see ``error_outcome``,
+    ``status_outcome`` and ``exchange_outcome``. Such an error is a part of a healthy session."""
     NONE = "none"
     """The row is not about something that has an answer."""
 
+
+PROBE: Final = "server/discover"
+"""The request with which a client asks a server for its revisions. An older server has no such request."""
+
+_INTERNAL_ERROR: Final = -32603
+_FAILURES: Final = frozenset({401, 403, 407, 408, 429})
+"""Statuses below 500 that say nothing about what the server has."""
 
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
 """The outcomes of calls that *failed*. What broke the protocol is a *finding*, which is another thing."""
@@ -63,6 +73,7 @@ WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.UNANSWERED: "unanswered",
     Outcome.CANCELLED: "cancelled",
     Outcome.REFUSED: "refused by mcpproxy",
+    Outcome.DECLINED: "declined",
     Outcome.NONE: "",
 }
 """How each outcome is called wherever people read it: terminal, page, lists, reports."""
@@ -80,7 +91,7 @@ def state_words(outcome: Outcome, code: int | None = None, *, running: bool = Fa
     """
     if outcome is Outcome.UNANSWERED:
         return unanswered_word(running=running)
-    if code is None or outcome not in (Outcome.RPC_ERROR, Outcome.HTTP_ERROR):
+    if code is None or outcome not in (Outcome.RPC_ERROR, Outcome.HTTP_ERROR, Outcome.DECLINED):
         return WORDS[outcome]
     return f"HTTP {code}" if outcome is Outcome.HTTP_ERROR else f"{WORDS[outcome]} {code}"
 
@@ -99,11 +110,19 @@ class CallCounts:
     """A client that gives up after a time limit of its own cancels its call, as a person does."""
     refused: int = 0
     """Refused or answered by mcpproxy itself: the server was not reached, or was not to be."""
+    declined: int = 0
 
     @property
     def all_successful(self) -> bool:
-        """Whether each call has an answer of its server, and none of these is an error."""
-        return not (self.failed or self.refused or self.unanswered or self.cancelled)
+        """Whether each call has an answer of its server, and none of these is an error of ``ERRORS``.
+
+        A session of which all calls were declined came to nothing, so it is not successful.
+        """
+        return not (self.failed or self.refused or self.unanswered or self.cancelled or self._all_declined)
+
+    @property
+    def _all_declined(self) -> int:
+        return self.declined if self.declined == self.total else 0
 
     def unsuccessful(self, *, running: bool) -> list[tuple[int, str]]:
         """Return the numbers of such calls, with the word for each kind of them, without those of 0."""
@@ -112,6 +131,7 @@ class CallCounts:
             (self.refused, "refused"),
             (self.unanswered, unanswered_word(running=running)),
             (self.cancelled, WORDS[Outcome.CANCELLED]),
+            (self._all_declined, WORDS[Outcome.DECLINED]),
         )
         return [(number, word) for number, word in numbers if number]
 
@@ -130,8 +150,8 @@ class CallCounts:
 def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
     """Return the numbers of calls, from how many of them ended in each way."""
     failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
-    others = (outcomes.get(one, 0) for one in (Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED))
-    return CallCounts(sum(outcomes.values()), failed, *others)
+    others = (Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED, Outcome.DECLINED)
+    return CallCounts(sum(outcomes.values()), failed, *(outcomes.get(outcome, 0) for outcome in others))
 
 
 def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
@@ -143,12 +163,15 @@ def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
         sum(one.unanswered for one in listed),
         sum(one.cancelled for one in listed),
         sum(one.refused for one in listed),
+        sum(one.declined for one in listed),
     )
 
 
-def outcome_of(answer: Response | ErrorResponse) -> Outcome:
+def outcome_of(answer: Response | ErrorResponse, method: str = "") -> Outcome:
     """Return how an answer ends its call. Who sent it is not asked: of mcpproxy's own, it is ``REFUSED``."""
-    return Outcome.RPC_ERROR if isinstance(answer, ErrorResponse) else outcome_of_result(answer.result)
+    if isinstance(answer, ErrorResponse):
+        return error_outcome(method, error_code(answer))
+    return outcome_of_result(answer.result)
 
 
 def outcome_of_result(result: JSON) -> Outcome:
@@ -158,6 +181,39 @@ def outcome_of_result(result: JSON) -> Outcome:
             return Outcome.TOOL_ERROR
         if "resultType" in result and result["resultType"] == "input_required":
             return Outcome.INPUT_REQUIRED
+    return Outcome.OK
+
+
+def error_outcome(method: str, code: int | None) -> Outcome:
+    """Return how a JSON-RPC error with this code ends a call. Who sent it is not asked.
+
+    No single code tells a client that the server has no ``PROBE`` (2026-07-28, basic/transports/stdio
+    § Backward Compatibility), but an internal error is a failure of what the server has.
+    """
+    return Outcome.DECLINED if method == PROBE and code != _INTERNAL_ERROR else Outcome.RPC_ERROR
+
+
+def status_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
+    """Return how an HTTP status of 400 or more ends a call. A JSON-RPC answer in its body may say more.
+
+    Source: 2026-07-28, basic/transports/streamable-http § Backward Compatibility.
+    """
+    if by_proxy:
+        return Outcome.REFUSED
+    is_decline = method == PROBE and status < 500 and status not in _FAILURES
+    return Outcome.DECLINED if is_decline else Outcome.HTTP_ERROR
+
+
+def exchange_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
+    """Return how an HTTP request without a request of JSON-RPC ended.
+
+    A server without a stream for GET answers 405, and one that lets no client end a session answers so to
+    DELETE (2025-11-25, basic/transports § Listening for Messages from the Server, § Session Management).
+    """
+    if status == 405 and method in ("GET", "DELETE") and not by_proxy:
+        return Outcome.DECLINED
+    if by_proxy or status >= 400:
+        return status_outcome("", status, by_proxy=by_proxy)
     return Outcome.OK
 
 

@@ -343,6 +343,7 @@ def calls_object(calls: CallCounts) -> dict[str, int]:
         "unanswered": calls.unanswered,
         "cancelled": calls.cancelled,
         **({"refused": calls.refused} if calls.refused else {}),
+        **({"declined": calls.declined} if calls.declined else {}),
     }
 
 

@@ -136,8 +136,8 @@ def _calls(members: JSONObject) -> CallCounts | None:
         return None
     calls = cast("JSONObject", member(members, "calls", dict))
     total, failed, unanswered = (member(calls, name, int) for name in ("total", "failed", "unanswered"))
-    cancelled, refused = (optional_member(calls, name, int) or 0 for name in ("cancelled", "refused"))
-    return CallCounts(total, failed, unanswered, cancelled, refused)
+    others = (optional_member(calls, name, int) or 0 for name in ("cancelled", "refused", "declined"))
+    return CallCounts(total, failed, unanswered, *others)
 
 
 def _repeated(members: JSONObject) -> Repeated:

@@ -7,7 +7,7 @@ from mcpproxy.session.frame import Severity
 from mcpproxy.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.tui.spans import Line, Span, Tone, cut, padded, width_of
 from mcpproxy.view.calls import Call
-from mcpproxy.view.causes import error_words
+from mcpproxy.view.causes import declined_words, error_words
 
 WIDE: Final = 100
 """Lines of at least this width have the time of the call and the whole method."""
@@ -23,6 +23,7 @@ MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
     Outcome.UNANSWERED: ("…", "warning"),
     Outcome.CANCELLED: ("⊘", "warning"),
     Outcome.REFUSED: ("⊗", "bad"),
+    Outcome.DECLINED: ("⊖", "dim"),
     Outcome.NONE: ("·", "dim"),
 }
 
@@ -64,7 +65,8 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     """Return direction, name, arguments and result in at most ``room`` columns."""
     direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
     words, tone = outcome_words(call, waits=waits)
-    said = error_words(call) or ": ".join(filter(None, (words, call.progress or call.result)))
+    said = error_words(call) or declined_words(call)
+    said = said or ": ".join(filter(None, (words, call.progress or call.result)))
     result = ("; " if call.progress or call.result else ": ").join(filter(None, (said, call.cause)))
     result = f" ⇒ {result}" if result else ""
     result += f" ({call.intervention})" if call.intervention else ""

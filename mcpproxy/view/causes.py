@@ -33,6 +33,14 @@ def error_words(call: Call) -> str:
     return words(call).rstrip(": ") if words else ""
 
 
+def declined_words(call: Call) -> str:
+    """Return how a call was declined, ``declined -32601: no such method``; empty if it was not."""
+    if call.outcome is not Outcome.DECLINED:
+        return ""
+    is_status = call.result.startswith(str(call.error_code))
+    return f"{state_words(call.outcome, None if is_status else call.error_code)}: {call.result}".rstrip(": ")
+
+
 def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, *, ended: str, running: bool) -> str:
     """Return why a call failed or has no answer; empty for any other call, unless there is a ``stray``.
 

@@ -25,7 +25,7 @@ _MOST: Final = 6
 def negotiations(view: View) -> dict[int, str]:
     """Return, for the ``number`` of a session, in one line how its peers agreed on the revision.
 
-    ``server/discover for 2026-07-28: error -32601; initialize for 2025-11-25: 2025-06-18``
+    ``server/discover for 2026-07-28: declined -32601; initialize for 2025-11-25: 2025-06-18``
 
     A session is left out if its ``initialize`` got what it asked for: there the revision says it all.
     """

@@ -47,7 +47,7 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "HTTP with SSE": (
         '  2 ✓ → forecast {"city":"Oslo"} ⇒ Oslo: sunny                           40.0 ms',
-        "  3 ✗ → GET /mcp ⇒ HTTP 405                                              2.00 ms",
+        "  3 ⊖ → GET /mcp ⇒ declined: 405                                         2.00 ms",
     ),
     "server crash": (
         " desk 2.1 → weather 1.4  3 calls, 1 unanswered, the server exited with 1",

@@ -50,12 +50,12 @@ def test_a_call_is_found_in_any_recording_and_opened(folder: Path) -> None:
             await person.presses("enter")
             await person.sees("there is no nonsense:")
             await person.presses("ctrl+u")
-            await person.types("status:error")
+            await person.types("status:error,declined")
             await person.presses("enter")
             await person.sees("2 calls, 12 recordings searched", "no such city: Atlantis", "405")
             found = person.screen().splitlines()
             (line,) = [number for number, text in enumerate(found) if "no such city" in text]
-            (other,) = [number for number, text in enumerate(found) if "HTTP 405" in text]
+            (other,) = [number for number, text in enumerate(found) if "declined: 405" in text]
             await person.presses(*(("j",) if line > other else ()), "enter")
             await person.sees("Call 4", "no such city: Atlantis")
             await person.waits(lambda: row(person) == "4", "the call")

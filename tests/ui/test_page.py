@@ -63,7 +63,7 @@ SEEN: dict[str, tuple[str, ...]] = {
     "progress": ("archive",),
     "7-kB-result": ("archive",),
     "two-sessions": ("Oslo", "Lima"),
-    "HTTP-with-SSE": ("Oslo: sunny", "✗ HTTP 405"),
+    "HTTP-with-SSE": ("Oslo: sunny", "⊖ declined 405"),
     "server-crash": ("… unanswered", "→ server exited with 1: ZeroDivisionError: division by zero"),
     "finding": ("✗1",),
 }

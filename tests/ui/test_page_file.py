@@ -129,7 +129,7 @@ FILTERS = (
     "target:?orecast", "status:ok", "status:error", "status:error,unanswered", "-status:ok",
     "status:unsuccessful",
     "status:failed", "status:pending", "status:open,waiting", "status:no-answer",
-    "status:cancelled,canceled", "latency:>1s", "latency:<=9ms", "latency:1ms..20ms",
+    "status:cancelled,canceled", "status:declined", "latency:>1s", "latency:<=9ms", "latency:1ms..20ms",
     "latency:..1s", "bytes:>1k", "bytes:<100", "code:405", "code:-32602", "rule:*", "rule:RES-*",
     "severity:warning", "severity:error,info", "from:server", "-from:client", "session:1a",
     'session:""', "kind:request", "kind:answer,notification", "kind:not-a-message", "kind:http",

@@ -114,7 +114,6 @@ IN_THE_ROW = {
     "hanging call": "server exited with 0",
     "cancelled call": "too slow",
     "wrong id": 'answered with the id "2" (row 5)',
-    "HTTP with SSE": "405",
     "server crash": "server exited with 1: ZeroDivisionError: division by zero",
 }
 

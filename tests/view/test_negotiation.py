@@ -42,7 +42,7 @@ def test_a_probe_that_the_server_does_not_know(tmp_path: Path) -> None:
     session.fails(0, -32601, UNKNOWN, ms=5)
     session.asks(1, "initialize", INITIALIZE, ms=10)
     session.answers(1, OLDER, ms=15)
-    probe = "server/discover for 2026-07-28: error -32601"
+    probe = "server/discover for 2026-07-28: declined -32601"
     assert agreed(session, tmp_path) == {0: f"{probe}; initialize for 2025-11-25: 2025-06-18"}
 
 
@@ -67,7 +67,7 @@ def test_a_probe_over_http_is_of_the_session_that_begins_next(tmp_path: Path) ->
         session.answers(1, OLDER, ms=at + 5, **inside)
         session.ends(exchange + 1, ms=at + 6)
     told = agreed(session, tmp_path)
-    words = "server/discover for 2026-07-28: HTTP 400; initialize for 2025-11-25: 2025-06-18"
+    words = "server/discover for 2026-07-28: declined 400; initialize for 2025-11-25: 2025-06-18"
     assert list(told.values()) == [words, words]
 
 

@@ -140,8 +140,8 @@ def test_a_response_says_whether_it_is_a_stream_of_events(view: View) -> None:
 
 @pytest.mark.parametrize("view", ["HTTP with SSE"], indirect=True)
 def test_an_exchange_without_a_message_is_a_row(view: View) -> None:
-    assert [seen(call) for call in view.calls("kind:http")] == [("GET /mcp", None, "http-error", 2)]
-    (call,) = view.calls("status:http-error")
+    assert [seen(call) for call in view.calls("kind:http")] == [("GET /mcp", None, "declined", 2)]
+    (call,) = view.calls("status:declined")
     assert (call.error_code, call.frame, call.answer, call.result) == (405, 11, 12, "405")
 
 

@@ -24,6 +24,7 @@ from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Finding
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.view.calls import Call
+from mcpproxy.view.causes import LOST
 from mcpproxy.view.folder import recording
 from mcpproxy.view.view import View, open_view
 
@@ -189,7 +190,7 @@ class FollowedSession:
     def _call_lines(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
         is_inner = bool(of_call)
         printed = lines.call(call, is_inner=is_inner)
-        if call.is_error or call.outcome is Outcome.UNANSWERED:
+        if call.outcome in LOST:
             printed += stderr_of(self._view, call, lines)
         return [*printed, *lines.findings(self._findings.pop(call.number, ()))]
 

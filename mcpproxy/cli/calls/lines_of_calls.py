@@ -16,7 +16,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.view.calls import Call, SessionSummary
-from mcpproxy.view.causes import error_words
+from mcpproxy.view.causes import declined_words, error_words
 
 SLOW_NS: Final = 1_000_000_000
 """Latencies of at least this are coloured."""
@@ -203,6 +203,8 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
             late = f", then answered: {call.result}" if call.result else ""
             why = f": {call.cause}" if call.cause else ""
             return bad, f"{state_words(call.outcome)}{waited}{late}{why}", ("yellow",)
+        case Outcome.DECLINED:
+            return good, declined_words(call), ("dim",)
         case Outcome.INPUT_REQUIRED:
             return good, f"{state_words(call.outcome)}: {call.result}", ("yellow",)
         case _:

@@ -10,10 +10,10 @@ from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
 from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.filter import Filter
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
-from mcpproxy.session.outcomes import ERRORS, Outcome, unanswered_word
+from mcpproxy.session.outcomes import WORDS, Outcome, count_calls
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import Call, Part, Role, SessionSummary
-from mcpproxy.view.causes import stderr_lines, telling_line
+from mcpproxy.view.causes import LOST, stderr_lines, telling_line
 from mcpproxy.view.negotiation import negotiations
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View
@@ -22,8 +22,9 @@ _HTTP_ROLES = (Role.HTTP_REQUEST, Role.HTTP_RESPONSE, Role.HTTP_END)
 _BATCH = 500
 _LISTED_SESSIONS = 8
 _STDERR_LINES = 3
+_MILD = (WORDS[Outcome.CANCELLED], WORDS[Outcome.DECLINED])
 _EXPLAINED = 20
-"""For how many calls that failed or have no answer stderr is shown. Each costs a search of the recording."""
+"""For how many calls without a result stderr is shown. Each costs a search of the recording."""
 
 
 def listing(
@@ -53,7 +54,7 @@ def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: b
             for part in view.parts(call.number).parts:
                 if part.row == call.number:
                     yield from _part_lines(part, lines, style, heads=heads, full=full)
-        if (call.outcome is Outcome.UNANSWERED or call.is_error) and explained < _EXPLAINED:
+        if call.outcome in LOST and explained < _EXPLAINED:
             explained += 1
             yield from stderr_of(view, call, lines)
         yield from lines.findings(of_row.get(call.number, ()))
@@ -97,7 +98,7 @@ def stderr_of(view: View, call: Call, lines: CallLines) -> list[str]:
     blocks = [part for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
     number = sum(part.lines for part in blocks)
     said = telling_line([part.summary for part in blocks])
-    is_told = call.outcome is Outcome.UNANSWERED and said and call.cause.endswith(said)
+    is_told = call.outcome in (Outcome.UNANSWERED, Outcome.CANCELLED) and said and call.cause.endswith(said)
     if number > _STDERR_LINES:
         where = f"{count(number, 'line')}: show --call {call.number}"
         return lines.note(f"stderr: {where if is_told else f'{said} ({where})'}", "dim")
@@ -164,17 +165,10 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
 
 def summary(view: View, style: Style) -> str:
     """Return the numbers of a recording in one line: calls, frames, findings."""
-    outcomes = call_outcomes(view.columns)
-    parts = [count(outcomes.total(), "call")]
-    numbers = {
-        "failed": sum(outcomes[outcome] for outcome in ERRORS),
-        "refused": outcomes[Outcome.REFUSED],
-        unanswered_word(running=view.running): outcomes[Outcome.UNANSWERED],
-        "cancelled": outcomes[Outcome.CANCELLED],
-    }
-    for words, number in numbers.items():
-        if number:
-            parts.append(style.paint(f"{number:,} {words}", "yellow" if words == "cancelled" else "red"))
+    calls = count_calls(call_outcomes(view.columns))
+    parts = [count(calls.total, "call")]
+    for number, word in calls.unsuccessful(running=view.running):
+        parts.append(style.paint(f"{number:,} {word}", "yellow" if word in _MILD else "red"))
     found = view.findings.counts()
     severities = [found.get("error", 0), found.get("warning", 0), found.get("info", 0)]
     colours = ("bold", "red") if severities[0] else ("yellow",) if any(severities) else ()

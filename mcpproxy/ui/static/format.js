@@ -125,6 +125,7 @@ export const OUTCOMES = {
   unanswered: ["…", "unanswered", "waiting"],
   cancelled: ["⊘", "cancelled", "note"],
   refused: ["⛔", "refused by mcpproxy", "bad"],
+  declined: ["⊖", "declined", "plain"],
   none: ["·", "", "plain"],
 };
 

@@ -210,6 +210,10 @@ class Columns:
         """Return the kind of a row."""
         return KINDS[self.kind[row] & ~FROM_SERVER]
 
+    def method(self, row: int) -> str:
+        """Return the method of a row; empty if it has no number of its own."""
+        return self.names[self.name[row]][0]
+
     def sender_of(self, row: int) -> Sender:
         """Return the peer that sent the first record of a row."""
         return "server" if self.kind[row] & FROM_SERVER else "client"

@@ -25,7 +25,7 @@ import orjson
 from mcpproxy.protocol.jsonrpc import Batch
 from mcpproxy.protocol.message_parts import leading_result_id
 from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, FaultMark, Frame, ResponseHead, Sender
-from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome, exchange_outcome, status_outcome
 from mcpproxy.session.redirects import location_of
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
@@ -45,10 +45,7 @@ _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 _EXCHANGE: Final = KINDS.index(Kind.EXCHANGE)
 _STDERR: Final = KINDS.index(Kind.STDERR)
 _GAP: Final = KINDS.index(Kind.GAP)
-_OK: Final = OUTCOMES.index(Outcome.OK)
-_HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
 _UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
-_REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
 
 
 def _session_name(record: Any) -> str:
@@ -365,9 +362,11 @@ class Scan(MessageScan):
             # A status below 400 does not say how a request of JSON-RPC ended; its answer does.
             if columns.outcome[row] != _UNANSWERED or (status < 400 and not is_orphan):
                 continue
-            columns.outcome[row] = _OK if status < 400 else _HTTP_ERROR
-            if exchange.by_proxy:
-                columns.outcome[row] = _REFUSED
+            if is_orphan:
+                outcome = exchange_outcome(exchange.method, status, by_proxy=exchange.by_proxy)
+            else:
+                outcome = status_outcome(columns.method(row), status, by_proxy=exchange.by_proxy)
+            columns.outcome[row] = OUTCOMES.index(outcome)
             columns.code[row] = status
             columns.answer_line[row] = at
             columns.latency_ns[row] = max(at_ns - columns.started_ns[row], 0)

@@ -6,7 +6,7 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.outcomes import ERRORS, Kind, Outcome, outcome_of_result
+from mcpproxy.session.outcomes import ERRORS, Kind, Outcome, error_outcome, outcome_of_result, status_outcome
 from mcpproxy.session.redirects import Redirects
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
@@ -19,14 +19,15 @@ _ANSWER: Final = KINDS.index(Kind.ANSWER)
 _NOTIFICATION: Final = KINDS.index(Kind.NOTIFICATION)
 _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 _OK: Final = OUTCOMES.index(Outcome.OK)
-_RPC_ERROR: Final = OUTCOMES.index(Outcome.RPC_ERROR)
 _HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
 _UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _CANCELLED: Final = OUTCOMES.index(Outcome.CANCELLED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
+_DECLINED: Final = OUTCOMES.index(Outcome.DECLINED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
 
 _NUMBER_OF: Final = {outcome: number for number, outcome in enumerate(OUTCOMES)}
+_BY_STATUS: Final = (_HTTP_ERROR, _DECLINED)
 _FAILED: Final = frozenset(_NUMBER_OF[outcome] for outcome in ERRORS)
 
 _PROGRESS: Final = "notifications/progress"
@@ -117,7 +118,8 @@ class MessageScan:
         """End a request that came after the HTTP error that answers it: its body was not waited for."""
         columns = self.columns
         if columns.outcome[row] == _UNANSWERED:
-            columns.outcome[row] = _REFUSED if exchange.by_proxy else _HTTP_ERROR
+            outcome = status_outcome(columns.method(row), exchange.status, by_proxy=exchange.by_proxy)
+            columns.outcome[row] = _NUMBER_OF[outcome]
             columns.code[row] = exchange.status
             columns.answer_line[row] = exchange.early_answer or columns.answer_line[exchange.row]
             columns.latency_ns[row] = 0
@@ -176,30 +178,31 @@ class MessageScan:
         if "result" in message and "error" not in message:
             outcome = self._take_result(message["result"], row, client=client)
         else:
-            outcome, error = _RPC_ERROR, message.get("error")
-            members = cast("dict[str, Any]", error) if type(error) is dict else {}
-            columns.code[row] = code_of(members.get("code"))
+            outcome = self._take_error(message.get("error"), row)
         if exchange is None and not client and outcome in _FAILED:
             self._just_failed = row
         if columns.outcome[row] == _UNANSWERED:
             columns.outcome[row] = _REFUSED if seen.by_us else outcome
-        elif columns.outcome[row] == _HTTP_ERROR:  # the body of the HTTP error is a JSON-RPC answer
+        elif columns.outcome[row] in _BY_STATUS:  # the body of the HTTP error is a JSON-RPC answer
             columns.outcome[row] = outcome
-            if outcome != _RPC_ERROR:
+            if "error" not in message:
                 columns.code[row] = NO_CODE
         return row
+
+    def _take_error(self, error: Any, row: int) -> int:
+        """Return the outcome that a JSON-RPC error stands for, and take its code."""
+        columns, members = self.columns, cast("dict[str, Any]", error) if type(error) is dict else {}
+        code = columns.code[row] = code_of(members.get("code"))
+        # A status that is more than a decline says so of its body, too.
+        method = "" if columns.outcome[row] == _HTTP_ERROR else columns.method(row)
+        return _NUMBER_OF[error_outcome(method, code)]
 
     def _take_result(self, result: Any, row: int, *, client: bool) -> int:
         """Return the outcome that a result stands for. From a result of the server, take the facts in it."""
         outcome, columns = _NUMBER_OF[outcome_of_result(result)], self.columns
         if type(result) is not dict:
             return outcome
-        if (
-            outcome == _OK
-            and "tools" in result
-            and not client
-            and columns.names[columns.name[row]][0] == "tools/list"
-        ):
+        if outcome == _OK and "tools" in result and not client and columns.method(row) == "tools/list":
             self.tool_lists.append(row)
         if not client and ("protocolVersion" in result or "_meta" in result or "sessionId" in result):
             self.sessions[columns.session[row]].take_result(cast("dict[str, Any]", result))
