@@ -56,7 +56,8 @@ def over_http(tmp_path: Path, status: int, body: int | None, *, is_early: bool =
 
     ``is_early`` is whether the answer came before the body of the request.
     """
-    session, place = Conversation(http=True), {"exchange": 1, "connection": 1}
+    session = Conversation(http=True)
+    place: dict[str, Any] = {"exchange": 1, "connection": 1}
     session.posts(1, ms=1)
     if is_early:
         session.responds(1, status, ms=2)

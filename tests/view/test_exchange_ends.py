@@ -100,7 +100,7 @@ def test_a_call_whose_exchange_ended_says_what_came_and_waited_until_then(
         expected = f"There was no answer in 5.00 ms, until the HTTP exchange ended. {cause}."
         assert view.parts(call.number).cause == expected
         (group,) = statistics([view]).calls
-        assert (group.unanswered, group.max_ns) == (1, 5 * MS)
+        assert (group.counts.unanswered, group.max_ns) == (1, 5 * MS)
 
 
 def test_a_call_that_may_still_be_answered_waits_until_the_end(tmp_path: Path) -> None:
