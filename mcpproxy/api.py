@@ -23,8 +23,8 @@ from typing import Any, Final, TypeAlias
 from mcpproxy import judging, opening
 from mcpproxy.base.style import count, duration
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
-from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
-from mcpproxy.protocol.message_parts import member, target_of
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Response
+from mcpproxy.protocol.message_parts import member, or_none, target_of
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
@@ -339,16 +339,12 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
         sender=entry.sender,
         method=request.method,
         id=request.id,
-        params=_present(request.params),
+        params=or_none(request.params),
         result=result,
-        error=_present(error),
+        error=or_none(error),
         is_error=isinstance(message, Response | ErrorResponse) and outcome_of(message) in ERRORS,
         frame=entry.seq,
         answer_frame=answer.seq if answer else None,
         at_ns=entry.at_ns,
         latency_ns=answer.at_ns - entry.at_ns if answer else None,
     )
-
-
-def _present(value: "JSON | Absent") -> JSON:
-    return None if isinstance(value, Absent) else value

@@ -100,11 +100,16 @@ def value_of(message: Message) -> "JSON | Absent":
 
 
 def member(value: "JSON | Absent", *names: str) -> JSON:
-    """Return the member reached through ``names``, or ``None`` as soon as one of them is missing."""
+    """Return the member reached through ``names``, at least one, or ``None`` as soon as one is missing."""
     for name in names:
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return None
         value = value.get(name)
+    return value  # pyright: ignore[reportReturnType] # what is absent is no object
+
+
+def or_none(value: "JSON | Absent") -> JSON:
+    """Return ``value``, or ``None`` if it is absent."""
     return None if isinstance(value, Absent) else value
 
 

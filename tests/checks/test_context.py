@@ -4,7 +4,7 @@ import pytest
 
 from mcpproxy.checks.engine.context import shortened, spelled
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, RequestId
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, or_none
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_member_is_reached_as_far_as_it_is_there(names: tuple[str, ...], found
 
 
 def test_what_is_absent_has_no_members() -> None:
-    assert member(ABSENT) is None
+    assert or_none(ABSENT) is None
     assert member(ABSENT, "a") is None
 
 

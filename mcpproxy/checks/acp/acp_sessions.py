@@ -143,8 +143,8 @@ def all_was_seen(history: History) -> bool:
 def session_id(context: MessageContext) -> str | None:
     """Return the session id in the params of a request or notification."""
     params = context.contents
-    id = member(params, "sessionId")
-    return id if isinstance(id, str) else None
+    id = params.get("sessionId") if type(params) is dict else None
+    return id if type(id) is str else None
 
 
 # Before there is a session
@@ -153,7 +153,7 @@ def session_id(context: MessageContext) -> str | None:
 def early_message(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a message about sessions before initialize has succeeded (ACP-006)."""
     message, sessions = context.message, history.of(Sessions)
-    if sessions.sent_too_early or history.has_gap or context.sender != CLIENT:
+    if sessions.sent_too_early or history.has_gap:
         return
     if not message.method.startswith("session/") or history.negotiated is not None:
         return
@@ -169,12 +169,12 @@ def early_message(context: MessageContext[Request | Notification], history: Hist
     yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
-def remember_message(context: MessageContext, history: History) -> None:
+def remember_message(context: MessageContext[Request | Notification], history: History) -> None:
     """Record which session the message is about, and whether it is an extension or came too early."""
     message, sessions = context.message, history.of(Sessions)
-    if not isinstance(message, Request | Notification):
-        return
-    sessions.mention(member(message.params, "sessionId"))
+    id = session_id(context)
+    if id is not None and id not in sessions.mentioned:
+        sessions.mention(id)
     if not acp.is_defined(message.method):
         sessions.has_extensions = True
     elif history.negotiated is None and context.sender == CLIENT and message.method.startswith("session/"):
@@ -298,8 +298,8 @@ _FROM_AGENT: Final = (
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ACP-006",), early_message, (Request,), (), ACP_ONLY),
-        Check(("ACP-006",), early_message, (Notification,), (), ACP_ONLY),
+        Check(("ACP-006",), early_message, (Request,), (), ACP_ONLY, CLIENT),
+        Check(("ACP-006",), early_message, (Notification,), (), ACP_ONLY, CLIENT),
         Check(("ACP-007",), unknown_session, (Request,), acp.USES_SESSION, ACP_ONLY),
         Check(("ACP-007",), unknown_session, (Notification,), ("session/cancel",), ACP_ONLY),
         Check(("ACP-018",), unknown_agent_session, (Request,), _FROM_AGENT, ACP_ONLY),

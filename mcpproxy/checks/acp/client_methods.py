@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, or_none
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History
@@ -115,7 +115,7 @@ def remember_terminal(context: MessageContext[Response], history: History) -> No
 def zero_line(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a line number below one (ACP-014)."""
     for path in acp.LINES[context.message.method]:
-        for pointer, line in acp.values_at(member(context.message.params), path):
+        for pointer, line in acp.values_at(or_none(context.message.params), path):
             if type(line) is int and line < 1:
                 problem = f"agent gave {line} as the number of a line; the first line is 1"
                 yield Violation("ACP-014", "A-040", problem, pointer=f"{context.at}/params{pointer}")

@@ -13,8 +13,8 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import UNDECLARED, Check, RuleFamily
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.error_message import METHOD_NOT_FOUND
-from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member, or_none
 from mcpproxy.protocol.methods import Need, applies, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History, SentRequest
@@ -139,7 +139,7 @@ def unserved_capability(context: MessageContext[ErrorResponse], history: History
         return
     if member(as_object(context.message.error), "code") != METHOD_NOT_FOUND:
         return
-    params = None if request.params is ABSENT else request.params
+    params = or_none(request.params)
     needed = [need for need in needs(request.method, history.negotiated) if applies(need, params)]
     # A request for a task may be refused with this code for the sake of the task.
     if needed and all(need.condition != "task" and declares(declared, need.path) for need in needed):

@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, or_none
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.history import History
@@ -65,7 +65,7 @@ def not_a_message(context: MessageContext[Malformed], history: History) -> Itera
     message = context.message
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:
-        problem = f"{context.sender} sent {kind(member(message.value))}, which is not a JSON-RPC message"
+        problem = f"{context.sender} sent {kind(or_none(message.value))}, which is not a JSON-RPC message"
         yield Violation("RPC-001", "R-001", problem, pointer=context.at)
     elif message.flaw is Flaw.EMPTY and context.frame.exchange and context.frame.terminated:
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")

@@ -32,7 +32,7 @@ from mcpproxy.protocol.jsonrpc import (
     Request,
     Response,
 )
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, or_none
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
@@ -259,7 +259,7 @@ def error_shape(context: MessageContext[ErrorResponse], history: History) -> Ite
     error = as_object(message.error)
     pointer = context.at + "/error"
     if error is None:
-        problem = f"{context.sender} sent an error that is {kind(member(message.error))}, not an object"
+        problem = f"{context.sender} sent an error that is {kind(or_none(message.error))}, not an object"
         yield Violation("RPC-011", "R-013", problem, pointer=pointer)
         return
     code, text = error.get("code"), error.get("message")

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
+from mcpproxy.protocol.message_parts import or_none
 from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.protocol.wording import shown, token
 
@@ -196,7 +197,7 @@ def _clause(pointer: str, was: Value, now: Value) -> str:
 
 
 def _shown(value: Value) -> str:
-    return visible(shown(None if isinstance(value, Absent) else value))
+    return visible(shown(or_none(value)))
 
 
 def visible(text: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
+from mcpproxy.protocol.message_parts import or_none
 from mcpproxy.protocol.wording import shown
 from mcpproxy.replay.diff.comparison import Change, change_from
 from mcpproxy.replay.diff.values import DiffRules, differences
@@ -66,11 +67,6 @@ def normalised(value: JSON) -> JSON:
         if isinstance(parent, dict) and isinstance(parent.get(name), str):
             parent[name] = "(there)"
     return copy
-
-
-def or_none(value: "JSON | Absent") -> JSON:
-    """Return the value, or ``None`` if it is absent."""
-    return None if isinstance(value, Absent) else value
 
 
 def _status_change(expected: JSON, found: JSON) -> Change | None:

@@ -18,10 +18,10 @@ import orjson
 
 from mcpproxy.base.style import duration
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
-from mcpproxy.protocol.message_parts import target_of
+from mcpproxy.protocol.message_parts import or_none, target_of
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.replay.diff import listing_diff
-from mcpproxy.replay.diff.answer_diff import answer_changes, normalised, or_none
+from mcpproxy.replay.diff.answer_diff import answer_changes, normalised
 from mcpproxy.replay.diff.comparison import Change, ComparedItem, change_from, verdict_on
 from mcpproxy.replay.diff.listing_diff import PagedListing
 from mcpproxy.replay.diff.values import DiffRules, differences
