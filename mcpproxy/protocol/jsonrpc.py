@@ -95,7 +95,10 @@ class Response:
 
 @slotted()
 class ErrorResponse:
-    """An answer with an ``error``, or with both ``result`` and ``error``, or with neither of them."""
+    """An answer with an ``error``, or with both ``result`` and ``error``.
+
+    Also one with neither of them, if it says that it is JSON-RPC 2.0.
+    """
 
     value: JSONObject
     id: RequestId | Absent | None
@@ -273,7 +276,8 @@ def classify(value: JSONObject, exact: Any, repeats: bool = True) -> Single:
             result = value["result"]
             return Response(value, id, result, regular and type(result) is dict, repeats)
         error = value.get("error", ABSENT)
-        if id is ABSENT and error is ABSENT:
+        # With neither result nor error it may be a line of a log that happens to have an id.
+        if error is ABSENT and (id is ABSENT or value.get("jsonrpc") != "2.0"):
             return Malformed(Flaw.NO_KIND, value)
         return ErrorResponse(value, id, error, repeats)
     if "result" in value or "error" in value:

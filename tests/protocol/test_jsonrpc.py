@@ -35,7 +35,8 @@ SHAPES: Final[dict[str, type]] = {
     '{"id": 1, "error": {}}': ErrorResponse,
     '{"error": null}': ErrorResponse,
     '{"id": 1, "result": {}, "error": null}': ErrorResponse,
-    '{"id": 1}': ErrorResponse,
+    '{"jsonrpc": "2.0", "id": 1}': ErrorResponse,
+    '{"id": 1, "status": "ok"}': Malformed,
     "[]": Batch,
 }
 

@@ -11,7 +11,7 @@ from rich.logging import RichHandler
 
 from mcpproxy.cli.main import main
 from mcpproxy.session.frame import Stderr
-from mcpproxy.session.outcomes import Outcome
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.records import Record
 from mcpproxy.tui.call_lines import call_line
 from mcpproxy.view.call_reader import CallReader
@@ -20,6 +20,7 @@ from mcpproxy.view.causes import LOST, telling_line
 from mcpproxy.view.view import open_view
 from tests.agents.agent import Agent
 from tests.view.situations import SITUATIONS, Conversation, begun, forecast, text, write
+from tests.view.test_exchange_ends import opened
 
 CALL = 4
 HIDDEN = "Error executing tool forecast"
@@ -444,3 +445,15 @@ def test_an_event_without_its_blank_line_is_no_answer(tmp_path: Path) -> None:
         assert (call.outcome, call.answer) == (Outcome.UNANSWERED, None)
         cause = view.parts(call.number).cause
         assert cause.endswith("No blank line ends the last event, so clients discard what it says.")
+
+
+def test_a_line_of_a_log_that_has_an_id_answers_no_call(tmp_path: Path) -> None:
+    session = Conversation()
+    session.asks(1, "tools/call", forecast("Oslo"), ms=1)
+    session.says("server", {"id": 1, "status": "ok"}, 2)
+    session.answers(1, text("sunny"), ms=3)
+    view = opened(tmp_path, session.closes(ms=4))
+    assert [(call.kind, call.outcome) for call in view.calls()] == [
+        (Kind.REQUEST, Outcome.OK),
+        (Kind.NOT_A_MESSAGE, Outcome.NONE),
+    ]

@@ -69,7 +69,7 @@ class MessageScan:
             if "id" in message and not method.startswith("notifications/"):
                 return self._request(method, id, message.get("params"), seen)
             return self._notification(method, message.get("params"), seen)
-        if "method" not in message and ("result" in message or "error" in message or "id" in message):
+        if "method" not in message and _is_answer(message):
             return self._answer(message, id, seen)
         return self._orphan(_NOT_A_MESSAGE, seen)
 
@@ -337,6 +337,13 @@ class MessageScan:
             for facts in self.sessions:
                 facts.protocol = "acp"
         self.sessions[session].take_initialize(params)
+
+
+def _is_answer(message: dict[str, Any]) -> bool:
+    """Whether a message without a method is an answer, as ``protocol.jsonrpc.classify`` decides it."""
+    if "result" in message or "error" in message:
+        return True
+    return "id" in message and message.get("jsonrpc") == "2.0"
 
 
 def _begins_or_ends_tool_call(params: dict[str, Any]) -> bool:
