@@ -79,6 +79,13 @@ SERVERS: dict[str, Case] = {
         new({"type": "http", "name": "search"}),
         ["/params/mcpServers/0/url is missing", "/params/mcpServers/0/headers is missing"],
     ),
+    "a type of no version": (
+        "session/new params",
+        "acp-1",
+        new({"type": "ws", "name": "search", "url": "ws://search.example"}, {"type": "acp", "name": "own"}),
+        ['/params/mcpServers/0/type should be "http" or "sse", is "ws"'],
+    ),
+    "a type for a command": ("session/new params", "acp-1", new({**STDIO, "type": "ws"}), []),
     "only a name": (
         "session/resume params",
         "acp-1",

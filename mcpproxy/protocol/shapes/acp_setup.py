@@ -152,7 +152,7 @@ PlainChoice
     name                       string
     description??              string
 
-# MCP servers. In version 1 an entry for stdio needs no type, and may have any.
+# MCP servers. In version 1 an entry for stdio needs no type, and may have any. The draft of it has acp.
 
 McpServer with                                        -      acp-2
     command                    StdioServer
@@ -168,7 +168,7 @@ TypedServer by type
     stdio                      StdioServer
     http                       HttpServer
     sse                        HttpServer
-    *                          Tagged
+    acp                        Tagged
 
 McpServer by type                                     acp-2
     stdio                      StdioServer
