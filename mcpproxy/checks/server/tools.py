@@ -46,6 +46,7 @@ INPUT_REQUIREMENTS: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "required-unknown-property": ("SCHEMA-005", "R-135"),
     "required-forbidden-property": ("SCHEMA-005", "R-135"),
     "dialect": ("PROTO-004", "R-136"),
+    "dangling-reference": ("SCHEMA-007", "R-284"),
 }
 """The rule and requirement that each kind of flaw in an inputSchema breaks."""
 
@@ -82,7 +83,7 @@ def missing_name(context: MessageContext, history: History) -> Iterator[Violatio
 
 def tool_schemas(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report flaws in the schemas of a tool (PROTO-004, SCHEMA-001, SCHEMA-002, SCHEMA-003, SCHEMA-004,
-    SCHEMA-005).
+    SCHEMA-005, SCHEMA-007).
     """
     for pointer, tool in _tools(context):
         if isinstance(tool, dict):
@@ -409,7 +410,10 @@ FAMILY: Final = RuleFamily(
         Check(("PROTO-003",), missing_name, (Response,), ("tools/list",)),
         Check(("PROTO-003",), missing_name, (Request,), ("sampling/createMessage",)),
         Check(
-            ("PROTO-004", "SCHEMA-001", "SCHEMA-002", "SCHEMA-003", "SCHEMA-004", "SCHEMA-005"),
+            (
+                *("PROTO-004", "SCHEMA-001", "SCHEMA-002", "SCHEMA-003", "SCHEMA-004", "SCHEMA-005"),
+                "SCHEMA-007",
+            ),
             tool_schemas,
             (Response,),
             ("tools/list",),

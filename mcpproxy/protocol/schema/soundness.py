@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias, TypeGuard, cast
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject
 from mcpproxy.protocol.schema.dialects import (
     DEFAULT,
     DEFINITIONS,
@@ -26,6 +26,7 @@ from mcpproxy.protocol.schema.dialects import (
     dialect_of,
     keywords,
 )
+from mcpproxy.protocol.schema.references import target_of_path
 from mcpproxy.protocol.wording import kind, shown, token
 
 MAX_SCHEMAS: Final = 20_000
@@ -44,6 +45,7 @@ FlawKind: TypeAlias = Literal[
     "required-unknown-property",
     "required-forbidden-property",  # additionalProperties forbids the property: no value can match
     "no-properties",
+    "dangling-reference",  # $ref names a path in this document at which there is nothing
     "dialect",  # anything else that the meta-schema rejects
 ]
 
@@ -71,11 +73,13 @@ class _Subschema:
 
     For a ``root`` or ``own`` subschema, no other schema does. For a ``composed`` subschema, which is below a
     keyword such as anyOf, the schema around it does. For a ``definition`` this depends on the references to
-    the definition.
+    the definition. ``document`` is the schema around it that has an id of its own, or else the root: paths in
+    references begin there.
     """
 
     pointer: str
     schema: JSONObject
+    document: JSONObject
     dialect: Dialect | None
     place: Place
     depth: int
@@ -90,7 +94,7 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
     if not isinstance(schema, dict):
         yield SchemaFlaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
         return
-    stack = [_Subschema("", schema, _dialect(schema, DEFAULT), "root", 0)]
+    stack = [_Subschema("", schema, schema, _dialect(schema, DEFAULT), "root", 0)]
     visited = 0
     while stack and visited < MAX_SCHEMAS:
         subschema = stack.pop()
@@ -133,8 +137,10 @@ def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFl
             # A keyword without a partner is its own partner, which is never missing.
             if dialect == "draft-04" and (partner := PARTNERS.get(keyword, keyword)) not in schema:
                 yield SchemaFlaw(pointer, keyword, f"stands without {partner}", "dialect")
-    if dialect is not None and subschema.place != "composed":
-        yield from _likely_mistakes(subschema)
+    if dialect is not None:
+        yield from _dangling_reference(subschema)
+        if subschema.place != "composed":
+            yield from _likely_mistakes(subschema)
 
 
 def _type_flaws(pointer: str, value: JSON, *, needs_object: bool, is_known: bool) -> Iterator[SchemaFlaw]:
@@ -161,6 +167,15 @@ def _properties_flaws(
         elif at_root and isinstance(schema, bool):
             what = f"should be an object, is {kind(schema)}"
             yield SchemaFlaw(pointer + token(name), "properties", what, "boolean-property")
+
+
+def _dangling_reference(subschema: _Subschema) -> Iterator[SchemaFlaw]:
+    reference = subschema.schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return
+    if target_of_path(subschema.document, reference) is ABSENT:
+        what = f"names {shown(reference)}, which is not in the schema"
+        yield SchemaFlaw(subschema.pointer + "/$ref", "$ref", what, "dangling-reference")
 
 
 def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
@@ -214,7 +229,9 @@ def _children(subschema: _Subschema) -> Iterator[_Subschema]:
             if isinstance(schema, dict):
                 pointer = subschema.pointer + token(keyword) + child_pointer
                 dialect = _dialect(schema, subschema.dialect)
-                yield _Subschema(pointer, schema, dialect, place, subschema.depth + 1)
+                has_id = isinstance(schema.get("id" if dialect == "draft-04" else "$id"), str)
+                document = schema if has_id else subschema.document
+                yield _Subschema(pointer, schema, document, dialect, place, subschema.depth + 1)
 
 
 _WITH_SUBSCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
