@@ -101,14 +101,48 @@ def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
 def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str = "") -> str:
     """Return the last line that names an error; if there is none, the last one that is not blank.
 
-    An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``. Errors
-    that say no more than ``known`` are left out.
+    An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``; so is a
+    group of errors with its first one. Errors that say no more than ``known`` are left out.
     """
-    last = _unbroken(lines[-_MOST_LINES:])
+    last = _unbroken(_causes_first(lines[-_MOST_LINES:]))
     errors = [line for line in _errors(last) if not known or not (line in known or known in line)]
     if errors:
         return ", caused by ".join((errors[0], *errors[1:][-1:]))
     return "" if only_errors or not last else last[-1]
+
+
+def _causes_first(lines: Sequence[str]) -> list[str]:
+    """Return the lines with the first error of a group before the group, where Python writes a cause.
+
+    Python and rich write the errors of a group below it, each in a block: beside a bar, or in a box. Their
+    lines keep their columns; the other errors are left out.
+    """
+    told: list[str] = []
+    at = 0
+    while at < len(lines):
+        begin, corner = at, _BLOCK.match(lines[at])
+        at += 1
+        if corner is None:
+            told.append(lines[begin])
+            continue
+        column = corner.start("corner")
+        while at < len(lines) and _is_in_block(lines[at], column):
+            at += 1
+        indent = " " * (column + 1)
+        block = [f"{indent}{line.rstrip()[column + 1 :].removesuffix('│')}" for line in lines[begin:at]]
+        if corner["number"] is None:
+            told += _causes_first(block)
+        elif corner["number"] == "1":
+            place = max(_last(told, len(told), _TRACEBACK), 0)
+            told[place:place] = [*_causes_first(block[1:]), _CAUSED_WORDS]
+    return told
+
+
+def _is_in_block(line: str, column: int) -> bool:
+    """Whether a line is in the block whose bar, or whose box, is in a column, or in a block within it."""
+    bar = line[column : column + 1]
+    is_within = line.startswith("+-+", column) or (bar == " " and line.lstrip()[:1] in ("|", "+"))
+    return not line[:column].strip() and (bar in ("|", "│") or is_within)
 
 
 def _unbroken(lines: Sequence[str]) -> list[str]:
@@ -163,13 +197,20 @@ def _error_on_stderr(call: Call, parts: Sequence[Part]) -> str:
     return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}…"
 
 
+_BLOCK: Final = pattern(
+    r"\s*(?:\+?-)?(?P<corner>[+╭])"
+    r"(?: Exception Group Traceback \(most recent call last\):"
+    r"|[-─]+ (?:Sub-exception #)?(?P<number>\d+|\.\.\.) [-─]+╮?)\s*$"
+)
+"""What a group of errors begins with, or one of its errors, and where: the bar or the box is below it."""
 _TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceback")
 _CAUSED: Final = pattern(r"above exception was the direct cause")
 """What Python writes between the traceback of a cause and that of the error which was raised from it."""
+_CAUSED_WORDS: Final = "The above exception was the direct cause of the following exception:"
 _LINES_OF_CAUSED: Final = 2
 """On how many lines it stands; rich breaks it in a narrow column."""
 _NAMES_AN_ERROR: Final = pattern(
-    r"\b\w*(?:error|exception|panic|panicked|fatal|failed|failure|errno)\b", re.IGNORECASE
+    r"\b\w*(?:error|exception(?:group)?|panic|panicked|fatal|failed|failure|errno)\b", re.IGNORECASE
 )
 
 _ERRORS: Final[Mapping[Outcome, Callable[[Call], str]]] = {

@@ -1,9 +1,12 @@
 """Why a call failed: the sentence, and the lines on stderr that say it, on every face."""
 
+import asyncio
 import io
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
+from traceback import format_exception
 
 import pytest
 from rich.console import Console
@@ -407,29 +410,89 @@ def test_the_line_that_names_an_error_tells_most(lines: list[str], telling: str)
     assert telling_line(lines) == telling
 
 
-def logged_by_rich(width: int) -> list[str]:
-    """What the SDK for Python logs of a chained exception, in so many columns."""
+def logged_by_rich(fault: Exception, width: int) -> list[str]:
+    """What the SDK for Python logs of an exception, in so many columns."""
     written = io.StringIO()
     handler = RichHandler(console=Console(file=written, width=width), rich_tracebacks=True)
     logger = logging.Logger("server")
     logger.addHandler(handler)
-    try:
-        try:
-            int("n/a")
-        except ValueError as fault:
-            raise RuntimeError("Error executing tool stock") from fault
-    except RuntimeError:
-        logger.exception("Tool 'stock' raised an unexpected exception")
+    logger.error("Tool 'stock' raised an unexpected exception", exc_info=fault)
     logger.info("Processing request of type CallToolRequest")
     return written.getvalue().split("\n")
 
 
+def raised(fail: Callable[[], object]) -> Exception:
+    """What a tool that fails so raises in the SDK."""
+    try:
+        try:
+            fail()
+        except Exception as fault:
+            raise RuntimeError("Error executing tool stock") from fault
+    except RuntimeError as error:
+        return error
+    raise AssertionError("it did not fail")
+
+
 @pytest.mark.parametrize("width", [70, 80, 100, 200])
 def test_an_error_that_rich_breaks_into_lines_is_whole(width: int) -> None:
-    lines = logged_by_rich(width)
+    lines = logged_by_rich(raised(lambda: int("n/a")), width)
     cause = "ValueError: invalid literal for int() with base 10: 'n/a'"
     assert telling_line(lines) == f"RuntimeError: Error executing tool stock, caused by {cause}"
     assert telling_line(lines, known="Error executing tool stock") == cause
+
+
+async def reads(shelf: str) -> None:
+    """Read the stock of a shelf; ``a/b`` is read in a group of its own, and no shelf is there."""
+    first, *others = shelf.split("/")
+    if not others:
+        raise ValueError(f"no shelf {first}: it was moved to another warehouse")
+    async with asyncio.TaskGroup() as group:
+        for each in others:
+            group.create_task(reads(each))
+
+
+GROUP = "ExceptionGroup: unhandled errors in a TaskGroup"
+NO_SHELF = "ValueError: no shelf 7: it was moved to another warehouse"
+
+
+@pytest.mark.parametrize("width", [0, 80, 100, 200])
+@pytest.mark.parametrize(("shelves", "sub"), [("a/7", "1 sub-exception"), ("a/7/8", "2 sub-exceptions")])
+def test_a_group_of_errors_is_told_with_its_first_one(width: int, shelves: str, sub: str) -> None:
+    with pytest.raises(ExceptionGroup) as alone:
+        asyncio.run(reads(shelves))
+    wrapped = raised(lambda: asyncio.run(reads(shelves)))
+    written = [
+        logged_by_rich(each, width) if width else "".join(format_exception(each)).split("\n")
+        for each in (alone.value, wrapped)
+    ]
+    assert telling_line(written[0]) == f"{GROUP} ({sub}), caused by {NO_SHELF}"
+    assert telling_line(written[0], known=f"unhandled errors in a TaskGroup ({sub})") == NO_SHELF
+    assert telling_line(written[1]) == f"RuntimeError: Error executing tool stock, caused by {NO_SHELF}"
+
+
+@pytest.mark.parametrize("width", [0, 200])
+def test_a_group_within_a_group_is_told_with_the_innermost_error(width: int) -> None:
+    async def nested() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reads("a/7"))
+            group.create_task(reads("8"))
+
+    with pytest.raises(ExceptionGroup) as found:
+        asyncio.run(nested())
+    order = sorted(found.value.exceptions, key=lambda each: isinstance(each, ValueError))
+    fault = raised(lambda: raising(ExceptionGroup("two tasks", order)))
+    lines = logged_by_rich(fault, width) if width else "".join(format_exception(fault)).split("\n")
+    assert telling_line(lines) == f"RuntimeError: Error executing tool stock, caused by {NO_SHELF}"
+    assert telling_line([*lines, "INFO done", "+---+", "| 1 |"]) == telling_line(lines)
+
+
+def raising(fault: Exception) -> None:
+    raise fault
+
+
+def test_a_table_is_no_group_of_errors() -> None:
+    table = ["+------ 1 ------+", "| error | count |", "+---------------+"]
+    assert telling_line(table) == "| error | count |"
 
 
 def test_an_event_without_its_blank_line_is_no_answer(tmp_path: Path) -> None:
