@@ -52,8 +52,9 @@ _LINES_BEFORE: Final = 4096
 """How many lines before a row's first line are searched: the head of its HTTP request comes earlier."""
 
 _NEAR_LINES: Final = 1 << 14
-_LATEST: Final = 50
-"""For its row in a list, a call's records are looked for in so many lines, and so many of them are read."""
+_LATEST: Final = 200
+"""For its row in a list, a call's records are looked for in so many lines, and so many of them are read: the
+SDK for Python logs of a tool that fails an error of its own, in 50 lines, below the one of the tool."""
 
 _LATE_LINES: Final = 256
 """In so many lines after an answer are lines on stderr that belong to its call."""

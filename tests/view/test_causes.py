@@ -21,7 +21,7 @@ from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import Role
 from mcpproxy.view.causes import LOST, telling_line
 from mcpproxy.view.view import open_view
-from tests.agents.agent import Agent
+from tests.agents.agent import Agent, calls_in
 from tests.view.situations import SITUATIONS, Conversation, begun, forecast, text, write
 from tests.view.test_exchange_ends import opened
 
@@ -146,6 +146,31 @@ def test_a_reason_that_stands_on_stderr_only_is_in_the_row(
         assert view.call(CALL).cause == f"{before}{REASON}"
 
 
+def test_the_row_has_the_cause_that_stands_before_the_traceback_of_an_sdk(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    caused = "The above exception was the direct cause of the following exception:"
+    begin = "Traceback (most recent call last):"
+    written = [
+        begin,
+        *TRACEBACK[:60],
+        REASON,
+        caused,
+        begin,
+        *TRACEBACK[:60],
+        f"UnexpectedToolError: {HIDDEN}",
+    ]
+    for line in written:
+        session.record("stderr", 101, {"text": line})
+    session.answers(2, {**text(HIDDEN), "isError": True}, ms=110)
+    path = write(tmp_path / "s.jsonl", session.closes(ms=200))
+    with open_view(path) as view:
+        assert view.call(CALL).cause == f"stderr: {REASON}"
+    with Agent(tmp_path) as agent:
+        (row,) = calls_in(agent("find_calls", filter="status:error"))
+    assert row["cause"] == f"stderr: {REASON}"
+
+
 def test_a_row_reads_few_records_however_many_belong_to_its_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +189,7 @@ def test_a_row_reads_few_records_however_many_belong_to_its_call(
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200, code=1))) as view:
         monkeypatch.setattr(CallReader, "record", record)
         assert view.call(CALL).cause == f"server exited with 1: {REASON}"
-    assert len(read) < 60
+    assert len(read) < 210
 
 
 def test_every_face_shows_why_in_its_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
