@@ -176,7 +176,7 @@ class CallPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """A record of a call, or successive lines on stderr, of which the last are shown unless full.
+    """A record of a call, or successive lines on stderr: the one that says most unless full.
 
     ``cut`` is the number of characters left out of ``text``; get_frame has those of a frame. In full, other
     texts are never cut: a long one is in successive parts.

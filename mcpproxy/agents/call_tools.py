@@ -17,7 +17,7 @@ from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Detail, FoundRule, Part
-from mcpproxy.view.causes import stderr_lines
+from mcpproxy.view.causes import stderr_lines, stderr_preview
 from mcpproxy.view.view import View
 
 _MAX_PARTS: Final = 2000
@@ -152,11 +152,12 @@ def _findings(opened: OpenedRecording, found: tuple[FoundRule, ...]) -> list[Fin
 
 
 def _parts(parts: tuple[Part, ...], limit_bytes: int) -> Iterator[PartRow]:
-    """Yield the parts in brief: the beginning of each text, and of stderr the end, which says most."""
+    """Yield the parts in brief: the beginning of each text, and of long stderr the line that says most."""
     for part in parts:
         role, sender, text = _shown_part(part)
-        is_stderr = role == _STDERR
-        shown = beginning(text[::-1], limit_bytes)[::-1] if is_stderr else beginning(text, limit_bytes)
+        shown = beginning(text, limit_bytes)
+        if role == _STDERR and shown != text:
+            shown = beginning(stderr_preview(part, 1)[0], limit_bytes)
         yield PartRow(role, milliseconds(part.at_ns), part.seq, sender, shown, len(text) - len(shown))
 
 

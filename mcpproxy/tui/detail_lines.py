@@ -12,7 +12,7 @@ from mcpproxy.tui.call_lines import MARKS, SEVERITY_MARKS, offset, outcome_words
 from mcpproxy.tui.json_lines import json_lines
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, Role
-from mcpproxy.view.causes import stderr_lines
+from mcpproxy.view.causes import stderr_lines, stderr_preview
 from mcpproxy.view.recorded_findings import fold_found
 
 SHOWN_BYTES: Final = 100_000
@@ -24,7 +24,7 @@ _WHOLE: Final = frozenset(
 """The roles whose messages are shown whole. A message with another role is one line."""
 
 _LAST_LINES: Final = 10
-"""How many of the last lines on stderr are shown of a call, unless it is shown raw. They say most."""
+"""How many of the last lines on stderr are shown of a call, unless it is shown raw."""
 
 _INDENT: Final = 2
 
@@ -107,9 +107,12 @@ def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iter
     if isinstance(record, Stderr):
         yield (Span(f"{arrow} stderr", "info"), Span(f"  {when}  {count(part.lines, 'line')}", "dim"))
         lines = stderr_lines(part, SHOWN_BYTES)
-        if not (raw or whole) and (before := len(lines) - _LAST_LINES) > 0:
-            yield (Span(f"{' ' * _INDENT}… {count(before, 'line')} before: r shows all", "dim"),)
-            lines = lines[before:]
+        if not (raw or whole) and len(lines) > _LAST_LINES:
+            preview = stderr_preview(part, _LAST_LINES)
+            left_out = count(len(lines) - len(preview), "line")
+            place = "before" if preview == lines[-len(preview) :] else "left out"
+            yield (Span(f"{' ' * _INDENT}… {left_out} {place}: r shows all", "dim"),)
+            lines = preview
         yield from ((Span(" " * _INDENT), Span(line, "text")) for line in lines)
         return
     head = (Span(f"{arrow} {role}", "info"), Span(f"{frame}  {when}", "dim"))

@@ -16,7 +16,7 @@ from mcpproxy.session.outcomes import CallCounts, sum_counts
 from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
-from mcpproxy.view.causes import stderr_lines
+from mcpproxy.view.causes import stderr_lines, stderr_preview
 from mcpproxy.view.diagrams.sequence import Sequence
 from mcpproxy.view.drift import drift as drift_from_pins
 from mcpproxy.view.index.columns import SEVERITIES
@@ -34,6 +34,9 @@ MOST_RECORDS: Final = 10_000
 
 _FINDINGS_PER_RULE: Final = 20
 """The most findings of one rule that are sent."""
+
+_LAST_LINES: Final = 3
+"""How many of the last lines on stderr are shown at first."""
 
 TEXT_LIMIT: Final = 200_000
 """How many characters of a record are sent with a call. The page requests the whole text if needed."""
@@ -63,7 +66,7 @@ def part(found: Part) -> JSONObject:
     record = found.record
     text: str | None = None
     fields: list[tuple[str, str]] = []
-    sender = ""
+    sender, preview = "", ""
     if isinstance(record, Frame):
         sender = record.sender
         text = record.raw.decode("utf-8", "backslashreplace")
@@ -73,6 +76,7 @@ def part(found: Part) -> JSONObject:
             fields = [(name, value) for name, value in given if value is not None]
     elif isinstance(record, Stderr):
         text = "\n".join(stderr_lines(found))
+        preview = "\n".join(stderr_preview(found, _LAST_LINES))
     elif isinstance(record, RequestHead):
         sender = "client"
         fields = [(f"{record.method} {record.target}", ""), *record.headers]
@@ -87,6 +91,7 @@ def part(found: Part) -> JSONObject:
         "sender": sender,
         "summary": found.summary,
         "lines": found.lines,
+        "preview": preview,
         "text": None if text is None else text[-TEXT_LIMIT:] if found.seq is None else text[:TEXT_LIMIT],
         "length": 0 if text is None else len(text),
         "fields": [list(pair) for pair in fields],

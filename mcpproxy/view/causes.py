@@ -98,6 +98,13 @@ def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
     return [visible(line.rstrip()) for line in text.split("\n")]
 
 
+def stderr_preview(part: Part, most_lines: int) -> list[str]:
+    """Return the last lines of a part on stderr, or only the line that says most if it is before them."""
+    last = stderr_lines(part, _MOST_BYTES)[-most_lines:]
+    is_told = part.lines <= most_lines or any(part.summary in line for line in last)
+    return last if is_told else [part.summary]
+
+
 def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str = "") -> str:
     """Return the last line that names an error; if there is none, the last one that is not blank.
 

@@ -20,7 +20,7 @@ from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, Conversation, begun, text, write
-from tests.view.test_causes import HIDDEN, REASON, a_hidden_cause
+from tests.view.test_causes import HIDDEN, REASON, TOLD, a_hidden_cause, an_error_in_a_box
 
 __all__ = ["browser", "visitor"]
 
@@ -541,6 +541,18 @@ def test_a_cause_on_stderr_and_the_answer_are_seen_at_once(visitor: Visitor, tmp
         expect(on_stderr).to_contain_text(re.compile(rf"^(.*\n){{2}}{re.escape(REASON)}$"))
         parts.nth(2).get_by_role("button").click()
         expect(on_stderr).to_contain_text("Traceback (most recent call last):")
+
+
+def test_stderr_that_ends_with_a_box_is_previewed_by_the_line_that_tells_most(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    write(tmp_path / "s.jsonl", an_error_in_a_box())
+    with served(tmp_path) as running:
+        looks_at(visitor, running, "s", "#call=4")
+        on_stderr = visitor.page.locator(".detail .part").nth(2)
+        expect(on_stderr.locator("pre")).to_have_text(TOLD)
+        on_stderr.get_by_role("button").click()
+        expect(on_stderr.locator("pre")).to_contain_text("╰─")
 
 
 def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from mcpproxy.session.frame import Stderr
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.records import Record
 from mcpproxy.tui.call_lines import call_line
+from mcpproxy.tui.detail_lines import detail_lines
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import Role
 from mcpproxy.view.causes import LOST, telling_line
@@ -91,6 +92,31 @@ def test_an_agent_learns_the_cause_in_two_kilobytes(recorded: str) -> None:
         assert found["parts"][-1]["text"].endswith(REASON)
         assert "full=true" in found["more"]
         assert len(agent("get_call", call=CALL, full=True)["parts"][-1]["text"]) > 1000
+
+
+NO_NUMBER = "ValueError: invalid literal for int() with base 10: 'n/a'"
+TOLD = f"RuntimeError: Error executing tool stock, caused by {NO_NUMBER}"
+
+
+def an_error_in_a_box() -> tuple[str, ...]:
+    """A tool fails, and what the SDK for Python logs of it ends with the bottom of a box and broken text."""
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    for line in logged_by_rich(raised(lambda: int("n/a")), 80):
+        session.record("stderr", 101, {"text": line})
+    session.answers(2, {**text("Error executing tool stock"), "isError": True}, ms=110)
+    return session.closes(ms=200)
+
+
+def test_a_preview_of_stderr_has_the_line_that_tells_most(tmp_path: Path) -> None:
+    with open_view(write(tmp_path / "s.jsonl", an_error_in_a_box())) as view:
+        detail = view.parts(CALL)
+    with Agent(tmp_path) as agent:
+        on_stderr = agent("get_call", call=CALL)["parts"][-1]
+    assert (on_stderr["role"], on_stderr["text"]) == ("stderr", TOLD)
+    in_terminal = ["".join(span.text for span in line) for line in detail_lines(detail, 100)]
+    left_out = detail.told[-1].lines - 1
+    assert in_terminal[-2:] == [f"  … {left_out} lines left out: r shows all", f"  {TOLD}"]
 
 
 CAUSES = {
@@ -461,9 +487,8 @@ def raised(fail: Callable[[], object]) -> Exception:
 @pytest.mark.parametrize("width", [70, 80, 100, 200])
 def test_an_error_that_rich_breaks_into_lines_is_whole(width: int) -> None:
     lines = logged_by_rich(raised(lambda: int("n/a")), width)
-    cause = "ValueError: invalid literal for int() with base 10: 'n/a'"
-    assert telling_line(lines) == f"RuntimeError: Error executing tool stock, caused by {cause}"
-    assert telling_line(lines, known="Error executing tool stock") == cause
+    assert telling_line(lines) == TOLD
+    assert telling_line(lines, known="Error executing tool stock") == NO_NUMBER
 
 
 async def reads(shelf: str) -> None:

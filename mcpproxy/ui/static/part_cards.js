@@ -97,13 +97,9 @@ export function PartCard({ id, part, call, go, isOpened, marked }) {
   </article>`;
 }
 
-/** How many of the last lines on stderr are shown at first. */
-const LAST_LINES = 3;
-
-/** Successive lines that the server wrote to stderr. The last ones say most. @param {{part: import("./types.js").Part, call: import("./types.js").Call}} props */
+/** Successive lines that the server wrote to stderr. @param {{part: import("./types.js").Part, call: import("./types.js").Call}} props */
 export function StderrCard({ part, call }) {
   const [isOpen, setOpen] = useState(false);
-  const lines = (part.text ?? "").split("\n");
   const isCut = part.length > (part.text ?? "").length;
   return html`<article class="part">
     <h3>
@@ -113,6 +109,6 @@ export function StderrCard({ part, call }) {
       </button>
     </h3>
     ${isOpen && isCut ? html`<p class="count">The last ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}.</p>` : null}
-    <pre tabindex="0" aria-label="stderr">${visible((isOpen ? lines : lines.slice(-LAST_LINES)).join("\n"))}</pre>
+    <pre tabindex="0" aria-label="stderr">${visible((isOpen ? part.text : part.preview) ?? "")}</pre>
   </article>`;
 }

@@ -12,7 +12,7 @@ import { html, useMemo } from "./preact.js";
 /** @typedef {import("./types.js").Call} Call */
 
 /** @type {Part} */
-const NO_PART = { role: "", seq: null, at_ms: 0, row: 0, sender: "", summary: "", lines: 0, text: null, length: 0, fields: [] };
+const NO_PART = { role: "", seq: null, at_ms: 0, row: 0, sender: "", summary: "", lines: 0, preview: "", text: null, length: 0, fields: [] };
 
 /**
  * Return the message of a call in a record, which may be a batch; undefined if it cannot be read.

@@ -66,6 +66,7 @@
  * @property {string} sender
  * @property {string} summary
  * @property {number} lines how many successive lines on stderr it is
+ * @property {string} preview the last of these lines, or the one that probably says what went wrong
  * @property {string | null} text what was recorded, as text; its beginning, or the end of stderr, if `length` is greater
  * @property {number} length the number of characters of the whole text
  * @property {[string, string][]} fields the first line and the fields of an HTTP head, or the fields of an SSE event
