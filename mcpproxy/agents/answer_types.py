@@ -224,7 +224,7 @@ class CallDetail(RecordedTexts):
 
     recording: str
     call: CallRow
-    cause: str
+    cause: str = field(default="", kw_only=True)
     parts: list[PartRow]
     findings: list[FindingRow] = field(default_factory=list[FindingRow])
     rules: dict[str, RuleRow] = field(default_factory=dict[str, RuleRow])

@@ -56,9 +56,9 @@ class CallTools:
         return CallDetail(
             opened.handle,
             _row(detail),
-            detail.cause,
             parts,
             findings,
+            cause=detail.cause,
             more_findings=more_findings,
             more=f"texts or some of {len(detail.told)} records are left out: full=true has them"
             if is_brief
@@ -72,11 +72,11 @@ class CallTools:
         head = CallDetail(
             opened.handle,
             _row(detail),
-            "" if start else detail.cause,
             [],
             findings,
             {} if start else rule_rows(detail.findings[:_MAX_FINDINGS]),
             0 if start else len(detail.findings) - len(findings),
+            cause="" if start else detail.cause,
         )
         page, parts, next = AnswerPage(100, head), list[PartRow](), ""
         for position, part in _pieces(detail.told, start):

@@ -243,6 +243,12 @@ def test_a_call_is_shown_with_its_records_and_findings(situations: Agent) -> Non
     assert call["rules"][finding["rule"]]["summary"]
 
 
+def test_a_call_with_a_result_has_no_cause(situations: Agent) -> None:
+    assert "cause" not in situations("get_call", recording="failed-tool", call=1)
+    assert situations("get_call", recording="failed-tool", call=4)["cause"]
+    assert "cause" not in situations("get_call", recording="failed-tool", call=1, full=True)
+
+
 def test_a_long_record_is_cut_in_a_call_and_whole_in_its_frame(situations: Agent) -> None:
     call = calls_in(situations("find_calls", filter="bytes:>5k", recording="7-kB-result"))[0]
     part = situations("get_call", recording="7-kB-result", call=call["call"])["parts"][1]
