@@ -249,12 +249,13 @@ class FrameText(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class FindingPage(RecordedTexts):
-    """Findings, the worst rules first. ``not_judged`` says why there may be others."""
+    """Findings, the worst rules first. ``not_judged`` says why there may be others, ``note`` where."""
 
     findings: list[FindingRow]
     rules: dict[str, RuleRow]
     total: int
     not_judged: str = ""
+    note: str = ""
     next: str = ""
 
 

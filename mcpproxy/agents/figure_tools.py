@@ -44,7 +44,7 @@ class FigureTools:
         found, counted, note = self._count(recording, match, wanted, sort)
         question = ("get_statistics", counted, wanted.text, sort)
         start, _ = cursors.read(question, cursor)
-        rows, has_more = AnswerPage(_MAX_ROWS).fill(map(self._statistics_row, found.calls[start:]))
+        rows, has_more = AnswerPage(_MAX_ROWS, note).fill(map(self._statistics_row, found.calls[start:]))
         next = cursors.write(question, start + len(rows)) if has_more else ""
         duration_ms = milliseconds(found.duration_ns)
         return StatisticsPage(found.frames, duration_ms, rows, found.recordings, note, next)
@@ -61,7 +61,8 @@ class FigureTools:
         if not match:
             opened = self._library.opened(self._library.find(recording))
             builder.add(opened.view, wanted)
-            return builder.result(order), opened.handle, ""
+            note = self._library.note_on_latest(recording, opened.listed, "match=* counts all")
+            return builder.result(order), opened.handle, note
         if recording:
             raise AgentError("recording and match are two ways to say what is counted; leave one out")
         listed = self._library.matching(match)
@@ -108,7 +109,7 @@ class FigureTools:
         question = ("get_context_cost", counted)
         start, _ = cursors.read(question, cursor)
         tools = sorted(found.tools, key=lambda tool: -tool.definition_bytes)
-        rows, has_more = AnswerPage(_MAX_ROWS).fill(map(self._cost_row, tools[start:]))
+        rows, has_more = AnswerPage(_MAX_ROWS, note).fill(map(self._cost_row, tools[start:]))
         return CostPage(
             definition_tokens=sum(tool.definition_tokens for tool in tools),
             unused_tokens=sum(tool.definition_tokens for tool in found.never_used),

@@ -56,7 +56,9 @@ class JudgementTools:
         codes = _codes(rule) if rule else None
         groups = [group for group in opened.view.findings.by_rule() if codes is None or group.rule in codes]
         counts = {group.rule: group.count for group in groups}
-        page, rules, rows = AnswerPage(50), dict[str, RuleRow](), list[FindingRow]()
+        step = "list_recordings has the number of findings of each"
+        note = self._library.note_on_latest(recording, opened.listed, step)
+        page, rules, rows = AnswerPage(50, note), dict[str, RuleRow](), list[FindingRow]()
         next = ""
         for number, (row, found) in enumerate(self._findings(opened, groups, start)):
             texts = {} if row.rule in rules else rule_rows([found])
@@ -66,7 +68,7 @@ class JudgementTools:
             rows.append(row)
             rules |= {code: replace(text, count=counts[code]) for code, text in texts.items()}
         not_judged = self._library.shown(opened.view.not_judged)
-        return FindingPage(rows, rules, sum(counts.values()), not_judged, next)
+        return FindingPage(rows, rules, sum(counts.values()), not_judged, note, next)
 
     def _findings(
         self, opened: OpenedRecording, groups: list[RuleFindings], start: int

@@ -198,6 +198,10 @@ class RecordingLibrary:
         step = f"do you mean {' or '.join(near)}?" if near else f"the latest is {latest.handle}"
         raise AgentError(f"there is no recording {shown!r}; {step} list_recordings has all handles")
 
+    def note_on_latest(self, named: str, listed: ListedRecording, step: str) -> str:
+        """Return what an answer about the latest recording says if none was named; ``step`` leads to all."""
+        return "" if named else f"only {listed.handle} was looked at, the latest recording; {step}"
+
     def find_pair(self, before: str, after: str) -> tuple[ListedRecording, ListedRecording]:
         """Return the two recordings of a comparison.
 

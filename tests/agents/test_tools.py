@@ -314,6 +314,16 @@ def test_findings_come_with_the_texts_of_their_rules(agent: Agent) -> None:
     assert {row["rule"] for row in only["findings"]} == {rule}
 
 
+def test_an_answer_about_the_latest_recording_says_so_and_where_the_others_are(situations: Agent) -> None:
+    latest = situations("describe_recording")["about"]["recording"]
+    looked_at = f"only {latest} was looked at, the latest recording"
+    found = situations("list_findings")
+    assert found["note"] == f"{looked_at}; list_recordings has the number of findings of each"
+    assert situations("get_statistics")["note"] == f"{looked_at}; match=* counts all"
+    assert situations("get_context_cost")["note"] == f"{looked_at}; match=* counts all"
+    assert "note" not in situations("list_findings", recording=latest)
+
+
 def test_many_findings_come_in_pages(tmp_path: Path) -> None:
     found = tuple(recordings.finding("PROTO-007", 5, f"finding {number}") for number in range(400))
     write(tmp_path / "many.jsonl", (*recordings.FAULTY[:-1], *found, recordings.close(3, 2, errors=401)))
