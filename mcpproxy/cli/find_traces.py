@@ -13,10 +13,8 @@ recordings there, which are fetched into a cache folder; a compressed file (``.j
 
 import os
 import re
-import shlex
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mcpproxy.base import paths
@@ -26,15 +24,16 @@ from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
-from mcpproxy.trace import chain
 from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
+from mcpproxy.trace.recorded_folders import (
+    JOURNAL_SUFFIX,
+    PACKED,
+    SUFFIX,
+    folders_below,
+    one_path_per_recording,
+    paths_below,
+)
 
-SUFFIX = ".jsonl"
-JOURNAL_SUFFIX = ".jsonl.journal"
-PACKED = ".jsonl.zst"
-
-_MOST_FOLDERS: Final = 3
-"""How many folders below the one that is asked for are named."""
 _SCHEMES: Final = ("s3://", "gs://", "az://", "file://")
 
 HELP: Final = (
@@ -79,7 +78,7 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
         return _fetched(named)
     if not os.path.isdir(named):
         return [named]
-    found = sorted(set(_below(named)))
+    found = sorted(set(paths_below(named)))
     if any(path.endswith(PACKED) for path in found):
         found = [path for path in found if not path.endswith(PACKED)] + _fetched(named, packed_only=True)
     if found:
@@ -216,30 +215,14 @@ def latest_first(named: str | None) -> list[str]:
     return sorted(found, key=lambda path: (_start_of(*os.path.split(path)), path), reverse=True)
 
 
-def folders_below(folder: str) -> dict[str, int]:
-    """Return the folders below ``folder`` that hold recordings: their paths, and how many recordings each."""
-    found = one_path_per_recording(sorted({path for path in _below(folder) if not path.endswith(PACKED)}))
-    counts = Counter(os.path.normpath(os.path.dirname(path)) for path in found)
-    del counts[os.path.normpath(folder)]
-    return dict(sorted(counts.items()))
-
-
 def tell_of_folders_below(folder: str, command: Callable[[str], list[str]]) -> None:
     """Say which folders below ``folder`` hold recordings that are left out, with the command for each."""
-    below = folders_below(folder)
-    for path, recordings in list(below.items())[:_MOST_FOLDERS]:
-        step = shlex.join(command(path))
-        tell(visible(f"{path}: {count(recordings, 'recording')} in this folder left out; {step}"))
-    if (more := len(below) - _MOST_FOLDERS) > 0:
+    below, more = folders_below(folder, command)
+    for each in below:
+        found = count(each.recordings, "recording")
+        tell(visible(f"{each.path}: {found} in this folder left out; {each.command}"))
+    if more:
         tell(f"{count(more, 'more folder')} with recordings left out")
-
-
-def one_path_per_recording(paths: list[str]) -> list[str]:
-    """Return the first path of each recording in ``paths``. A rotated recording has several files."""
-    named: dict[str, str] = {}
-    for path in paths:
-        named.setdefault(os.path.abspath(chain.first_of(path)), path)
-    return list(named.values())
 
 
 def recent(folder: str) -> list[str]:
@@ -329,16 +312,6 @@ def label_of(path: str) -> str:
 def _with_label(found: Sequence[str], label: str) -> list[str]:
     """Return the recordings that have this label in their file names, in the order of ``found``."""
     return [path for path in found if label_of(path) == label]
-
-
-def _below(folder: str) -> Iterator[str]:
-    for where, folders, files in os.walk(folder):
-        for name in folders:
-            if name.endswith(JOURNAL_SUFFIX):
-                yield os.path.join(where, name.removesuffix(".journal"))
-        recorded = [name for name in folders if not name.endswith(JOURNAL_SUFFIX)]
-        folders[:] = paths.without_probes(where, recorded)
-        yield from (os.path.join(where, name) for name in files if name.endswith((SUFFIX, PACKED)))
 
 
 def _is_continuation(name: str, names: set[str]) -> bool:

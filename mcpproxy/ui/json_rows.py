@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, cast
 
+from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.session.outcomes import CallCounts, sum_counts
 from mcpproxy.trace.opened_trace import STILL_RECORDING
+from mcpproxy.trace.recorded_folders import FolderBelow
 from mcpproxy.view.call_members import call_members, milliseconds
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
 from mcpproxy.view.causes import stderr_lines, stderr_preview
@@ -212,6 +214,17 @@ def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
         "certainty": found.certainty,
         "why": found.why,
         "recordings": list(ids),
+    }
+
+
+def below(folders: Iterable[FolderBelow], more: int) -> JSONObject:
+    """Return the folders below the one of the page that hold recordings; ``more`` are not among them."""
+    return {
+        "folders": [
+            {"path": visible(each.path), "recordings": each.recordings, "command": visible(each.command)}
+            for each in folders
+        ],
+        "more": more,
     }
 
 

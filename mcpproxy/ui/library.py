@@ -18,6 +18,7 @@ from mcpproxy.base import own_sockets, paths
 from mcpproxy.errors import McpProxyError
 from mcpproxy.intercept.control import CONTROL_SUFFIX, control_path
 from mcpproxy.relay import journal
+from mcpproxy.trace.recorded_folders import FolderBelow, folders_below
 from mcpproxy.view import folder
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
@@ -123,6 +124,13 @@ class Library:
         is_all = os.path.abspath(self._path) == os.path.abspath(paths.state_dir())
         return "" if is_all else os.path.abspath(self._path)
 
+    async def below(self) -> tuple[list[FolderBelow], int]:
+        """Return the first folders below that hold recordings, each with the command that opens its page, and
+        how many more there are. They are not searched while the folder has recordings of its own."""
+        if self._entries or self._entries_of is None:
+            return [], 0
+        return await anyio.to_thread.run_sync(folders_below, os.path.abspath(self._path), _command)
+
     def close(self) -> None:
         """Close the recordings that are open."""
         while self._open:
@@ -192,6 +200,10 @@ class Library:
             yield recording
         finally:
             recording.users -= 1
+
+
+def _command(path: str) -> list[str]:
+    return ["mcpproxy", "ui", path]
 
 
 def id_of(path: str) -> str:

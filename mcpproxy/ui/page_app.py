@@ -127,7 +127,8 @@ class PageApp:
     async def recordings(self, request: Request) -> Response:
         """Return the recordings, newest first, the runs that they form, and the folder.
 
-        ``folder`` is empty if it is the folder of all recordings, where mcpproxy records by itself.
+        ``folder`` is empty if it is the folder of all recordings, where mcpproxy records by itself; ``below``
+        are those with recordings below a folder that has none.
         ``version`` is that of ``folder_live``.
         """
         del request
@@ -138,6 +139,7 @@ class PageApp:
                 "recordings": [json_rows.recording(id, entry) for id, entry in entries.items()],
                 "runs": [json_rows.run(run, ids) for run, ids in runs],
                 "folder": self._library.folder,
+                "below": json_rows.below(*await self._library.below()),
                 "version": _version(entries),
             }
         )

@@ -245,6 +245,32 @@ def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Se
     assert tabs.evaluate("(one) => one.scrollWidth <= one.clientWidth")
 
 
+def test_recordings_in_folders_below_are_named_with_the_commands_that_show_them(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    with served(tmp_path) as running:
+        for number, name in enumerate(["a", "b b", "b b/c", "d", "e"], 1):
+            (tmp_path / name).mkdir()
+            for each in range(number):
+                write(tmp_path / name / f"{each}.jsonl", SITUATIONS["failed tool"])
+        visitor.enters(running.url)
+        visitor.sees("The recordings are in folders below")
+        shows = [
+            f"mcpproxy ui {tmp_path}/a",
+            f"mcpproxy ui '{tmp_path}/b b'",
+            f"mcpproxy ui '{tmp_path}/b b/c'",
+        ]
+        records = f"mcpproxy --trace-dir '{tmp_path}' -- python server.py"
+        expect(visitor.page.locator(".welcome dt code")).to_have_text([*shows, records])
+        expect(visitor.page.locator(".welcome dd").nth(1)).to_have_text(
+            f"shows 2 recordings in {tmp_path}/b b"
+        )
+        visitor.sees("2 more folders with recordings")
+        visitor.breaks_no_rule("folders below")
+        write(tmp_path / "own.jsonl", SITUATIONS["failed tool"])
+        visitor.page.wait_for_selector(".scroller .row .c-outcome")
+
+
 def test_without_a_recording_there_are_commands_to_copy(
     visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ const THEMES = ["system", "dark", "light"];
 
 function App() {
   const [place, go] = usePlace();
-  const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), folder: "", isLoaded: false });
+  const [folder, setFolder] = useState({ recordings: /** @type {import("./types.js").Recording[]} */ ([]), runs: /** @type {import("./types.js").Run[]} */ ([]), folder: "", below: /** @type {import("./types.js").Below} */ ({ folders: [], more: 0 }), isLoaded: false });
   const [begun, setBegun] = useState(""); // the id of the session that began last, since the page was opened
   const known = useRef(/** @type {Set<string> | null} */ (null));
   const [isMenu, setMenu] = useState(false); // in a narrow window, whether the recordings are shown
@@ -177,7 +177,7 @@ function App() {
         ? html`<${Search} key=${`${asked} ${place.find}`} recordings=${folder.recordings} place=${place} go=${go} />`
         : place.recording && !isRefused
         ? html`<${OneRecording} key=${place.recording} folder=${folder} place=${place} go=${go} paused=${paused} state=${chosen?.state ?? ""} />`
-        : folder.isLoaded && !folder.recordings.length ? html`<${Welcome} folder=${folder.folder} />` : null}
+        : folder.isLoaded && !folder.recordings.length ? html`<${Welcome} folder=${folder.folder} below=${folder.below} />` : null}
       <div role="status">${fresh ? html`<p class="notice">new session: <strong>${visible(fresh.label)}</strong>
         <button type="button" onClick=${() => go({ recording: fresh.id, view: "calls", filter: "", order: "", call: 0, other: "", find: "" })}>open</button>
         <button type="button" aria-label="Close this notice" onClick=${() => setBegun("")}>✕</button></p>` : null}</div>

@@ -71,7 +71,7 @@ async function select(filter, onProgress, isCancelled) {
 export async function answer(path, query) {
   const { summary, calls, findings, tools, stats, sequence, per_chunk } = await recording;
   const [, , kind, , what, number, more] = path.split("/");
-  if (path === "/api/recordings") return { recordings: [summary.recording], runs: [] };
+  if (path === "/api/recordings") return { recordings: [summary.recording], runs: [], below: { folders: [], more: 0 } };
   if (kind !== "recordings") throw new Error("This page holds one recording; mcpproxy ui shows and compares more.");
   if (!what) return summary;
   if (what === "findings") return findings;

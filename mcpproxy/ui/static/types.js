@@ -31,6 +31,10 @@
  * @property {Severity | null} severity
  * @property {number} parent the row to which a request or an update of the server belongs, or 0
  *
+ * @typedef {object} Below The folders with recordings below a folder that has none.
+ * @property {{path: string, recordings: number, command: string}[]} folders the first, each with the command that opens its page
+ * @property {number} more how many others there are
+ *
  * @typedef {object} Bar A row on the timeline, or successive rows that are too narrow to be drawn one by one.
  * @property {number} lane -1 for rows that are no requests
  * @property {number} from_ms since the start of the recording
