@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.base.visible import visible, visible_lines, without_commands
 
 SHOWN: Final = {
     "a clear-screen sequence": ("\x1b[2J", "\\u001b[2J"),
@@ -81,6 +81,20 @@ def test_no_character_of_a_harmful_category_is_left() -> None:
 
 def test_our_own_line_feeds_may_stay() -> None:
     assert visible_lines("a\x1b\nb\r\n") == "a\\u001b\nb\\r\n"
+
+
+COMMANDS: Final = {
+    "the newer form": ("::error file=a::b", "\\u003a:error file=a::b"),
+    "on a later line, after spaces": ("a\n  ::add-mask::b", "a\n  \\u003a:add-mask::b"),
+    "the older form, anywhere": ("a ###[error]b", "a ##\\u0023[error]b"),
+    "neither": ("a ::b\n# [c]\n:d", "a ::b\n# [c]\n:d"),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), COMMANDS.values(), ids=COMMANDS)
+def test_a_line_is_no_command_for_github(text: str, shown: str) -> None:
+    assert without_commands(text) == shown
+    assert json.loads(without_commands(json.dumps([text]))) == [text]
 
 
 @pytest.mark.parametrize("text", [text for text, _ in SHOWN.values()], ids=SHOWN)

@@ -103,6 +103,24 @@ def visible_lines(text: str) -> str:
     return "\n".join(map(visible, text.split("\n")))
 
 
+def without_commands(text: str) -> str:
+    """Return lines of which the runner of GitHub Actions takes none for a command, as it does in every log.
+
+    It recognises the newer form (``::name``) after leading spaces, and the older one (``##[name]``) anywhere
+    in a line. One character of each is written as an escape of JSON.
+
+    Source: https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
+    """
+    if "::" in text:
+        text = "\n".join(map(_without_command, text.split("\n")))
+    return text.replace("##[", "#\\u0023[")
+
+
+def _without_command(line: str) -> str:
+    rest = line.lstrip()
+    return f"{line[: -len(rest)]}\\u003a{rest[1:]}" if rest.startswith("::") else line
+
+
 def _escape(char: str) -> str:
     if char in _SHORT_ESCAPES:
         return _SHORT_ESCAPES[char]

@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
-from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.base.visible import visible, visible_lines, without_commands
 from mcpproxy.relay.stderr_line import stderr_line
 
 _COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
@@ -40,14 +40,18 @@ def terminal_style(*, colour: bool = True) -> Style:
     return Style(use_colour, columns or width, unicode)
 
 
-def emit(lines: Iterable[str], *, flush: bool = False, keeps_tabs: bool = False) -> None:
+def emit(
+    lines: Iterable[str], *, flush: bool = False, keeps_tabs: bool = False, has_commands: bool = False
+) -> None:
     """Print ``lines``; with ``flush``, each line is written immediately.
 
-    ``keeps_tabs`` is for the text of a file, which is indented by tabs.
+    ``keeps_tabs`` is for the text of a file, which is indented by tabs. Where no terminal is, the output may
+    be the log of a step of GitHub Actions, so no line is a command for it unless the caller says
+    ``has_commands``.
     """
-    write = sys.stdout.write
-    for line in safe_lines(lines, has_colours=sys.stdout.isatty(), keeps_tabs=keeps_tabs):
-        write(line + "\n")
+    write, is_terminal = sys.stdout.write, sys.stdout.isatty()
+    for line in safe_lines(lines, has_colours=is_terminal, keeps_tabs=keeps_tabs):
+        write((line if is_terminal or has_commands else without_commands(line)) + "\n")
         if flush:
             sys.stdout.flush()
 

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Final
 
 from mcpproxy.base.style import PLAIN, Style
+from mcpproxy.base.visible import without_commands
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import StatusLine, emit
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -122,7 +123,7 @@ def report(
             path, _lines(result, catalogue, format, PLAIN, fixed, detail, base), validation.summary(result)
         )
     else:
-        emit(_lines(result, catalogue, format, style, fixed, detail, base))
+        emit(_lines(result, catalogue, format, style, fixed, detail, base), has_commands=format == "github")
     if format == "github":
         from mcpproxy.reports import markdown
 
@@ -166,7 +167,7 @@ def _lines(
             from mcpproxy.reports import github
 
             located_findings = validated.located(result.checks)
-            summary = map(github.escape_commands, validation.summary(result))
+            summary = map(without_commands, validation.summary(result))
             # No file: the recordings of this run are in no commit, and gone with the machine.
             commands = github.lines(located_findings, validated.remarks(result), catalogue, base=None)
             return chain(commands, summary)

@@ -77,16 +77,6 @@ def command(name: str, message: str, **properties: object) -> str:
     return f"::{name} {listed}::{_data(message)}" if listed else f"::{name}::{_data(message)}"
 
 
-def escape_commands(line: str) -> str:
-    """Return ``line``, which may contain a peer's text, so that the runner does not execute it as a command.
-
-    The runner recognises the older form (``##[name]``) anywhere in a line, the newer form (``::name``) after
-    leading spaces.
-    """
-    line = visible(line).replace("##[", "# #[")
-    return f"- {line}" if line.lstrip().startswith("::") else line
-
-
 def _data(text: str) -> str:
     return visible_lines(text).replace("%", "%25").replace("\n", "%0A")
 

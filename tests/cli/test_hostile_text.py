@@ -6,6 +6,7 @@ makes of such a trace, nothing of it reaches stdout, stderr or a report as it is
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -35,6 +36,11 @@ HOSTILE: Final = (
 )
 HALVED: Final = f"{HOSTILE}\udc9b"
 """The same with half a character, which only an escape can write."""
+FORGED: Final = " ::error file=a::forged ##[error]forged"
+"""What the runner of GitHub Actions takes for a command, where a line begins with it."""
+TEXTS: Final = (HOSTILE, HALVED, FORGED)
+
+OWN_COMMAND: Final = re.compile(r"::(error|warning|notice) (file=[^:]*,)?title=")
 
 MESSAGES: Final = (
     b'{"jsonrpc":"2.0","id":"x","method":"x","params":{"name":"x","arguments":{"x":["x"]}}}',
@@ -112,7 +118,7 @@ def hostile(value: JSON, text: str) -> Iterator[Any]:
 def variants() -> Iterator[tuple[str, str, bool]]:
     """Lines with a hostile text in each place, and whether a reader takes them for a record."""
     for name, line in lines():
-        for text in (HOSTILE, HALVED):
+        for text in TEXTS:
             for evil in hostile(json.loads(line), text):
                 written = json.dumps(evil, ensure_ascii=text is HALVED)
                 written = written.replace("\x7f", "\\u007f") if text is HALVED else written
@@ -161,6 +167,14 @@ def assert_harmless(*texts: str) -> None:
             assert not line.startswith(("::error::forged", "##[error]", "mcpproxy: forged"))
 
 
+def assert_harmless_in_a_log(*texts: str) -> None:
+    """The same for what is printed: a line may be in the log of a step, where it is no command but ours."""
+    assert_harmless(*texts)
+    for line in "\n".join(texts).split("\n"):
+        is_command = line.lstrip().startswith("::") or "##[" in line
+        assert not is_command or OWN_COMMAND.match(line), line
+
+
 FORMATS: Final = ("text", "json", "sarif", "junit", "github")
 
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
@@ -206,7 +220,7 @@ def test_no_command_lets_it_through(
             "COPY": str(tmp_path / f"{number}.copy"),
         }
         told = mcpproxy(*(places.get(word, word) for word in command))
-        assert_harmless(told.out, told.err)
+        assert_harmless_in_a_log(told.out, told.err)
         if report.exists():
             assert_harmless(report.read_text("utf-8"))
     if summary.exists():
@@ -217,9 +231,9 @@ def test_no_command_lets_it_through(
 def test_a_list_of_them(mcpproxy: Mcpproxy, folder: Path, options: tuple[str, ...]) -> None:
     told = mcpproxy("list", *options, "--limit", "1000", str(folder))
     assert told.out
-    assert_harmless(told.out, told.err)
+    assert_harmless_in_a_log(told.out, told.err)
     for named in (f"{folder}/no{HOSTILE}".replace("\0", ""), HOSTILE.replace("\0", "")):
-        assert_harmless(mcpproxy("list", named).err)
+        assert_harmless_in_a_log(mcpproxy("list", named).err)
 
 
 @pytest.mark.parametrize("format", ["text", "json", "junit"])
@@ -228,7 +242,7 @@ def test_a_comparison(capsys: pytest.CaptureFixture[str], format: str) -> None:
         comparison_options.report(comparison, format)
     said = capsys.readouterr()
     assert said.out
-    assert_harmless(said.out, said.err)
+    assert_harmless_in_a_log(said.out, said.err)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -241,7 +255,7 @@ def test_a_validation(capsys: pytest.CaptureFixture[str], tmp_path: Path, format
                 assert_harmless(Path(path).read_text("utf-8"))
     said = capsys.readouterr()
     assert said.out
-    assert_harmless(said.out, said.err)
+    assert_harmless_in_a_log(said.out, said.err)
 
 
 class Notes(StderrNotes):
@@ -262,12 +276,12 @@ def test_a_live_finding(mode: Literal["text", "json"]) -> None:
         notes = Notes(mode)
         notes.show_finding(finding)
         notes.summarize(HOSTILE, Tally(), HOSTILE)
-        assert_harmless(notes.said)
+        assert_harmless_in_a_log(notes.said)
 
 
 def instances(value: Any) -> Iterator[Any]:
     """An object again and again, each time with the hostile text in one more of the texts it reaches."""
-    for text in (HOSTILE, HALVED):
+    for text in TEXTS:
         yield from _instances(value, text)
 
 

@@ -88,9 +88,3 @@ def test_what_recordings_lack_is_told() -> None:
         "::warning file=t.jsonl,title=incomplete recording::cut off",
         "::error file=u.jsonl,title=not judged::no such file",
     ]
-
-
-def test_other_lines_are_no_commands() -> None:
-    assert github.escape_commands("  ::add-mask::x") == "-   ::add-mask::x"
-    assert github.escape_commands("revision ##[error]x") == "revision # #[error]x"
-    assert github.escape_commands("no findings in 1 trace") == "no findings in 1 trace"

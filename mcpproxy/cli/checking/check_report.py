@@ -6,6 +6,7 @@ from itertools import chain
 
 from mcpproxy.base import paths
 from mcpproxy.base.style import PLAIN, Style
+from mcpproxy.base.visible import without_commands
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
 from mcpproxy.protocol.rules import Catalogue
@@ -32,7 +33,8 @@ def report(
             path, _lines(verdict, catalogue, format, PLAIN), text.summary_lines(verdict)
         )
     else:
-        emit(text.summary_lines(verdict, style) if streamed else _lines(verdict, catalogue, format, style))
+        lines = text.summary_lines(verdict, style) if streamed else _lines(verdict, catalogue, format, style)
+        emit(lines, has_commands=format == "github")
     if format == "github":
         from mcpproxy.reports import markdown
 
@@ -64,7 +66,7 @@ def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Styl
         case "github":
             from mcpproxy.reports import github
 
-            summary = map(github.escape_commands, text.summary_lines(verdict))
+            summary = map(without_commands, text.summary_lines(verdict))
             annotations = github.lines(verdict.located, verdict.remarks, catalogue, base=output.workspace())
             return chain(annotations, summary)
         case _:
