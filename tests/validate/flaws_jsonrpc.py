@@ -63,6 +63,20 @@ def result_for_malformed_json(server: Server) -> None:
 
 
 @flaw
+def result_for_odd_request(server: Server) -> None:
+    """It answers whatever has an id, under that id."""
+    server.invalid = lambda value: (
+        server.say({"jsonrpc": "2.0", "id": value["id"], "result": {}}) if isinstance(value, dict) else None
+    )
+
+
+@flaw
+def result_without_request(server: Server) -> None:
+    server.malformed = lambda: server.say({"jsonrpc": "2.0", "id": 815, "result": {}})
+    server.invalid = lambda value: server.malformed()
+
+
+@flaw
 def end_at_odd_request(server: Server) -> None:
     server.invalid = lambda value: os._exit(1)
 

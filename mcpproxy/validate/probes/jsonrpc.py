@@ -34,7 +34,7 @@ from mcpproxy.validate.probe import Probe, ProbeFunction, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import allowed_calls, ensure_tools_listed
 from mcpproxy.validate.raw_requests import missing_method
-from mcpproxy.validate.reaction import JSON_RPC, check_alive, reaction
+from mcpproxy.validate.reaction import JSON_RPC, Reaction, check_alive, reaction
 
 FEATURES: Final = ("tools", "resources", "prompts")
 """The capabilities with a list method of the same name, as in ``tools/list``."""
@@ -110,9 +110,7 @@ async def _malformed_json(context: ProbeContext) -> Conclusion:
         context.stops_at_malformed_json = True
         raise
     if observed.has_result:
-        return context.violation(
-            "PROTO-007/R-008", "malformed JSON was answered with a result", observed.frames
-        )
+        return _served(context, "malformed JSON", 4711, observed, PARSE_ERROR)
     if unexpected_codes := [code for code in observed.codes if code != PARSE_ERROR]:
         text = f"malformed JSON was refused with {shown(_as_json(unexpected_codes[0]))}, not with -32700"
         return Conclusion("warning", text, observed.frames, source=JSON_RPC)
@@ -133,7 +131,8 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
         observed = await reaction(context, dumps(form), what)
         frames += observed.frames
         if observed.has_result:
-            return context.violation("PROTO-007/R-008", f"{what} was answered with a result", observed.frames)
+            own_id = form.get("id") if isinstance(form, dict) else None
+            return _served(context, what, own_id, observed, INVALID_REQUEST)
         if unexpected_codes := [
             code for code in observed.codes if code not in (INVALID_REQUEST, PARSE_ERROR)
         ]:
@@ -141,6 +140,19 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
             return Conclusion("warning", text, observed.frames, source=JSON_RPC)
         outcomes.append(observed.outcome)
     return passed("; ".join(dict.fromkeys(outcomes)), tuple(frames))
+
+
+def _served(context: ProbeContext, what: str, id: JSON, observed: Reaction, code: int) -> Conclusion:
+    """Return the conclusion about a result for what is no request.
+
+    ``id`` is the one that was sent, and ``code`` that of the error which says what is wrong.
+    """
+    ids = [message.id for message, _ in observed.answers if isinstance(message, Response)]
+    if other_ids := [one for one in ids if one != id]:
+        text = f"{what} was answered with a result that has the id {shown(_as_json(other_ids[0]))}"
+        return context.violation("PROTO-007/R-008", text, observed.frames)
+    text = f"{what} was answered with a result, not with {code}"
+    return Conclusion("warning", text, observed.frames, source=JSON_RPC)
 
 
 async def _batch(context: ProbeContext) -> Conclusion:
