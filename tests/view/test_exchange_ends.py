@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.outcomes import Outcome
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.session_labels import SessionNames
-from mcpproxy.view.calls import Call
+from mcpproxy.view.calls import Call, Role
 from mcpproxy.view.stats import statistics
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View, open_view
@@ -209,22 +209,51 @@ def test_a_request_that_comes_after_its_refusal_was_refused(tmp_path: Path, by_p
     session.asks(7, "tools/call", forecast("Oslo"), ms=3, **place)
     session.ends(1, ms=4)
     with opened(tmp_path, session.closes(ms=900)) as view:
-        call = view.calls("method:tools/call")[0]
+        (call,) = view.calls()
         assert call.outcome is (Outcome.REFUSED if by_proxy else Outcome.HTTP_ERROR)
-        assert (call.error_code, call.result) == (502, "502")
+        assert (call.method, call.error_code, call.result) == ("tools/call", 502, "502")
+        assert (call.started_ns, call.latency_ns) == (1 * MS, 1 * MS)
+
+
+WHY = "cannot connect to 127.0.0.1:1 (Connection refused); is the server running?"
+
+
+def refused_early() -> Conversation:
+    session = Conversation(http=True)
+    session.posts(1, ms=1)
+    session.responds(1, 502, ms=2, by_proxy=True)
+    error = {"code": -32000, "message": f"mcpproxy: {WHY}"}
+    session.says("server", {"jsonrpc": "2.0", "error": error}, 2.5, by="proxy", exchange=1, connection=1)
+    return session
 
 
 def test_the_reason_of_a_refusal_that_comes_early_stands_in_the_row_of_its_request(tmp_path: Path) -> None:
-    session = Conversation(http=True)
-    place: dict[str, Any] = {"exchange": 1, "connection": 1}
-    session.posts(1, ms=1)
-    session.responds(1, 502, ms=2, by_proxy=True)
-    why = "cannot connect to 127.0.0.1:1 (Connection refused); is the server running?"
-    error = {"code": -32000, "message": f"mcpproxy: {why}"}
-    session.says("server", {"jsonrpc": "2.0", "error": error}, 2.5, by="proxy", **place)
-    session.asks(7, "tools/call", forecast("Oslo"), ms=3, **place)
+    session = refused_early()
+    session.asks(7, "tools/call", forecast("Oslo"), ms=3, exchange=1, connection=1)
     session.ends(1, ms=4)
     with opened(tmp_path, session.closes(ms=900)) as view:
-        call = view.calls("method:tools/call")[0]
-        assert call.outcome is Outcome.REFUSED
-        assert why in call.result
+        (call,) = view.calls()
+        assert (call.method, call.outcome, call.latency_ns) == ("tools/call", Outcome.REFUSED, 1 * MS)
+        assert WHY in call.result
+        assert Role.ANSWER in {part.role for part in view.parts(call.number).parts}
+
+
+def test_a_refused_request_whose_body_never_came_is_one_row_with_the_reason(tmp_path: Path) -> None:
+    session = refused_early()
+    session.ends(1, ms=4)
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        (call,) = view.calls()
+        assert (call.kind, call.outcome, call.latency_ns) == (Kind.EXCHANGE, Outcome.REFUSED, 1 * MS)
+        assert WHY in call.result
+
+
+def test_the_text_of_an_early_error_is_no_row(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    session.posts(1, ms=1)
+    session.responds(1, 413, ms=2, content_type="text/html")
+    session.says("server", "<p>Too large", 3, eol="", exchange=1, connection=1)
+    session.asks(7, "tools/call", forecast("Oslo"), ms=4, exchange=1, connection=1)
+    session.ends(1, ms=5)
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        (call,) = view.calls()
+        assert (call.method, call.outcome, call.result) == ("tools/call", Outcome.HTTP_ERROR, "413")

@@ -25,13 +25,13 @@ import orjson
 from mcpproxy.protocol.jsonrpc import Batch
 from mcpproxy.protocol.message_parts import leading_result_id
 from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, FaultMark, Frame, ResponseHead, Sender
-from mcpproxy.session.outcomes import Kind, Outcome, exchange_outcome, status_outcome
+from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.session.redirects import location_of
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
 from mcpproxy.trace.short_lines import Lines
-from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, OUTCOMES, Columns
+from mcpproxy.view.index.columns import KINDS, LARGEST, OUTCOMES, Columns
 from mcpproxy.view.index.scan_messages import MessageScan
 from mcpproxy.view.index.seen import ExchangeState, Seen
 
@@ -343,8 +343,8 @@ class Scan(MessageScan):
         return row or exchange.row
 
     def _response_head(self, members: dict[str, Any], line: bytes, at: int) -> int:
-        columns, status, at_ns = self.columns, members["status"], members["t"]
-        columns.put_seq(members["seq"], at)
+        status, at_ns = members["status"], members["t"]
+        self.columns.put_seq(members["seq"], at)
         self.last_ns = at_ns
         exchange = self._exchanges.get(members["exchange"])
         if exchange is None:
@@ -353,24 +353,14 @@ class Scan(MessageScan):
         if status < 200:
             return self._in_exchange(exchange, 0, at, client=False)
         exchange.status, exchange.by_proxy = status, "by" in members
+        exchange.answer, exchange.answered_ns = at, at_ns
+        if exchange.is_early:
+            return self._in_exchange(exchange, 0, at, client=False)
         if not exchange.row:
             self._add_exchange_row(exchange, exchange.lines[0] if exchange.lines else at)
-        row = exchange.row
-        is_orphan = columns.kind[row] & ~FROM_SERVER == _EXCHANGE
-        rows = [row] if is_orphan else exchange.requests
-        for row in rows:
-            # A status below 400 does not say how a request of JSON-RPC ended; its answer does.
-            if columns.outcome[row] != _UNANSWERED or (status < 400 and not is_orphan):
-                continue
-            if is_orphan:
-                outcome = exchange_outcome(exchange.method, status, by_proxy=exchange.by_proxy)
-            else:
-                outcome = status_outcome(columns.method(row), status, by_proxy=exchange.by_proxy)
-            columns.outcome[row] = OUTCOMES.index(outcome)
-            columns.code[row] = status
-            columns.answer_line[row] = at
-            columns.latency_ns[row] = max(at_ns - columns.started_ns[row], 0)
-            self.touch(row)
+        is_row = self.columns.kind_of(exchange.row) is Kind.EXCHANGE
+        for row in [exchange.row] if is_row else exchange.requests:
+            self.take_status(exchange, row)
         if 300 <= status < 400 and exchange.requests:
             head = decode(line)
             if isinstance(head, ResponseHead) and (location := location_of(head)) is not None:
@@ -383,7 +373,10 @@ class Scan(MessageScan):
         if exchange is None:
             return 0
         if not exchange.row:
+            is_early = exchange.is_early
             self._add_exchange_row(exchange, exchange.lines[0] if exchange.lines else at)
+            if is_early:
+                self.take_status(exchange, exchange.row)
         if exchange.stateless and members.get("cut") and members.get("by") == CLIENT:
             for row in exchange.requests:  # closing the stream cancels the request
                 self._set_cancelled(row)

@@ -6,7 +6,15 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.outcomes import ERRORS, Kind, Outcome, error_outcome, outcome_of_result, status_outcome
+from mcpproxy.session.outcomes import (
+    ERRORS,
+    Kind,
+    Outcome,
+    error_outcome,
+    exchange_outcome,
+    outcome_of_result,
+    status_outcome,
+)
 from mcpproxy.session.redirects import Redirects
 from mcpproxy.trace.decode import decode
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
@@ -104,8 +112,9 @@ class MessageScan:
             self.first_changed = row
         if exchange is not None:
             self._carry(exchange, row, id, client=client)
-            if client and exchange.status >= 400:
-                self._refuse(exchange, row)
+            if client and exchange.status >= 400:  # its body came after the HTTP error that answers it
+                columns.started_ns[row] = exchange.started_ns or seen.at_ns
+                self.take_status(exchange, row)
         elif id is not None:
             self._open.by_key[client][id] = row
         if "_meta" in members and type(meta := members["_meta"]) is dict:
@@ -114,15 +123,22 @@ class MessageScan:
             self._prompts[session] = row
         return row
 
-    def _refuse(self, exchange: ExchangeState, row: int) -> None:
-        """End a request that came after the HTTP error that answers it: its body was not waited for."""
-        columns = self.columns
-        if columns.outcome[row] == _UNANSWERED:
-            outcome = status_outcome(columns.method(row), exchange.status, by_proxy=exchange.by_proxy)
-            columns.outcome[row] = _NUMBER_OF[outcome]
-            columns.code[row] = exchange.status
-            columns.answer_line[row] = exchange.early_answer or columns.answer_line[exchange.row]
-            columns.latency_ns[row] = 0
+    def take_status(self, exchange: ExchangeState, row: int) -> None:
+        """End a row by the status of its exchange, if that says how it ended."""
+        columns, status = self.columns, exchange.status
+        is_exchange = columns.kind_of(row) is Kind.EXCHANGE
+        # A status below 400 does not say how a request of JSON-RPC ended; its answer does.
+        if columns.outcome[row] != _UNANSWERED or (status < 400 and not is_exchange):
+            return
+        if is_exchange:
+            outcome = exchange_outcome(exchange.method, status, by_proxy=exchange.by_proxy)
+        else:
+            outcome = status_outcome(columns.method(row), status, by_proxy=exchange.by_proxy)
+        columns.outcome[row] = _NUMBER_OF[outcome]
+        columns.code[row] = status
+        columns.answer_line[row] = exchange.answer
+        columns.latency_ns[row] = max(exchange.answered_ns - columns.started_ns[row], 0)
+        self.touch(row)
 
     def _repeated_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
         """Return the row of the redirected request that an exchange repeats; 0 if there is none."""
@@ -163,8 +179,9 @@ class MessageScan:
         else:
             row = 0 if id is None else self._open.close(id, not client)
         if not row:
-            if exchange is not None and exchange.status >= 400 and not (client or exchange.requests):
-                exchange.early_answer = seen.line
+            if not client and exchange is not None and exchange.is_early:
+                exchange.answer = seen.line if seen.by_us else exchange.answer
+                return 0
             return self._orphan(_ANSWER, seen)
         columns.answer_line[row] = seen.line
         columns.answer_bytes[row] = min(seen.size, LARGEST)
@@ -297,7 +314,8 @@ class MessageScan:
         ``parent`` is the row of the call during which it was sent.
         """
         exchange = seen.exchange
-        if exchange is not None and exchange.row and kind == _NOT_A_MESSAGE:
+        is_of_exchange = exchange is not None and (exchange.row or (exchange.is_early and not seen.client))
+        if exchange is not None and is_of_exchange and kind == _NOT_A_MESSAGE:
             return exchange.row  # for example the plain text of an HTTP error
         if session is None:
             session = exchange.session if exchange is not None else self._session("")

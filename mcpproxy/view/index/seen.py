@@ -25,8 +25,9 @@ class ExchangeState:
     started_ns: int = 0
     status: int = 0
     by_proxy: bool = False
-    early_answer: int = 0
-    """The line of an error that came before the request which it answers; 0 if there is none."""
+    answer: int = 0
+    """The line of the response that ends it, or of the error in which mcpproxy says why it refuses."""
+    answered_ns: int = 0
     stateless: bool = False
     """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
     resumable: bool = False
@@ -35,6 +36,11 @@ class ExchangeState:
     """The params of ``initialize``. The answer may name the session that they begin."""
     lines: list[int] = field(default_factory=list[int])
     requests: list[int] = field(default_factory=list[int])
+
+    @property
+    def is_early(self) -> bool:
+        """Whether it was answered with an error before the body of its request, which may still come."""
+        return self.status >= 400 and not self.row and bool(self.lines)
 
     @property
     def call(self) -> int:
