@@ -5,16 +5,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import count, duration
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Response
 from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.exchanges import Fields
-from mcpproxy.session.frame import SERVER, ExchangeEnd, Frame, ResponseHead, Stderr
+from mcpproxy.session.frame import CLIENT, SERVER, ExchangeEnd, Frame, ResponseHead, Stderr
 from mcpproxy.session.outcomes import ERRORS, WORDS, Kind, Outcome, state_words
 from mcpproxy.session.redirects import location_of
 from mcpproxy.view.calls import Call, Part, Role
+from mcpproxy.view.index.seen import FirstEnd
 
 LOST: Final = frozenset({*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED})
 """The outcomes of calls that got no result."""
@@ -25,6 +27,24 @@ _MOST_LINES: Final = 400
 _MOST_BYTES: Final = 64 << 10
 """How much of the end of stderr is searched for the line that says what went wrong."""
 _REASON_CHARACTERS: Final = 240
+
+
+@slotted(frozen=True)
+class HowEnded:
+    """How a recording ended, in words; what began that end; and whether it still runs."""
+
+    text: str
+    first: FirstEnd | None
+    running: bool
+
+    def words(self, call: Call) -> str:
+        """Return how it ended for a call without an answer, and who left before the server did."""
+        first = self.first
+        if self.running or first is None or first.by == SERVER or first.at_ns < call.started_ns:
+            return "" if self.running else self.text
+        left = "the client left" if first.by == CLIENT else f"{visible(first.by)} came"
+        left += f" after {duration(first.at_ns - call.started_ns)}"
+        return f"{left}, then {self.text}" if self.text else left
 
 
 def error_words(call: Call) -> str:
@@ -41,19 +61,19 @@ def declined_words(call: Call) -> str:
     return f"{state_words(call.outcome, None if is_status else call.error_code)}: {call.result}".rstrip(": ")
 
 
-def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, *, ended: str, running: bool) -> str:
+def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEnded) -> str:
     """Return why a call failed or has no answer; empty for any other call, unless there is a ``stray``.
 
     It is empty, too, while the answer may be in a part of the recording that was not read yet. ``parts`` are
     the records of the call, ``stray`` is the record of another row that came in the place of its answer, or
-    before it. ``ended`` says in words how the recording ended.
+    before it.
     """
     if _is_unread(call):
         return ""
     said = [] if stray is None else [_stray_sentence(call, stray)]
     match call.outcome:
         case Outcome.UNANSWERED if _wrong_id(stray) is None:
-            said += [*_waited(call, ended, running=running), *_exchange(call, parts), *_progress(call, parts)]
+            said += [*_waited(call, ended), *_exchange(call, parts), *_progress(call, parts)]
         case Outcome.CANCELLED:
             said.append(_cancelled(call, parts))
         case _ if words := error_words(call):
@@ -65,7 +85,7 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, *, ended: st
     return " ".join(text if text.endswith((".", "…")) else f"{text}." for text in said)
 
 
-def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, *, ended: str, running: bool) -> str:
+def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: HowEnded) -> str:
     """Return why a call got no result, in a few words for its row, which has its outcome and its result.
 
     It is empty for a call with a result, and where ``cause_of`` is. ``latest`` are some of the last records
@@ -77,7 +97,8 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, *, ended
     if call.outcome is Outcome.CANCELLED and not call.result:
         said += [reason for part in latest if (reason := _reason(part))]
     elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
-        said += _exchange(call, latest) or ([] if running or not ended else [ended.removeprefix("the ")])
+        words = ended.words(call).removeprefix("the ")
+        said += _exchange(call, latest) or filter(None, [words])
     line = _error_on_stderr(call, latest)
     why = "; ".join(said) or ("stderr" if line and call.result else "")
     return ": ".join(filter(None, (why, line)))
@@ -269,13 +290,14 @@ def _stray_words(stray: Part) -> str:
     )
 
 
-def _waited(call: Call, ended: str, *, running: bool) -> list[str]:
+def _waited(call: Call, ended: HowEnded) -> list[str]:
     waited = duration(call.waited_ns or 0)
     if call.closed:
         return [f"There was no answer in {waited}, until the HTTP exchange ended"]
-    if running:
+    if ended.running:
         return [f"There is no answer for {waited}"]
-    return [f"There was no answer in {waited}, until the recording ended{f': {ended}' if ended else ''}"]
+    words = ended.words(call)
+    return [f"There was no answer in {waited}, until the recording ended{f': {words}' if words else ''}"]
 
 
 def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:

@@ -23,7 +23,7 @@ from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
-from mcpproxy.view.causes import LOST, brief_cause, cause_of
+from mcpproxy.view.causes import LOST, HowEnded, brief_cause, cause_of
 from mcpproxy.view.details import CallParts, SortedCallParts, last_progress, progress_of, with_intervention
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
@@ -220,7 +220,7 @@ class View:
             call = replace(call, waited_ns=None)
         stray = self._stray(call) if call.outcome in LOST else None
         latest += self._last_words(call)
-        cause = brief_cause(call, latest, stray, ended=self._how_it_ended, running=self.running)
+        cause = brief_cause(call, latest, stray, self._how_it_ended)
         return replace(call, cause=cause) if cause else call
 
     def _last_words(self, call: Call) -> list[Part]:
@@ -235,8 +235,9 @@ class View:
         return self._parts.parts(last, [], _LAST_WORDS)[0] if is_stderr else []
 
     @property
-    def _how_it_ended(self) -> str:
-        return ending_text(self.ended, self.header.transport) if self.ended else ""
+    def _how_it_ended(self) -> HowEnded:
+        words = ending_text(self.ended, self.header.transport) if self.ended else ""
+        return HowEnded(words, self.index.scan.first_end, self.running)
 
     def _stray(self, call: Call) -> Part | None:
         """Return what the receiver of a request sent in the place of its answer, or before it: an answer with
@@ -276,7 +277,7 @@ class View:
         parts, left_out = self._parts.parts(number, inner, limit)
         stray = self._stray(call)
         told = [*parts, *self._last_words(call)]
-        cause = cause_of(call, told, stray, ended=self._how_it_ended, running=self.running)
+        cause = cause_of(call, told, stray, self._how_it_ended)
         findings, cause_row = self.findings.of_row(number), stray.row if stray and cause else 0
         return Detail(call, tuple(parts), findings, tuple(inner), left_out, cause, cause_row)
 

@@ -16,7 +16,7 @@ SEEN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "hanging call": (
         " desk 2.1 → weather 1.4  3 calls, 1 unanswered  2025-11-25",
-        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered: server exited with 0       5.10 s',
+        '  4 … → forecast {"city":"Oslo"} ⇒ unanswered: client left after 5.00 s…  5.10 s',
     ),
     "cancelled call": (
         '  4 ⊘ → forecast {"city":"Oslo"} ⇒ cancelled: too slow                    800 ms',

@@ -55,7 +55,7 @@ RECORDINGS = Path(__file__).parents[2] / "recordings"
 
 SEEN: dict[str, tuple[str, ...]] = {
     "failed-tool": ("✗ tool error",),
-    "hanging-call": ("… unanswered", "→ server exited with 0"),
+    "hanging-call": ("… unanswered", "→ client left after 5.00 s, then the server exited with 0"),
     "cancelled-call": ("⊘ cancelled", "→ too slow"),
     "slow-call": (" s",),
     "wrong-id": ("answer", "… unanswered", '→ answered with the id "2" (row 5)'),
@@ -643,7 +643,8 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
         expect(visitor.page.locator(".about .running")).to_have_count(0)
         expect(visitor.page.locator(".about")).to_contain_text("the server exited with 0")
         told = visitor.page.locator(".waiting-box")
-        expect(told).to_contain_text("until the recording ended: the server exited with 0.")
+        expect(told).to_contain_text("until the recording ended: the client left after ")
+        expect(told).to_contain_text(", then the server exited with 0.")
         waited = told.inner_text().partition(" in ")[2].partition(",")[0]
         expect(visitor.page.locator(".c-latency.waiting")).to_have_text(waited)
 

@@ -122,7 +122,7 @@ def test_a_preview_of_stderr_has_the_line_that_tells_most(tmp_path: Path) -> Non
 CAUSES = {
     "wrong id": 'The server answered after 12.0 ms with the id "2", a string (row 5).',
     "failed tool": "tool error: no such city: Atlantis.",
-    "hanging call": "There was no answer in ",
+    "hanging call": "until the recording ended: the client left after 5.00 s, then the server exited with 0.",
     "cancelled call": "The client cancelled the call after ",
     "server crash": "the server exited with 1. On stderr: ZeroDivisionError: division by zero.",
 }
@@ -141,7 +141,7 @@ def test_a_call_that_failed_or_has_no_answer_says_why(name: str, tmp_path: Path)
 
 IN_THE_ROW = {
     "failed tool": "no such city: Atlantis",
-    "hanging call": "server exited with 0",
+    "hanging call": "client left after 5.00 s, then the server exited with 0",
     "cancelled call": "too slow",
     "wrong id": 'answered with the id "2" (row 5)',
     "server crash": "server exited with 1: ZeroDivisionError: division by zero",
@@ -264,6 +264,23 @@ def test_a_call_that_could_show_no_progress_says_so(tmp_path: Path) -> None:
         "The request has no progressToken, so no progress could show that the server works on it."
     )
     assert "progressToken" not in said[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "cause"),
+    [
+        (("signal", {"signal": "SIGTERM"}), "SIGTERM came after 3.00 s, then the server exited with 0."),
+        (("eof", {"from": "server"}), "the server exited with 0."),
+    ],
+)
+def test_what_began_the_end_of_a_session_is_told_before_its_end(
+    first: tuple[str, dict[str, str]], cause: str, tmp_path: Path
+) -> None:
+    session = waits_for_ever(token=True)
+    session.record(first[0], 3100, first[1])
+    session.record("eof", 3200, {"from": "client"})
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=4100))) as view:
+        assert view.parts(CALL).cause == f"There was no answer in 4.00 s, until the recording ended: {cause}"
 
 
 @pytest.mark.parametrize("result", [{"content": []}, {}, {"_meta": {"a": 1}}, None])

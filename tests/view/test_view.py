@@ -18,7 +18,18 @@ from mcpproxy.view.index import saved_index
 from mcpproxy.view.view import View, open_view
 from tests.peers.processes import ROOT
 from tests.trace.test_foreign import TALK, mcpsnoop
-from tests.view.situations import INITIALIZE, INITIALIZED, C, Conversation, S, begun, forecast, text, write
+from tests.view.situations import (
+    INITIALIZE,
+    INITIALIZED,
+    SITUATIONS,
+    C,
+    Conversation,
+    S,
+    begun,
+    forecast,
+    text,
+    write,
+)
 
 MS = 1_000_000
 
@@ -586,6 +597,14 @@ def test_an_index_is_kept_and_used(kept: Path, tmp_path: Path) -> None:
     with open_view(path) as again:
         assert seen(again) == before
         assert again.count("sunny severity:error") == 1
+
+
+def test_a_kept_index_knows_who_left(kept: Path, tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", SITUATIONS["hanging call"])
+    open_view(path).close()
+    assert list(kept.iterdir())
+    with open_view(path) as again:
+        assert "client left after 5.00 s" in again.call(4).cause
 
 
 @pytest.mark.parametrize("harm", ["cut", "zeros", "text"])

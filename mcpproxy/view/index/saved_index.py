@@ -25,6 +25,7 @@ from mcpproxy.trace.records import CloseRecord
 from mcpproxy.view.index.columns import COLUMNS, Columns
 from mcpproxy.view.index.peers import SessionFacts
 from mcpproxy.view.index.scan import Scan
+from mcpproxy.view.index.seen import FirstEnd
 from mcpproxy.view.index.source import Source
 
 KEPT_BYTES: Final = 1 << 30
@@ -157,6 +158,7 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
         "odd_lines": scan.odd_lines,
         "missing_lines": scan.missing_lines,
         "frames": scan.frames,
+        "first_end": scan.first_end and [scan.first_end.by, scan.first_end.at_ns],
         "last_ns": scan.last_ns,
         "end_offset": scan.end_offset,
         "close_line": source.line_at(columns.line_offset[-1]).decode("utf-8"),
@@ -181,6 +183,7 @@ def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
     for name in ("tool_lists", "finding_lines", "odd_lines", "missing_lines"):
         cast("list[int]", getattr(scan, name)).extend(head[name])
     scan.frames.update(head["frames"])
+    scan.first_end = FirstEnd(*head["first_end"]) if head["first_end"] else None
     scan.last_ns, scan.end_offset = head["last_ns"], head["end_offset"]
     last = decode(head["close_line"].encode())
     scan.last = last if isinstance(last, CloseRecord) else None

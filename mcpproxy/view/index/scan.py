@@ -24,7 +24,17 @@ import orjson
 
 from mcpproxy.protocol.jsonrpc import Batch
 from mcpproxy.protocol.message_parts import leading_result_id
-from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, FaultMark, Frame, ResponseHead, Sender
+from mcpproxy.session.frame import (
+    CLIENT,
+    NOT_DECODED,
+    SERVER,
+    Eof,
+    FaultMark,
+    Frame,
+    ResponseHead,
+    Sender,
+    Signal,
+)
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.session.redirects import location_of
 from mcpproxy.trace.decode import decode
@@ -33,7 +43,7 @@ from mcpproxy.trace.records import CloseRecord, Continued
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.index.columns import KINDS, LARGEST, OUTCOMES, Columns
 from mcpproxy.view.index.scan_messages import MessageScan
-from mcpproxy.view.index.seen import ExchangeState, Seen
+from mcpproxy.view.index.seen import ExchangeState, FirstEnd, Seen
 
 LATE_STDERR_NS: Final = 50_000_000
 """How long after the error of a call the lines on stderr still belong to it."""
@@ -71,6 +81,7 @@ class Scan(MessageScan):
         self.missing_lines: Final[list[int]] = []
         """Lines that say what is missing: gaps, and notes about bodies that could not be read."""
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
+        self.first_end: FirstEnd | None = None
         self.last: CloseRecord | Continued | None = None
         self._exchanges: Final[dict[int, ExchangeState]] = {}
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
@@ -255,7 +266,13 @@ class Scan(MessageScan):
                 self.last_ns = members.get("t", self.last_ns)
                 if members["what"] == NOT_DECODED:
                     self.missing_lines.append(at)
-            case "header" | "eof" | "signal" | "opaque":
+            case "eof" | "signal":
+                self.last_ns = members.get("t", self.last_ns)
+                record = decode(line)
+                if isinstance(record, Eof | Signal) and self.first_end is None:
+                    by = record.sender if isinstance(record, Eof) else record.name
+                    self.first_end = FirstEnd(by, record.observed_at_ns)
+            case "header" | "opaque":
                 self.last_ns = members.get("t", self.last_ns)
             case _:
                 decode(line)

@@ -48,6 +48,17 @@ class ExchangeState:
         return self.requests[0] if len(self.requests) == 1 else 0
 
 
+@slotted(frozen=True)
+class FirstEnd:
+    """What began the end of a session on stdio.
+
+    ``by`` is ``client`` or ``server``, who sends nothing more, or the name of the signal that came.
+    """
+
+    by: str
+    at_ns: int
+
+
 @slotted()
 class Seen:
     """Where a message is in the recording, and how it was sent.
