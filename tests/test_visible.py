@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.base.visible import visible, visible_lines, without_commands
+from mcpproxy.base.visible import in_a_log, visible, visible_lines, without_commands
 
 SHOWN: Final = {
     "a clear-screen sequence": ("\x1b[2J", "\\u001b[2J"),
@@ -95,6 +95,13 @@ COMMANDS: Final = {
 def test_a_line_is_no_command_for_github(text: str, shown: str) -> None:
     assert without_commands(text) == shown
     assert json.loads(without_commands(json.dumps([text]))) == [text]
+
+
+def test_only_a_workflow_has_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert in_a_log("::error::a") == "\\u003a:error::a"
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    assert in_a_log("::error::a") == "::error::a"
 
 
 @pytest.mark.parametrize("text", [text for text, _ in SHOWN.values()], ids=SHOWN)

@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
-from mcpproxy.base.visible import visible, visible_lines, without_commands
+from mcpproxy.base.visible import in_a_log, visible, visible_lines
 from mcpproxy.relay.stderr_line import stderr_line
 
 _COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
@@ -45,13 +45,12 @@ def emit(
 ) -> None:
     """Print ``lines``; with ``flush``, each line is written immediately.
 
-    ``keeps_tabs`` is for the text of a file, which is indented by tabs. Where no terminal is, the output may
-    be the log of a step of GitHub Actions, so no line is a command for it unless the caller says
-    ``has_commands``.
+    ``keeps_tabs`` is for the text of a file, which is indented by tabs. In the log of a step of GitHub
+    Actions no line is a command unless the caller says ``has_commands``.
     """
     write, is_terminal = sys.stdout.write, sys.stdout.isatty()
     for line in safe_lines(lines, has_colours=is_terminal, keeps_tabs=keeps_tabs):
-        write((line if is_terminal or has_commands else without_commands(line)) + "\n")
+        write((line if is_terminal or has_commands else in_a_log(line)) + "\n")
         if flush:
             sys.stdout.flush()
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from mcpproxy.base.json_string import quoted
 from mcpproxy.base.ready import is_writable
-from mcpproxy.base.visible import visible_lines, without_commands
+from mcpproxy.base.visible import in_a_log, visible_lines
 from mcpproxy.relay.stderr_line import StderrEvent, stamp, stderr_line
 from mcpproxy.relay.stdio.sinks import Sink, WaitingLines
 from mcpproxy.session.frame import Finding, Severity
@@ -46,7 +46,7 @@ class StderrNotes:
         if self._mode == "json":
             leg = {"leg": self._leg} if self._leg else {}
             members = {**stamp("finding", finding.severity), **leg, **finding_object(finding)}
-            self._add(without_commands(visible_lines(object_line(members).decode())).encode())
+            self._add(in_a_log(visible_lines(object_line(members).decode())).encode())
         if self._mode != "text" or finding.severity == "info":
             return
         kind = (finding.rule, finding.blame, finding.requirement)

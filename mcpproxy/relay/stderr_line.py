@@ -7,7 +7,7 @@ import os
 import time
 
 from mcpproxy.base.json_string import quoted
-from mcpproxy.base.visible import visible, visible_lines, without_commands
+from mcpproxy.base.visible import in_a_log, visible, visible_lines
 
 PREFIX = "mcpproxy: "
 
@@ -54,7 +54,7 @@ def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
     members of the event, and the text as ``message``.
     """
     if not (_MODE["json"] if as_json is None else as_json):
-        return without_commands(f"{PREFIX}{visible(text)}\n").encode()
+        return in_a_log(f"{PREFIX}{visible(text)}\n").encode()
     if isinstance(text, StderrEvent):
         event, level, members = text.event, text.level, text.members
     else:
@@ -64,7 +64,7 @@ def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
     stamped = {name: quoted(value) for name, value in stamp(event, level).items()}
     pairs = {**stamped, **members, "message": quoted(visible(text))}
     line = "{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}\n"
-    return without_commands(visible_lines(line)).encode()
+    return in_a_log(visible_lines(line)).encode()
 
 
 def stamp(event: str, level: str) -> dict[str, str]:

@@ -152,6 +152,11 @@ def traces(folder: Path) -> Iterator[str]:
     )
 
 
+@pytest.fixture(autouse=True)
+def in_a_workflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All hostile traces."""
