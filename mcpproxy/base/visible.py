@@ -8,11 +8,8 @@ passes through ``visible``. Only the stderr of the wrapped server is forwarded u
 The characters of a valid emoji sequence stay, because without them it falls apart: joiners between
 pictographs, the selector after one or before a keycap, the tags of a flag.
 
-The relay imports this module before it starts the server, so this module imports nothing that
-Python itself has not.
+The relay imports this module before it starts the server, so this module imports nothing.
 """
-
-import os
 
 _SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
@@ -117,11 +114,6 @@ def without_commands(text: str) -> str:
     if "::" in text:
         text = "\n".join(map(_without_command, text.split("\n")))
     return text.replace("##[", "#\\u0023[")
-
-
-def in_a_log(text: str) -> str:
-    """Return ``text`` as it may stand in the log of this process: within GitHub Actions, without commands."""
-    return without_commands(text) if os.environ.get("GITHUB_ACTIONS") else text
 
 
 def _without_command(line: str) -> str:

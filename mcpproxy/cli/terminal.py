@@ -10,8 +10,8 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
-from mcpproxy.base.visible import in_a_log, visible, visible_lines
-from mcpproxy.relay.stderr_line import stderr_line
+from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.relay.stderr_line import in_a_log, stderr_line
 
 _COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
 

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from mcpproxy.base.json_string import quoted
 from mcpproxy.base.ready import is_writable
-from mcpproxy.base.visible import in_a_log, visible_lines
-from mcpproxy.relay.stderr_line import StderrEvent, stamp, stderr_line
+from mcpproxy.base.visible import visible_lines
+from mcpproxy.relay.stderr_line import StderrEvent, in_a_log, stamp, stderr_line
 from mcpproxy.relay.stdio.sinks import Sink, WaitingLines
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.encode import calls_object, finding_object

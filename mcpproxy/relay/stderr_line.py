@@ -7,7 +7,7 @@ import os
 import time
 
 from mcpproxy.base.json_string import quoted
-from mcpproxy.base.visible import in_a_log, visible, visible_lines
+from mcpproxy.base.visible import visible, visible_lines, without_commands
 
 PREFIX = "mcpproxy: "
 
@@ -65,6 +65,11 @@ def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
     pairs = {**stamped, **members, "message": quoted(visible(text))}
     line = "{" + ",".join(f'"{name}":{value}' for name, value in pairs.items()) + "}\n"
     return in_a_log(visible_lines(line)).encode()
+
+
+def in_a_log(text: str) -> str:
+    """Return ``text`` as it may stand in the log of this process: within GitHub Actions, without commands."""
+    return without_commands(text) if os.environ.get("GITHUB_ACTIONS") else text
 
 
 def stamp(event: str, level: str) -> dict[str, str]:

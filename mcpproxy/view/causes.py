@@ -302,15 +302,16 @@ def _waited(call: Call, ended: HowEnded) -> list[str]:
 
 def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
     """Say what was in the HTTP exchange in the place of the answer; nothing if the answer may still come."""
-    for part in parts:
-        if isinstance(part.record, Frame) and part.record.is_unfinished_event:
-            return ["No blank line ends the last event, so clients discard what it says"]
     records = [part.record for part in parts]
     end = next((one for one in reversed(records) if isinstance(one, ExchangeEnd)), None)
-    if end is None or not (end.cut or call.closed):
+    has_half_event = any(isinstance(one, Frame) and one.is_unfinished_event for one in records)
+    if end is not None and end.cut:
+        where = ", within an event, which clients discard" if has_half_event else ""
+        return [f"Its HTTP answer was cut short{f' by the {end.by}' if end.by else ''}{where}"]
+    if has_half_event:
+        return ["No blank line ends the last event, so clients discard what it says"]
+    if end is None or not call.closed:
         return []
-    if end.cut:
-        return [f"Its HTTP answer was cut short{f' by the {end.by}' if end.by else ''}"]
     heads = [one for one in records if isinstance(one, ResponseHead) and one.exchange == end.exchange]
     bodies = [one for one in records if isinstance(one, Frame) and one.exchange == end.exchange]
     return [_whole_answer(heads[-1], bodies) if heads else "Its HTTP answer ended without its response"]

@@ -562,19 +562,25 @@ def test_a_table_is_no_group_of_errors() -> None:
     assert telling_line(table) == "| error | count |"
 
 
-def test_an_event_without_its_blank_line_is_no_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cut_by", "says"),
+    [
+        ("", "No blank line ends the last event, so clients discard what it says."),
+        ("server", "Its HTTP answer was cut short by the server, within an event, which clients discard."),
+    ],
+)
+def test_an_event_without_its_blank_line_is_no_answer(cut_by: str, says: str, tmp_path: Path) -> None:
     session = Conversation(http=True)
     session.posts(1, ms=10)
     session.asks(1, "tools/call", forecast("Oslo"), ms=10, exchange=1, connection=1)
     session.responds(1, 200, ms=11, sse=True)
     event = {"id": None, "name": None, "retry": None, "before": "data: ", "after": "\n"}
     session.answers(1, text("sunny"), ms=12, exchange=1, connection=1, event=event, eol="")
-    session.ends(1, ms=12)
+    session.ends(1, ms=12, cut_by=cut_by)
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
         (call,) = view.calls()
         assert (call.outcome, call.answer) == (Outcome.UNANSWERED, None)
-        cause = view.parts(call.number).cause
-        assert cause.endswith("No blank line ends the last event, so clients discard what it says.")
+        assert view.parts(call.number).cause.endswith(says)
 
 
 def test_a_line_of_a_log_that_has_an_id_answers_no_call(tmp_path: Path) -> None:
