@@ -44,7 +44,8 @@ FilterText: TypeAlias = Annotated[
     Field(
         max_length=2000,
         description=(
-            "Terms that all must hold: tool: prompt: resource: method: status:error code: latency:>2s "
+            "Terms that all must hold: tool: prompt: resource: method: status:unsuccessful (or error, "
+            "unanswered, cancelled, refused) code: latency:>2s "
             'bytes:>10k rule:PROTO-* severity: from:server session: kind: call: frame: id: "text"; - negates'
         ),
     ),

@@ -34,6 +34,7 @@ from mcpproxy.view.summaries import call_outcomes, oldest_unanswered_ns
 
 _TAIL_BYTES: Final = 16 << 10
 _MAX_HEAD_RECORDS: Final = 40
+_ON_STDERR: Final = (b'{"type":"stderr"', b'{"type":"lines"')
 _MAX_TAIL_RECORDS: Final = 200
 _MOST_READ_BYTES: Final = 1 << 20
 """The largest recording without an end of which the calls are counted, which takes about 10 ms."""
@@ -221,7 +222,9 @@ def _record(line: bytes) -> object:
 def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
     """Return the peers that the first records name, and the time of the first message."""
     facts, first_ns = SessionFacts(), 0
-    for _, line in zip(range(_MAX_HEAD_RECORDS), lines, strict=False):
+    # Many servers write what they do to stderr before they answer; it says nothing about the peers.
+    told = (line for line in lines if not line.startswith(_ON_STDERR))
+    for _, line in zip(range(_MAX_HEAD_RECORDS), told, strict=False):
         frame = _record(line)
         if not isinstance(frame, Frame):
             continue

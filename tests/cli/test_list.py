@@ -228,7 +228,7 @@ def test_a_limit_says_what_it_leaves_out(mcpproxy: Mcpproxy, tmp_path: Path) -> 
         recordings.write(tmp_path / f"{number}.jsonl", CLEAN)
     listed = mcpproxy("list", str(tmp_path), "--limit", "2")
     assert [line[-7:] for line in listed.out.splitlines()[1:]] == ["4.jsonl", "3.jsonl"]
-    assert listed.err == "mcpproxy: 3 older recordings not listed; see --limit\n"
+    assert listed.err == "mcpproxy: 3 older recordings not listed; see --limit, --failed, --findings\n"
 
 
 def test_nothing_recorded_yet_is_no_error(mcpproxy: Mcpproxy, state_dir: Path) -> None:

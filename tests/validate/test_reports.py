@@ -95,6 +95,16 @@ def test_annotations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "%0Ahttps://modelcontextprotocol.io/specification/2025-11-25/" in message
 
 
+def test_a_server_that_does_not_start_is_annotated(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trace = f"--trace={tmp_path / 's.jsonl'}"
+    assert main(["validate", trace, "--format=github", "--", "python3", "-c", "raise SystemExit(3)"]) == 2
+    captured = capsys.readouterr()
+    assert re.fullmatch(r"::error title=mcpproxy validate::.*exit code 3\b.*\n", captured.out)
+    assert captured.err.startswith("mcpproxy: ")
+
+
 def test_a_note_on_the_run_is_called_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert validated(tmp_path, "result-for-any-method", "--format=github", "--revision=auto") == 0
     notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::notice")]

@@ -47,6 +47,14 @@ def test_a_folder_is_listed_by_the_time_of_the_start(tmp_path: Path) -> None:
     assert second.active_ns - second.started_ns == MS
 
 
+def test_the_peers_are_found_behind_what_a_server_says_before_its_answer(tmp_path: Path) -> None:
+    header, initialize, *others = finding()
+    log = json.dumps({"type": "stderr", "t": 2 * MS, "text": "loading"}, separators=(",", ":"))
+    write(tmp_path / "a.jsonl", (header, initialize, *[log] * 200, *others))
+    (entry,) = recordings(str(tmp_path))
+    assert (entry.server, entry.server_version, entry.revision) == ("weather", "1.4", "2025-11-25")
+
+
 def test_a_cut_and_a_running_recording(tmp_path: Path) -> None:
     for name in ("cut", "running"):
         path = write(tmp_path / f"{name}.jsonl", tuple(begun().records))

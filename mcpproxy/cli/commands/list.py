@@ -135,7 +135,8 @@ def _print_list(
         emit(as_table(listed, terminal_style(), has_handles=has_handles))
         left = total - listed[-1][0] if len(listed) == options.limit else 0
         if left:
-            tell(f"{count(left, 'older recording')} not listed; see --limit")
+            more = "" if options.failed or options.findings else ", --failed, --findings"
+            tell(f"{count(left, 'older recording')} not listed; see --limit{more}")
     if unread and options.failed:
         when = "it was" if unread == 1 else "they were"
         reads = "mcpproxy show --all --filter status:unsuccessful reads them"

@@ -17,7 +17,8 @@ from mcpproxy.cli import (
 )
 from mcpproxy.cli.arguments import Parser, UsageError, seconds, url
 from mcpproxy.cli.option_table import split_command
-from mcpproxy.cli.terminal import tell, terminal_style
+from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS
@@ -65,7 +66,15 @@ def run(argv: list[str]) -> int:
     printer = validation_report.ProgressPrinter(
         target.name, target.transport, terminal_style(), options.detail, is_silent=is_printed_at_end
     )
-    result = _run_validation(target, probes, Recordings(rules, options.trace or "", label), options, printer)
+    recordings = Recordings(rules, options.trace or "", label)
+    try:
+        result = _run_validation(target, probes, recordings, options, printer)
+    except McpProxyError as fault:
+        if options.format == "github":
+            from mcpproxy.reports import github
+
+            emit([github.command("error", str(fault), title="mcpproxy validate")], has_commands=True)
+        raise
     fixed: tuple[Entry, ...] | None = None
     if accepted is not None and not result.is_interrupted:
         result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
