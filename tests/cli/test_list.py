@@ -223,6 +223,15 @@ def test_a_file_that_cannot_be_opened_has_its_line(tmp_path: Path) -> None:
     assert recording(str(tmp_path / "t.jsonl")).ending == "is a directory"
 
 
+def test_a_folder_without_recordings_names_those_below(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    recordings.write(tmp_path / "run" / "s.jsonl", CLEAN)
+    told = mcpproxy("list", str(tmp_path))
+    below = tmp_path / "run"
+    assert told.code == 2
+    assert f"{below}: 1 recording in this folder left out; mcpproxy list {below}\n" in told.err
+
+
 def test_a_limit_says_what_it_leaves_out(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     for number in range(5):
         recordings.write(tmp_path / f"{number}.jsonl", CLEAN)

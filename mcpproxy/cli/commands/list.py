@@ -100,6 +100,7 @@ def run(argv: list[str]) -> int:
         raise UsageError(folder, fact, "mcpproxy list without a name looks in the state directory")
     found = find_traces.recent(folder)
     if options.folder and not found:
+        find_traces.tell_of_folders_below(folder, lambda below: ["mcpproxy", "list", below])
         raise UsageError(
             folder, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded"
         )
