@@ -16,6 +16,7 @@ from mcpproxy.session.filter import Filter
 from mcpproxy.session.outcomes import ERRORS, Outcome
 from mcpproxy.ui import json_rows
 from mcpproxy.ui.library import NoRecordingError
+from mcpproxy.view.call_reader import shortened
 from mcpproxy.view.calls import Call
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.rows.search import Passage, passage
@@ -84,6 +85,7 @@ def found_rows(
                 "recording": id,
                 **json_rows.call(call),
                 "cause": cause,
+                "worst": None if cause else _worst(view, call),
                 "found": [*next(told, ())],
             }
 
@@ -115,6 +117,14 @@ def _cause(view: View, call: Call) -> str:
     if call.outcome not in (*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED):
         return ""
     return view.parts(call.number, _MOST_RECORDS).cause
+
+
+def _worst(view: View, call: Call) -> JSONObject | None:
+    """Return the worst finding of a row, with the beginning of its text; ``None`` if it has none."""
+    worst = view.findings.worst_of_row(call.number)
+    if worst is None:
+        return None
+    return {"rule": worst.rule, "severity": worst.severity, "message": shortened(worst.message)}
 
 
 def _passages(view: View, wanted: Filter) -> Callable[[int], Iterator[Passage]]:

@@ -62,6 +62,11 @@ class RecordedFindings:
         """Return the findings about a row, with the texts of their rules."""
         return tuple(_with_texts(finding, row) for finding in self._of_row.get(row, ()))
 
+    def worst_of_row(self, row: int) -> Finding | None:
+        """Return the worst finding about a row, of those the first; ``None`` if there is none."""
+        found = self._of_row.get(row, ())
+        return max(found, key=lambda each: SEVERITIES.index(each.severity), default=None)
+
     def counts(self) -> Mapping[Severity, int]:
         """Return how many there are of each severity, including those that the recorder only counted."""
         tally = self._scan.last.tally if self._scan.last else None

@@ -293,3 +293,14 @@ def test_without_a_recording_there_are_commands_to_copy(
         assert visitor.page.evaluate("navigator.clipboard.readText()") == "mcpproxy wrap --all"
         write(of_all / "first.jsonl", SITUATIONS["failed tool"])
         visitor.page.wait_for_selector(".scroller .row .c-outcome")
+
+
+def test_what_was_found_is_told_in_the_rows_of_a_search(visitor: Visitor, tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", SITUATIONS["finding"])
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.page.get_by_role("link", name="with findings").click()
+        told = visitor.page.locator(".found .why")
+        expect(told.first).to_have_text("▲ warning RES-004: a warning about the answer")
+        expect(told.last).to_contain_text("✗ error STDIO-002: server wrote something to stdout")
+        visitor.breaks_no_rule("findings in found rows")

@@ -88,3 +88,25 @@ def test_an_answer_has_so_many_rows_and_the_next_one_the_others(tmp_path: Path) 
     assert [row["recording"] for row in rest["rows"]] == ["long"] * 3 + ["other"]
     assert rest["rows"][0]["number"] == following["after"] + 1
     assert (rest["searched"], rest["next"]) == (2, None)
+
+
+def test_a_row_without_a_cause_has_its_worst_finding(tmp_path: Path) -> None:
+    talk = begun()
+    noise = talk.says("server", "looking up Oslo ...", 105)
+    talk.finds("STDIO-003", noise, "a debug line", "info")
+    talk.finds("STDIO-002", noise, f"not a message: {'x' * 999}")
+    asked = talk.asks(2, "tools/call", {"name": "t"}, ms=110)
+    talk.finds("PROTO-009", asked, "never declared tools", "warning")
+    write(tmp_path / "a.jsonl", talk.closes(ms=999))
+    entries = {Path(entry.path).stem: entry for entry in recordings(str(tmp_path))}
+
+    def worst(text: str) -> list[Any]:
+        answer: Any = found_rows(entries, parse_filter(text))
+        return [row["worst"] for row in answer["rows"]]
+
+    [found, of_a_failure] = worst("severity:error,warning")
+    assert (found["rule"], found["severity"]) == ("STDIO-002", "error")
+    assert found["message"].startswith("not a message: xxx")
+    assert len(found["message"]) < 300
+    assert of_a_failure is None  # its cause is told
+    assert worst("method:initialize") == [None]
