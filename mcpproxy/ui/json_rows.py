@@ -5,7 +5,6 @@ makes the hidden characters in it visible.
 """
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final, cast
 
@@ -21,7 +20,6 @@ from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, Ses
 from mcpproxy.view.causes import stderr_lines, stderr_preview
 from mcpproxy.view.diagrams.sequence import Sequence
 from mcpproxy.view.drift import drift as drift_from_pins
-from mcpproxy.view.index.columns import SEVERITIES
 from mcpproxy.view.recorded_findings import fold_found
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun
@@ -308,16 +306,13 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
     """
     sessions = view.sessions
     calls = sum_counts(each.calls for each in sessions)
-    found = Counter[str]()
-    for group in view.findings.by_rule():
-        found[group.severity] += group.count
     notes = (note for note in view.notes if note != STILL_RECORDING)  # ``running`` says so
     return {
         "recording": entry,
         "running": view.running,
         "rows": view.count(),
         "calls": {name: getattr(calls, name) for name in ("failed", "refused", "unanswered", "cancelled")},
-        "findings": {name: found[name] for name in SEVERITIES if name},
+        "findings": {**view.findings.counts()},
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],
         "target": shlex.join(view.header.command) or view.header.upstream,

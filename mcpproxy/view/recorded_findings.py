@@ -69,10 +69,11 @@ class RecordedFindings:
 
     def counts(self) -> Mapping[Severity, int]:
         """Return how many there are of each severity, including those that the recorder only counted."""
+        found: Counter[Severity] = Counter(finding.severity for finding, _ in self.with_rows())
         tally = self._scan.last.tally if self._scan.last else None
-        if tally:
-            return dict(tally.total_findings)
-        return Counter(finding.severity for finding, _ in self.with_rows())
+        for repeated in tally.more if tally else ():
+            found[repeated.severity] += repeated.count
+        return found
 
     def by_rule(self) -> tuple[RuleFindings, ...]:
         """Return the findings, grouped by rule: the worst first, then the most frequent."""

@@ -23,7 +23,7 @@ class Conversation:
     def __init__(self, *, http: bool = False, **header: Any) -> None:
         self._seq = 0
         self._frames = {C: 0, S: 0}
-        self._errors = 0
+        self._found = {"error": 0, "warning": 0, "info": 0}
         about = {
             "transport": "http" if http else "stdio",
             "command": [] if http else ["python", "weather.py"],
@@ -99,7 +99,7 @@ class Conversation:
         self, rule: str, frame: int, message: str, severity: str = "error", *, related: Sequence[int] = ()
     ) -> None:
         """Write a finding about a frame."""
-        self._errors += severity == "error"
+        self._found[severity] += 1
         found = {"rule": rule, "severity": severity, "blame": S, "message": message, "frame": frame}
         more: dict[str, Any] = {"related": list(related), "pointer": None, "revision": "2025-11-25"}
         source = {
@@ -118,7 +118,7 @@ class Conversation:
 
     def closes(self, *, ms: float, code: int = 0) -> tuple[str, ...]:
         """Write the last record, and return all of them."""
-        counts = {"frames": self._frames, "findings": {"error": self._errors, "warning": 0, "info": 0}}
+        counts = {"frames": self._frames, "findings": self._found}
         ended = {"ending": "exited", "exit_code": code, "signal": None}
         self.record("close", ms, ended | counts | {"judge_error": None})
         return tuple(self.records)

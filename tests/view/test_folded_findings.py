@@ -10,6 +10,7 @@ from mcpproxy.cli.calls import listing
 from mcpproxy.session.filter import parse_filter
 from mcpproxy.tui import detail_lines
 from mcpproxy.ui import json_rows
+from mcpproxy.view.folder import recording
 from mcpproxy.view.view import View, open_view
 from tests.view.situations import SITUATIONS, begun, write
 
@@ -62,3 +63,15 @@ def test_a_single_finding_has_no_count(tmp_path: Path) -> None:
     with open_view(write(tmp_path / "finding.jsonl", SITUATIONS["finding"])) as view:
         for rule in cast("list[dict[str, Any]]", json_rows.findings(view)):
             assert [(each["more"], each["others"]) for each in rule["findings"]] == [("", [])]
+
+
+def test_findings_of_one_rule_are_counted_by_their_own_severities(tmp_path: Path) -> None:
+    talk = begun()
+    talk.finds("PROTO-010", 2, "a short session id", "warning")
+    talk.finds("PROTO-010", 3, "a session that was not deleted", "info")
+    path = write(tmp_path / "s.jsonl", talk.closes(ms=99))
+    with open_view(path) as view:
+        entry = json_rows.recording("s", recording(path))
+        summary = json_rows.summary(view, entry)
+    assert summary["findings"] == {"warning": 1, "info": 1}
+    assert entry["findings"] == {"error": 0, "warning": 1, "info": 1}

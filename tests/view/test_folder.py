@@ -41,7 +41,7 @@ def test_a_folder_is_listed_by_the_time_of_the_start(tmp_path: Path) -> None:
     assert (first.client, first.client_version, first.server, first.revision) == (
         "desk", "2.1", "weather", "2025-11-25",
     )  # fmt: skip
-    assert first.findings == {"error": 1, "warning": 0, "info": 0}
+    assert first.findings == {"error": 1, "warning": 1, "info": 0}
     assert (first.frames, first.duration_ns) == (8, 200 * MS)
     assert second.started_ns - first.started_ns == SECOND
     assert second.active_ns - second.started_ns == MS
