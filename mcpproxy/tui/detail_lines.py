@@ -19,7 +19,17 @@ SHOWN_BYTES: Final = 100_000
 """How many bytes of one message are shown at most."""
 
 _WHOLE: Final = frozenset(
-    {Role.REQUEST, Role.ANSWER, Role.GIVEN, Role.INNER_REQUEST, Role.INNER_ANSWER, Role.OTHER, Role.CANCEL}
+    {
+        Role.REQUEST,
+        Role.ANSWER,
+        Role.GIVEN,
+        Role.INNER_REQUEST,
+        Role.INNER_ANSWER,
+        Role.BODY,
+        Role.CUT_EVENT,
+        Role.OTHER,
+        Role.CANCEL,
+    }
 )
 """The roles whose messages are shown whole. A message with another role is one line."""
 

@@ -93,6 +93,10 @@ class Role(StrEnum):
     HTTP_REQUEST = "http request"
     HTTP_RESPONSE = "http response"
     HTTP_END = "http end"
+    BODY = "body"
+    """A body over HTTP that is not a message: an error page, or an answer that was cut."""
+    CUT_EVENT = "cut event"
+    """The last event of a stream, without its end: clients discard it."""
     OTHER = "other"
 
 

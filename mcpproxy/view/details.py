@@ -286,10 +286,14 @@ def _frame_role(columns: Columns, frame: Frame, line: int, owner: int, *, is_inn
         if columns.kind_of(owner) is not Kind.REQUEST:
             return Role.MESSAGE
         return Role.INNER_REQUEST if is_inner else Role.REQUEST
+    if frame.is_unfinished_event:
+        return Role.CUT_EVENT
     message = frame.message
     if isinstance(message, Notification):
         return _NOTIFICATION_ROLES.get(message.method, Role.MESSAGE)
-    return Role.OTHER if isinstance(message, Malformed) else Role.MESSAGE
+    if not isinstance(message, Malformed):
+        return Role.MESSAGE
+    return Role.BODY if frame.exchange and not frame.event else Role.OTHER
 
 
 def _summary(frame: Frame) -> str:

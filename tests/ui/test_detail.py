@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, expect
 from mcpproxy.cli.main import main
 from tests.peers.fixtures import had, page_tools
 from tests.ui.browser import Visitor, browser, served, visitor
-from tests.view.situations import begun, text, write
+from tests.view.situations import Conversation, begun, forecast, text, write
 
 __all__ = ["browser", "visitor"]
 
@@ -350,3 +350,40 @@ def test_everybody_can_use_the_detail(visitor: Visitor, tmp_path: Path, theme: A
                 (one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]
             ]
             assert not broken, (tool, broken)
+
+
+def test_what_came_in_the_place_of_an_answer_is_the_result(visitor: Visitor, tmp_path: Path) -> None:
+    talk = Conversation(http=True)
+
+    def asked(exchange: int, said: str, status: int = 200, **members: Any) -> None:
+        place: dict[str, Any] = {"exchange": exchange, "connection": exchange}
+        talk.posts(exchange, ms=exchange)
+        talk.asks(exchange, "tools/call", forecast("Oslo"), ms=exchange, **place)
+        talk.responds(exchange, status, ms=exchange + 0.3, sse="event" in members)
+        talk.says("server", said, exchange + 0.5, **place, **members)
+        talk.ends(exchange, ms=exchange + 0.9, cut_by="server" if members else "")
+
+    event = {"id": None, "name": "message", "retry": None, "before": "data: ", "after": ""}
+    asked(1, "<h1>Bad Gateway</h1>", 502)
+    asked(2, '{"jsonrpc":"2.0","id":2,"res', eol="")
+    asked(3, '{"jsonrpc":"2.0","id":3,"result"', eol="", event=event)
+    asked(4, '{"detail":"no such route"}', 404)
+    write(tmp_path / "s.jsonl", talk.closes(ms=9))
+    result, cards = part(visitor, "result"), visitor.page.locator(".detail .part h3")
+    rows = visitor.page.locator(".scroller .row")
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        for row, words, said, title in (
+            (0, "no answer, but a body:", "<h1>Bad Gateway</h1>", "Body"),
+            (1, "no answer, but a body:", '{"jsonrpc":"2.0","id":2,"res', "Body"),
+            (2, "no answer, but an event without its end:", '"id":3,"result"', "Event without its end"),
+            (3, "no answer, but a body:", 'detail: "no such route"', "Body"),
+        ):
+            rows.nth(row).click()
+            expect(visitor.page.locator(".detail h2")).to_contain_text(f"#{row + 1}")
+            expect(result).to_contain_text(words)
+            expect(result).to_contain_text(said)
+            expect(cards.filter(has_text=title)).to_have_count(0)  # it is not there a second time
+            visitor.page.get_by_role("tab", name="Messages").click()
+            expect(cards.filter(has_text=title)).to_have_count(1)
+            visitor.page.get_by_role("tab", name="Result").click()

@@ -8,7 +8,7 @@ import { needs } from "./keys.js";
 import { PartCard, StderrCard } from "./part_cards.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { useRemembered } from "./remembered.js";
-import { ResultPanes, isInPanes } from "./result_panes.js";
+import { IN_ITS_PLACE, ResultPanes, isInPanes } from "./result_panes.js";
 import { SendAgain } from "./send.js";
 
 const FEW = 50;
@@ -79,8 +79,9 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
   const pointers = all.filter((finding) => finding.pointer);
   const asked = call.kind === "request" ? parts.find((part) => part.role === "request") : undefined;
   const answer = parts.find((part) => part.role === "answer");
+  const body = answer ? undefined : parts.filter((part) => part.row === call.number && part.role in IN_ITS_PLACE).at(-1);
   const given = parts.filter((part) => part.role === "given instead");
-  const main = asked ? parts.filter((part) => part === asked || part === answer || given.includes(part)) : [];
+  const main = asked ? parts.filter((part) => part === asked || part === answer || part === body || given.includes(part)) : [];
   const others = parts.filter((part) => !main.includes(part));
   const leadsOut = pointers.some((one) => main.some((part) => part.seq === one.frame) && !isInPanes(call, answer, one.pointer));
   const tab = chosenTab || (leadsOut ? "messages" : keptTab);
@@ -122,7 +123,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
     ${asked
       ? html`<div role="tabpanel" id="detail-panel" aria-labelledby=${`tab-${tab}`}>
           ${tab === "result"
-            ? html`<${ResultPanes} id=${id} call=${call} request=${asked} answer=${answer} given=${given} pointers=${pointers} isRunning=${live.running} />`
+            ? html`<${ResultPanes} id=${id} call=${call} request=${asked} answer=${answer} body=${body} given=${given} pointers=${pointers} isRunning=${live.running} />`
             : main.map((part) => card(part, true))}
         </div>`
       : null}

@@ -24,6 +24,8 @@ const ROLE_WORDS = {
   "http request": "HTTP request",
   "http response": "HTTP response",
   "http end": "End of the exchange",
+  body: "Body",
+  "cut event": "Event without its end",
   other: "Event",
 };
 

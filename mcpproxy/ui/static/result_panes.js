@@ -3,13 +3,16 @@
 import { Arguments, Content, CopyPane, below, contentOf, textOf } from "./content.js";
 import { LongText } from "./find.js";
 import { duration, outcome, size } from "./format.js";
-import { isBranch, parse, pasted } from "./json_tree.js";
+import { JsonTree, isBranch, parse, pasted } from "./json_tree.js";
 import { Panes } from "./panes.js";
 import { useWhole } from "./part_cards.js";
 import { html, useMemo } from "./preact.js";
 
 /** @typedef {import("./types.js").Part} Part */
 /** @typedef {import("./types.js").Call} Call */
+
+/** What may come in the place of an answer, by the roles of such records. @type {Record<string, string>} */
+export const IN_ITS_PLACE = { body: "a body", "cut event": "an event without its end" };
 
 /** @type {Part} */
 const NO_PART = { role: "", seq: null, at_ms: 0, row: 0, sender: "", summary: "", lines: 0, preview: "", text: null, length: 0, fields: [] };
@@ -40,6 +43,12 @@ function Instead({ part, value }) {
   return value === undefined ? html`<${LongText} text=${part.text ?? ""} label="what was given" />` : html`<${Content} result=${value} name="given" marked=${[]} />`;
 }
 
+/** What came in the place of an answer. @param {{text: string}} props */
+function Body({ text }) {
+  const parsed = useMemo(() => parse(text), [text]);
+  return parsed ? html`<${JsonTree} value=${parsed.value} label="the body" />` : html`<${LongText} text=${text} label="the body" />`;
+}
+
 /** @param {Call} call */
 function isNamed(call) {
   return call.method === "tools/call" || call.method === "prompts/get";
@@ -64,15 +73,16 @@ export function isInPanes(call, answer, pointer) {
  * @param {Call} props.call
  * @param {Part} props.request
  * @param {Part | undefined} props.answer
+ * @param {Part | undefined} props.body what came in the place of an answer: a body that is not a message, or an event without its end
  * @param {Part[]} props.given what mcpproxy gave a peer in the place of one of them
  * @param {{frame: number, pointer: string}[]} props.pointers what findings point to
  * @param {boolean} props.isRunning whether an answer may still come
  */
-export function ResultPanes({ id, call, request, answer, given, pointers, isRunning }) {
+export function ResultPanes({ id, call, request, answer, body, given, pointers, isRunning }) {
   const asked = useWhole(id, request, true);
-  const said = useWhole(id, answer ?? NO_PART, true);
+  const said = useWhole(id, answer ?? body ?? NO_PART, true);
   const question = useMemo(() => messageIn(asked.text, call.id, true), [asked.text]);
-  const message = useMemo(() => messageIn(said.text, call.id, false), [said.text]);
+  const message = useMemo(() => messageIn(answer ? said.text : null, call.id, false), [answer, said.text]);
   /** @param {Part | undefined} part */
   const of = (part) => pointers.filter((one) => part && one.frame === part.seq).map((one) => one.pointer);
   /** Return what was given in the place of a message, if it is another one. @param {Part | undefined} part */
@@ -96,7 +106,8 @@ export function ResultPanes({ id, call, request, answer, given, pointers, isRunn
       ${answer ? html`<span class="count">${size(call.answer_bytes)}, ${duration(call.latency_ms)}</span>` : null}
       ${message ? html`<${CopyPane} label="Copy the text of the result" text=${() => textOf(result)} />` : null}</h3>
     ${said.note}
-    ${!answer ? html`<p class="count">${isRunning ? "no answer yet" : "no answer"}</p>` : message ? html`<${Content} result=${result} name=${`call-${call.number}`} marked=${below(of(answer), isError ? "/error" : "/result")} />` : html`<${LongText} text=${said.text ?? ""} label="the answer" />`}
+    ${answer ? null : html`<p class="count">${body ? `no answer, but ${IN_ITS_PLACE[body.role]}:` : isRunning ? "no answer yet" : "no answer"}</p>`}
+    ${!answer ? body && html`<${Body} text=${said.text ?? ""} />` : message ? html`<${Content} result=${result} name=${`call-${call.number}`} marked=${below(of(answer), isError ? "/error" : "/result")} />` : html`<${LongText} text=${said.text ?? ""} label="the answer" />`}
     ${saidInstead ? html`<div class="block"><h4 class="intervention">given instead by mcpproxy</h4><${Instead} part=${saidInstead} value=${resultIn(messageIn(saidInstead.text, call.id, false))} /></div>` : null}
   </article>`;
   return html`<${Panes} left=${left} right=${right} name="detail-left" label=${`Width of the ${words}`} initial=${40} />`;
