@@ -259,7 +259,7 @@ class PageApp:
         return _json(await self._with_view(request, json_rows.stats))
 
     async def latencies(self, request: Request) -> Response:
-        """Return the latencies of answered calls; if there are too many, the slowest of each group."""
+        """Return the latencies of calls; if there are too many, the slowest of each group."""
         text = request.query_params.get("filter")
 
         return _json(await self._with_view(request, lambda view: plots.latencies(view, text, _MAX_POINTS)))

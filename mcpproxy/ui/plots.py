@@ -3,32 +3,40 @@
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
 from mcpproxy.view.call_members import milliseconds
-from mcpproxy.view.diagrams.lanes import FAILED, lanes_of
+from mcpproxy.view.diagrams.lanes import FAILED, NOT_ANSWERED, lanes_of
 from mcpproxy.view.view import View
 
 
 def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
-    """Return the latencies of calls that were answered or cancelled.
+    """Return the latencies of calls, and how long those without an answer waited.
 
     If there are more than ``limit``, successive calls form groups, and the slowest of each group is returned.
     """
-    columns = view.columns
-    latency_ns, started_ns = columns.latency_ns, columns.started_ns
-    rows = [row for row in view.numbers(filter) if latency_ns[row] >= 0]
+    columns, now_ns = view.columns, view.index.now_ns()
+    latency_ns, started_ns, outcome = columns.latency_ns, columns.started_ns, columns.outcome
+    took_ns = {
+        row: columns.waited_ns(row, now_ns)
+        for row in view.numbers(filter)
+        if latency_ns[row] >= 0 or outcome[row] in NOT_ANSWERED
+    }
+    rows = list(took_ns)
     total = len(rows)
     if total > limit:
         step = -(-total // limit)
-        rows = [
-            max(rows[start : start + step], key=latency_ns.__getitem__) for start in range(0, total, step)
-        ]
+        rows = [max(rows[start : start + step], key=took_ns.__getitem__) for start in range(0, total, step)]
     rows.sort(key=started_ns.__getitem__)
     return {
         "total": total,
+        "unanswered": sum(outcome[row] in NOT_ANSWERED for row in took_ns),
         "row": list(rows),
         "at_ms": [milliseconds(started_ns[row]) for row in rows],
-        "failed": [columns.outcome[row] in FAILED for row in rows],
-        "latency_ms": [milliseconds(latency_ns[row]) for row in rows],
+        "kind": [_kind(outcome[row]) for row in rows],
+        "latency_ms": [milliseconds(took_ns[row]) for row in rows],
     }
+
+
+def _kind(outcome: int) -> str:
+    return "failed" if outcome in FAILED else "unanswered" if outcome in NOT_ANSWERED else "answered"
 
 
 def spans(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -14,6 +14,8 @@ from playwright.sync_api import Route, expect
 
 import mcpproxy.ui
 from mcpproxy.cli.main import main
+from mcpproxy.ui.plots import latencies
+from mcpproxy.view.view import open_view
 from tests.benchmarks.page import LOOK
 from tests.cli import recordings
 from tests.peers.fixtures import had, page_tools
@@ -426,9 +428,37 @@ def test_failed_calls_stand_out_among_the_latencies(visitor: Visitor, page: Serv
     with visitor.page.expect_response("**/latencies**") as asked:
         visitor.presses("5")
     answer = asked.value.json()
-    assert answer["failed"] == [False, False, True]
+    assert answer["kind"] == ["answered", "answered", "failed"]
     expect(visitor.page.locator(".plot canvas")).to_be_visible()
-    expect(visitor.page.locator(".legend")).to_have_text(["answered", "failed"])
+    expect(visitor.page.locator("figure")).to_contain_text("3 of 3 calls. A click")
+
+
+@pytest.mark.parametrize("form", ["served", "exported"])
+def test_calls_without_an_answer_are_no_answered_calls_in_the_plot(
+    visitor: Visitor, tmp_path: Path, form: str
+) -> None:
+    talk = begun()
+    talk.asks(2, "tools/call", {"name": "slow"}, ms=100)
+    talk.notifies("notifications/cancelled", {"requestId": 2}, ms=300, by="client")
+    talk.asks(3, "tools/call", {"name": "hanging"}, ms=400)
+    trace = write(tmp_path / "s.jsonl", talk.closes(ms=900))
+    with open_view(trace) as view:
+        told = latencies(view, None, 100)
+        [slowest] = cast("list[str]", latencies(view, None, 1)["kind"])
+    assert told["kind"] == ["answered", "answered", "unanswered", "unanswered"]
+    assert told["latency_ms"] == [49, 2, 200, 500]
+    assert slowest == "unanswered"
+    with served(tmp_path) as running:
+        if form == "served":
+            visitor.opens(running.url)
+        else:
+            assert main(["export", "html", trace, "-o", str(tmp_path / "s.html")]) == 0
+            visitor.opens((tmp_path / "s.html").as_uri())
+        visitor.presses("5")
+        expect(visitor.page.locator("figure")).to_contain_text("4 of 4 calls, 2 without an answer. A click")
+        names = ["answered", "without an answer, as long as it waited", "failed"]
+        expect(visitor.page.locator(".legend")).to_have_text(names)
+        visitor.breaks_no_rule("the plot")
 
 
 def test_each_row_says_its_session_and_a_session_is_shown_alone(visitor: Visitor, page: Served) -> None:

@@ -9,6 +9,7 @@ const MESSAGES = -1;
 const STRETCH = 20;
 const FINEST = 20_000;
 export const FAILED = ["tool-error", "rpc-error", "http-error"];
+export const NOT_ANSWERED = ["unanswered", "cancelled"];
 
 /** @param {import("./types.js").Call} call */
 function length(call) {

@@ -1,6 +1,6 @@
 // @ts-check
 /** Answers the requests of an exported page, in place of the server, from the recording in the page. */
-import { FAILED, lanesOf } from "./lanes.js";
+import { FAILED, NOT_ANSWERED, lanesOf } from "./lanes.js";
 import { ordered, parseFilter, passes } from "./offline_filter.js";
 
 /** @typedef {import("./offline_filter.js").OfflineCall} OfflineCall */
@@ -93,10 +93,17 @@ export async function answer(path, query) {
     return { total: found.length, position: position < 0 ? null : position };
   }
   if (what === "latencies") {
-    const answered = found.filter((call) => call.latency_ms !== null);
-    const step = Math.ceil(answered.length / POINTS) || 1;
-    const shown = step === 1 ? answered : slowest(answered, step);
-    return { total: answered.length, row: shown.map((call) => call.number), at_ms: shown.map((call) => call.started_ms), failed: shown.map((call) => FAILED.includes(call.outcome)), latency_ms: shown.map((call) => call.latency_ms) };
+    const timed = found.filter((call) => took(call) !== null);
+    const step = Math.ceil(timed.length / POINTS) || 1;
+    const shown = step === 1 ? timed : slowest(timed, step);
+    return {
+      total: timed.length,
+      unanswered: timed.filter((call) => NOT_ANSWERED.includes(call.outcome)).length,
+      row: shown.map((call) => call.number),
+      at_ms: shown.map((call) => call.started_ms),
+      kind: shown.map((call) => (FAILED.includes(call.outcome) ? "failed" : NOT_ANSWERED.includes(call.outcome) ? "unanswered" : "answered")),
+      latency_ms: shown.map(took),
+    };
   }
   if (what === "spans") return lanesOf(found, query.from, query.to, query.narrow, BARS);
   if (what === "sequence") {
@@ -108,11 +115,16 @@ export async function answer(path, query) {
   throw new Error(`There is no ${path} in an exported page (${calls.length} calls).`);
 }
 
+/** Return how long a call took, or waited. @param {OfflineCall} call */
+function took(call) {
+  return call.latency_ms ?? call.waited_ms;
+}
+
 /** @param {OfflineCall[]} calls @param {number} step */
 function slowest(calls, step) {
   const shown = [];
   for (let index = 0; index < calls.length; index += step) {
-    shown.push(calls.slice(index, index + step).reduce((left, right) => ((right.latency_ms ?? 0) > (left.latency_ms ?? 0) ? right : left)));
+    shown.push(calls.slice(index, index + step).reduce((left, right) => ((took(right) ?? 0) > (took(left) ?? 0) ? right : left)));
   }
   return shown;
 }

@@ -65,9 +65,9 @@ function colour(element, name) {
   return found;
 }
 
-/** @param {string} fill @param {number} size in pixels */
-function dots(fill, size) {
-  return { stroke: fill, paths: () => null, points: { show: true, size, fill } };
+/** @param {string} stroke @param {number} size in pixels @param {string} [fill] */
+function dots(stroke, size, fill = stroke) {
+  return { stroke, paths: () => null, points: { show: true, size, fill } };
 }
 
 /** Return the marks of the axis of time. @param {HTMLElement} element @param {number} from @param {number} to */
@@ -91,10 +91,10 @@ function LatencyPlot({ id, filter, go }) {
       const element = box.current;
       if (!isCurrent || !element) return;
       if (!answer.at_ms.length) {
-        setState("No call was answered.");
+        setState("There is no call.");
         return;
       }
-      const [text, line, accent, bad] = ["--soft", "--line", "--accent", "--bad"].map((name) => colour(element, name));
+      const [text, line, back, accent, wait, bad] = ["--soft", "--line", "--back", "--accent", "--wait", "--bad"].map((name) => colour(element, name));
       const thin = { stroke: line, width: 1 };
       const axis = { stroke: text, grid: thin, ticks: thin };
       plot = new module.default(
@@ -107,16 +107,16 @@ function LatencyPlot({ id, filter, go }) {
             { ...axis, splits: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ from, /** @type {number} */ to) => marks(element, from, to).map((one) => one.ms), values: (/** @type {any} */ of) => marks(element, of.scales.x.min, of.scales.x.max).map((one) => one.text) },
             { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => (ms ? duration(ms) : "")) },
           ],
-          series: [{}, dots(accent, 4), dots(bad, 6)],
+          series: [{}, dots(accent, 4), dots(wait, 7, back), dots(bad, 6)],
         },
-        [answer.at_ms, ...[false, true].map((isFailed) => answer.latency_ms.map((/** @type {number} */ ms, /** @type {number} */ index) => (answer.failed[index] === isFailed ? ms : null)))],
+        [answer.at_ms, ...["answered", "unanswered", "failed"].map((kind) => answer.latency_ms.map((/** @type {number} */ ms, /** @type {number} */ index) => (answer.kind[index] === kind ? ms : null)))],
         element,
       );
       plot.over.addEventListener("click", () => {
         const index = plot.cursor.idx;
         if (typeof index === "number") go({ view: "calls", filter, call: answer.row[index] });
       });
-      setState(`${answer.at_ms.length.toLocaleString("en")} of ${answer.total.toLocaleString("en")} answered calls${answer.total > answer.at_ms.length ? ": the slowest of each stretch of time" : ""}. A click opens the call.`);
+      setState(`${answer.at_ms.length.toLocaleString("en")} of ${answer.total.toLocaleString("en")} calls${answer.unanswered ? `, ${answer.unanswered.toLocaleString("en")} without an answer` : ""}${answer.total > answer.at_ms.length ? ": the slowest of each stretch of time" : ""}. A click opens the call.`);
     };
     load().catch((error) => setState(error.message));
     return () => {
@@ -126,7 +126,7 @@ function LatencyPlot({ id, filter, go }) {
   }, [id, filter]);
   return html`<figure>
     ${isExported ? null : html`<link rel="stylesheet" href="/static/vendor/uplot.css" />`}
-    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}: <span class="legend">answered</span> <span class="legend bad">failed</span>. <span role="status" class="count">${state}</span></figcaption>
+    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}: <span class="legend">answered</span> <span class="legend waiting">without an answer, as long as it waited</span> <span class="legend bad">failed</span>. <span role="status" class="count">${state}</span></figcaption>
     <div ref=${box} class="plot" aria-hidden="true"></div>
   </figure>`;
 }

@@ -32,6 +32,8 @@ _UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
 FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
 """The numbers of the outcomes of failed calls, in the column ``outcome``."""
+NOT_ANSWERED: Final = frozenset({_UNANSWERED, OUTCOMES.index(Outcome.CANCELLED)})
+"""The same of calls without an answer."""
 
 
 @slotted()
