@@ -99,11 +99,12 @@ def records() -> tuple[str, ...]:
         "blob": _encoded(f"<script>{RUN}</script>".encode()),
     }
     broken = {"type": "image", "mimeType": "image/gif", "data": "no base64!"}
+    no_image = {"type": "image", "mimeType": "image/png", "data": _encoded(b"no image")}
     calls(
         2,
         "shots",
         {"page": 1},
-        {"content": [image, drawing, audio, {"type": "resource", "resource": document}, broken]},
+        {"content": [image, drawing, audio, {"type": "resource", "resource": document}, broken, no_image]},
     )
     calls(3, "report", {"city": "Oslo"}, text(MARKDOWN))
     calls(4, "rows", {"limit": 400}, text(json.dumps({"rows": ROWS})))
@@ -155,6 +156,7 @@ def test_content_is_shown_as_what_it_is_and_nothing_of_it_executes(
         assert _encoded(Path(saving.value.path()).read_bytes()) == PNG
         expect(captions.nth(3)).to_contain_text("text/html")  # to save, and not to show
         expect(result).to_contain_text("image/gif: this is not base64.")
+        expect(captions.nth(4)).to_contain_text("save This browser cannot show it")
         page.get_by_role("tab", name="Messages").click()
         folded = page.get_by_role("button", name=f"image/png, {len(base64.b64decode(PNG))} B")
         expect(page.locator(".detail")).not_to_contain_text(PNG[300:400])

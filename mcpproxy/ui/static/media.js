@@ -74,7 +74,7 @@ export function Media({ base64, mimeType, name }) {
   return html`<figure class="media">
     ${url && isImage && !isBroken ? html`<img src=${url} alt=${words} onLoad=${(/** @type {any} */ event) => setExtent(`${event.target.naturalWidth} × ${event.target.naturalHeight}`)} onError=${() => setBroken(true)} />` : null}
     ${url && isAudio ? html`<audio controls preload="metadata" src=${url} aria-label=${words} onError=${() => setBroken(true)}></audio>` : null}
-    <figcaption class="count">${visible(words)}${extent ? `, ${extent}` : ""} <button type="button" class="link" onClick=${() => saveBlob(blob, `${name}.${ending}`)}>save</button>
+    <figcaption class="count">${visible(words)}${extent ? `, ${extent}` : ""} <button type="button" class="link" onClick=${() => saveBlob(blob, `${name}.${ending}`)}>save</button>${" "}
       ${isBroken ? html`<span class="problem" role="status">This browser cannot show it: it may be damaged.</span>` : null}</figcaption>
   </figure>`;
 }
