@@ -194,7 +194,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "is_empty": entry.is_empty,
         "state": entry.state,
         "ended": entry.ended,
-        "failed": entry.failures,
+        "failed": entry.failures if entry.calls else None,
         "lost": _worst_loss(entry.calls),
         "searched": entry.searched,
         "findings": None if entry.findings is None else dict(entry.findings),

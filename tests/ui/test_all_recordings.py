@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from mcpproxy.ui.found_rows import MOST_ROWS
 from tests.cli import recordings
 from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, visitor
-from tests.view.situations import SITUATIONS, begun, write
+from tests.view.situations import SITUATIONS, Conversation, begun, write
 
 __all__ = ["browser", "visitor"]
 
@@ -304,3 +304,37 @@ def test_what_was_found_is_told_in_the_rows_of_a_search(visitor: Visitor, tmp_pa
         expect(told.first).to_have_text("▲ warning RES-004: a warning about the answer")
         expect(told.last).to_contain_text("✗ error STDIO-002: server wrote something to stdout")
         visitor.breaks_no_rule("findings in found rows")
+
+
+def test_the_number_of_recordings_with_failed_calls_is_that_which_a_search_shows(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    def counted(situation: str, calls: dict[str, int]) -> tuple[str, ...]:
+        *records, last = SITUATIONS[situation]
+        return *records, json.dumps({**json.loads(last), "calls": calls})
+
+    three = {"total": 3, "failed": 0, "unanswered": 0, "cancelled": 0}
+    write(tmp_path / "a.jsonl", counted("failed tool", {**three, "failed": 1}))
+    write(tmp_path / "b.jsonl", counted("finding", three))
+    talk = Conversation(http=True)
+    talk.posts(1, ms=1)
+    talk.asks(0, "server/discover", {}, ms=1, exchange=1, connection=1)
+    talk.responds(1, 400, ms=2)
+    talk.ends(1, ms=3)
+    talk.posts(2, ms=4, method="GET")  # it fails, and is no call
+    talk.responds(2, 404, ms=5)
+    talk.ends(2, ms=6)
+    *records, last = talk.closes(ms=9)
+    declined = {"total": 1, "failed": 0, "unanswered": 0, "cancelled": 0, "declined": 1}
+    write(tmp_path / "c.jsonl", (*records, json.dumps({**json.loads(last), "calls": declined})))
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        link, found = visitor.page.locator(".choose a").first, visitor.page.locator(".found h3")
+        expect(link).to_have_text("1 with failed calls")
+        link.click()
+        expect(found).to_have_count(1)
+        write(tmp_path / "d.jsonl", SITUATIONS["hanging call"])  # of an earlier release: nobody counted
+        expect(link).to_have_text("at least 1 with failed calls")
+        visitor.page.keyboard.press("Escape")
+        visitor.page.locator("#find").press("Enter")
+        expect(found).to_have_count(2)

@@ -12,7 +12,7 @@ import { focusList } from "./virtual_list.js";
 const FEW = 200;
 
 /** What is searched for in all recordings to see why calls were not successful. */
-const UNSUCCESSFUL = "status:unsuccessful";
+const UNSUCCESSFUL = "status:unsuccessful kind:request";
 
 /** What is searched for in all recordings to see what broke the protocol. */
 const BROKEN = "severity:error,warning";
@@ -43,17 +43,17 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   // A list that stands still under the pointer has the mark where it was, but the entry of this recording, too.
   const here = () => document.getElementById(`recording-${place.recording}`);
-  const failed = recordings.filter((one) => one.failed).length;
+  const failed = recordings.filter((one) => one.failed && one.lost !== "declined").length;
   const broken = recordings.filter((one) => one.findings?.error || one.findings?.warning).length;
-  /** @param {string} find @param {string} words @param {string} title */
-  const search = (find, words, title) => {
+  /** @param {string} find @param {number} count @param {boolean} isSure @param {string} words @param {string} title */
+  const search = (find, count, isSure, words, title) => {
     const all = { recording: place.recording, view: "search", find, filter: "", order: "", call: 0, other: "" };
     return html`<a class="troubled" href=${href(all)} title=${title} onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       go(all);
       onChosen();
-    }}>${words}</a>`;
+    }}>${isSure ? "" : "at least "}${count.toLocaleString("en")} with ${words}</a>`;
   };
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const fitting = recordings.filter((one) => words.every((word) => one.searched.includes(word)));
@@ -80,8 +80,8 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
       <h2>Recordings <span class="count" role="status">${words.length ? `${fitting.length.toLocaleString("en")} of ` : ""}${recordings.length.toLocaleString("en")}</span></h2>
       <input id="choose" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Filter the recordings" placeholder="filter: label, server, failed …"
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
-      ${failed && !isExported ? search(UNSUCCESSFUL, `${failed.toLocaleString("en")} with failed calls`, "all calls that failed, were refused or cancelled, or have no answer") : null}
-      ${broken && !isExported ? search(BROKEN, `${broken.toLocaleString("en")} with findings`, "all that broke the protocol: errors and warnings") : null}
+      ${failed && !isExported ? search(UNSUCCESSFUL, failed, recordings.every((one) => one.failed !== null), "failed calls", "all calls that failed, were refused or cancelled, or have no answer") : null}
+      ${broken && !isExported ? search(BROKEN, broken, recordings.every((one) => one.findings), "findings", "all that broke the protocol: errors and warnings") : null}
     </div>
     <div class="list" ref=${list}>
       ${!fitting.length && isLoaded ? html`<p class="empty">${recordings.length ? "No recording has these words." : "No recording yet."}</p>` : null}

@@ -115,8 +115,8 @@
  * @property {boolean} is_empty whether it has ended without a message
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
- * @property {string} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if none is known
- * @property {string} lost the worst of them: failed, refused, unanswered or cancelled; empty if there is none
+ * @property {string | null} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if there is none, null if that is not known
+ * @property {string} lost the worst of them: failed, refused, unanswered, cancelled, or declined if all were; empty if there is none
  * @property {string} searched the text in which words are looked for that choose recordings, in lower case
  * @property {Partial<Record<Severity, number>> | null} findings how many it has of each severity; null if that is not known
  *
