@@ -403,7 +403,10 @@ def test_the_action_does_its_steps(server: str, tmp_path: Path) -> None:
         assert "::error title=" in ran[1].stdout
         assert "file=" not in ran[1].stdout
     else:
-        assert (ran[1].returncode, ran[1].stdout) == (2, "")
+        assert ran[1].returncode == 2
+        assert ran[1].stdout.startswith(
+            f"::error title=mcpproxy validate::{commands['url']}: cannot be reached"
+        )
         assert f"{commands['url']}: cannot be reached" in ran[1].stderr
         assert not (ROOT / "made").exists()
 

@@ -573,7 +573,7 @@ LINES: Final[dict[str, Script]] = {
         (S, [result(3)], []),
         (S, result(2), []),
         (C, [], ["RPC-018"]),
-        (C, [request(4, "ping"), 7, {"id": 5}], ["RPC-018", "RPC-001", "PROTO-002", "PROTO-007", "RPC-009"]),
+        (C, [request(4, "ping"), 7, {"id": 5}], ["RPC-001", "RPC-002"]),
     ),
     "stderr is free": (
         *HANDSHAKE,

@@ -131,7 +131,7 @@ REQUIRED: dict[str, tuple[JSON, Said]] = {
     ),
     "patternProperties may supply it": (tool(required=["b"], patternProperties={"^b": {}}), []),
     "additionalProperties may supply it": (tool(required=["b"], additionalProperties={}), []),
-    "a reference may supply it": (tool(required=["b"], **{"$ref": "#/$defs/x"}), []),
+    "a reference may supply it": (tool(required=["b"], **{"$ref": "#/$defs/x", "$defs": {"x": {}}}), []),
     "allOf may supply it": (tool(required=["b"], allOf=[{}]), []),
     "anyOf may supply it": (tool(required=["b"], anyOf=[{}]), []),
     "oneOf may supply it": (tool(required=["b"], oneOf=[{}]), []),

@@ -110,8 +110,9 @@ def message_kind(context: MessageContext[Malformed], history: History) -> Iterat
     value = as_object(message.value)
     if value is None:
         return
-    if message.flaw is Flaw.NO_KIND and "jsonrpc" not in value and not context.frame.exchange:
-        return  # On stdio, an object without "jsonrpc" is stray output: STDIO-002 and STDIO-003 report it.
+    is_line = not (context.frame.exchange or context.at)
+    if is_line and message.flaw is Flaw.NO_KIND and "jsonrpc" not in value:
+        return  # Such a line is stray output: STDIO-002 and STDIO-003 report it.
     if message.flaw is Flaw.NO_KIND:
         problem = f"{context.sender} sent an object with neither method, result nor error"
     elif message.flaw is Flaw.MIXED_KIND:
