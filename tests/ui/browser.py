@@ -5,14 +5,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect, sync_playwright
 
 from tests.peers.fixtures import had, page_tools
 
@@ -121,6 +122,10 @@ class Visitor:
         """Wait until the page shows ``text``."""
         self.page.get_by_text(text).first.wait_for()
 
+    def withholds(self, url: str, which: "Callable[[Request], bool]" = lambda _: True) -> "Withheld":
+        """Let no more request for ``url`` go on to the server, until the test says so."""
+        return Withheld(self.page, url, which)
+
     def breaks_no_rule(self, where: str, *, headings: bool = False) -> None:
         """Check the rules of accessibility on the page as it is now; or that headings skip no level."""
         self.page.evaluate((had(page_tools()) / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
@@ -137,6 +142,25 @@ class Visitor:
         """Press keys one after the other."""
         for key in keys:
             self.page.keyboard.press(key)
+
+
+class Withheld:
+    """Requests of a page that wait in the browser. A key that was pressed says nothing about its request."""
+
+    def __init__(self, page: Page, url: str, which: Callable[[Request], bool]) -> None:
+        self._page: Final = page
+        self.routes: Final[list[Route]] = []
+        page.route(
+            url, lambda route: self.routes.append(route) if which(route.request) else route.continue_()
+        )
+
+    def first(self) -> Route:
+        """Wait until the page has asked, and return the first of its requests."""
+        ends = time.monotonic() + TIMEOUT_MS / 1000
+        while not self.routes:
+            assert time.monotonic() < ends, "the page did not ask"
+            self._page.evaluate(TWO_FRAMES)
+        return self.routes[0]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Locator, Route, expect
+from playwright.sync_api import Locator, expect
 
 from mcpproxy.intercept.asking.control_client import ask
 from mcpproxy.session.frame import Close, Frame
@@ -267,19 +267,14 @@ def test_a_key_that_is_pressed_twice_releases_once(held: Held, visitor: Visitor,
     held.call(1)
     held.call(2)
     goes(visitor, page, 2)
-    asked: list[Route] = []
-    visitor.page.route("**/held", lambda route: asked.append(route) if _is_post(route) else route.continue_())
+    asked = visitor.withholds("**/held", lambda request: request.method == "POST")
     row(visitor, 1).locator(".j-toggle").focus()
     visitor.presses("r", "r")
     expect(row(visitor, 1)).to_be_visible()
-    asked[0].continue_()
+    asked.first().continue_()
     expect(visitor.page.locator(".held")).to_contain_text("Message 1 was resumed.")
     expect(row(visitor, 1)).to_have_count(0)
-    assert len(asked) == 1
-
-
-def _is_post(route: Route) -> bool:
-    return route.request.method == "POST"
+    assert len(asked.routes) == 1
 
 
 def test_a_text_that_comes_late_leaves_the_focus_where_it_is(
@@ -288,12 +283,11 @@ def test_a_text_that_comes_late_leaves_the_focus_where_it_is(
     held.call(1)
     held.call(2)
     goes(visitor, page, 2)
-    late: list[Route] = []
-    visitor.page.route("**/held/1", lambda route: late.append(route))
+    late = visitor.withholds("**/held/1")
     row(visitor, 1).locator(".j-toggle").focus()
     visitor.presses("e", "j")
     expect(row(visitor, 2).locator(".j-toggle")).to_be_focused()
-    late[0].continue_()
+    late.first().continue_()
     expect(row(visitor, 1).locator("textarea")).to_be_visible()
     visitor.presses("r")
     expect(visitor.page.locator(".held")).to_contain_text("Message 2 was resumed.")
@@ -523,13 +517,12 @@ def test_a_form_does_not_move_when_the_message_is_loaded(held: Held, visitor: Vi
     goes(visitor, page)
     expect(row(visitor, 1)).to_contain_text(GIVES_UP)
     expect(row(visitor, 1)).to_contain_text(CALL_LINK)
-    asked: list[Route] = []
-    visitor.page.route("**/held/1", lambda route: asked.append(route))
-    with visitor.page.expect_request("**/held/1"):
-        row(visitor, 1).get_by_role("button", name="Answer message 1 with an error").click()
+    asked = visitor.withholds("**/held/1")
+    row(visitor, 1).get_by_role("button", name="Answer message 1 with an error").click()
+    loading = asked.first()
     visitor.page.get_by_role("button", name="Answer with this error").hover()
     visitor.page.mouse.down()
-    asked[0].continue_()
+    loading.continue_()
     expect(row(visitor, 1).locator("pre")).to_contain_text("search")
     visitor.page.mouse.up()
     assert held.hear()["error"]["code"] == -32603

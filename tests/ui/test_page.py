@@ -131,13 +131,12 @@ def test_a_fault_of_the_network_is_told_until_it_is_over(visitor: Visitor, tmp_p
 
 def test_a_list_that_changes_before_its_stream_begins_is_read_again(visitor: Visitor, tmp_path: Path) -> None:
     write(tmp_path / "first.jsonl", SITUATIONS["failed tool"])
-    streams: list[Route] = []
     with served(tmp_path) as running:
-        visitor.page.route("**/api/live", lambda route: streams.append(route))
+        streams = visitor.withholds("**/api/live")
         visitor.opens(running.url)
         expect(visitor.page.locator(".recording")).to_have_count(1)
         write(tmp_path / "second.jsonl", SITUATIONS["progress"])
-        streams[0].continue_()
+        streams.first().continue_()
         expect(visitor.page.locator(".recording")).to_have_count(2)
 
 
@@ -406,9 +405,8 @@ def test_a_recording_is_compared_with_the_one_before_it_and_has_local_times(
 
 
 def test_a_late_comparison_does_not_stand_below_another_choice(visitor: Visitor, page: Served) -> None:
-    late: list[Route] = []
     slow, other = recording(page, "slow-call"), recording(page, "wrong-id")
-    visitor.page.route(f"**/api/compare?before={slow}**", lambda route: late.append(route))
+    late = visitor.withholds(f"**/api/compare?before={slow}**")
     visitor.enters(page.url)
     here = recording(page, "failed-tool")
     visitor.page.goto(f"{page.home}/?recording={here}&view=compare&other={slow}")
@@ -418,7 +416,7 @@ def test_a_late_comparison_does_not_stand_below_another_choice(visitor: Visitor,
     visitor.sees("compared with the other one")
     seen = compared.inner_text()
     with visitor.page.expect_request_finished():
-        late[0].continue_()
+        late.first().continue_()
     visitor.page.evaluate(TWO_FRAMES)
     assert compared.inner_text() == seen
 
@@ -768,7 +766,6 @@ def test_several_changes_at_once_are_all_read(visitor: Visitor, tmp_path: Path) 
         talk.asks(number + 2, "tools/call", {"name": "count"}, ms=100 + number)
         talk.answers(number + 2, text("1"), ms=100 + number)
     write(tmp_path / "s.jsonl", talk.closes(ms=999))
-    running_now: list[Route] = []
 
     def told_as_running(route: Route) -> None:
         answer = route.fetch()
@@ -777,12 +774,12 @@ def test_several_changes_at_once_are_all_read(visitor: Visitor, tmp_path: Path) 
     with served(tmp_path) as running:
         one = f"**/api/recordings/{recording(running, 's')}"
         visitor.page.route(one, told_as_running)
-        visitor.page.route(f"{one}/live", lambda route: running_now.append(route))
+        running_now = visitor.withholds(f"{one}/live")
         looks_at(visitor, running, "s")
         visitor.page.evaluate(TWO_FRAMES)
         event = 'event: rows\ndata: {"rows": 123, "first": %d, "running": true}\n\n'
         with visitor.page.expect_request("**/calls?start=0&**"):
-            running_now[0].fulfill(body=event % 50 + event % 110, content_type="text/event-stream")
+            running_now.first().fulfill(body=event % 50 + event % 110, content_type="text/event-stream")
 
 
 def test_events_are_read_in_any_pieces_and_a_fault_of_the_page_is_not_one_of_the_network(
