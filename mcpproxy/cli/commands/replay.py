@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     """Run ``replay server`` or ``replay client``."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
-        parser = Parser("replay", "A recording replaces the server or the client.", _parts())
+        parser = Parser("replay", "Replace the server or the client by a recording.", _parts())
         parser.usage = "mcpproxy replay {server,client} [TRACE] [OPTION...]"
         parser.print_help()
         return 0
