@@ -116,7 +116,7 @@ class CallReader:
             kind=kind,
             frame=_seq(first_record),
             answer=answer,
-            id="" if id is None else str(id) if type(id) is int else visible(preview(id, 60)),
+            id=id_text(id),
             session=columns.session[row],
             sender=columns.sender_of(row),
             method=shortened(method),
@@ -165,6 +165,11 @@ def _single(record: object, element: int | None) -> dict[str, Any]:
 
 def _seq(record: object) -> int:
     return getattr(record, "seq", 0)
+
+
+def id_text(id: JSON) -> str:
+    """Return an id as JSON, as ``Call`` has it; empty if there is none."""
+    return "" if id is None else str(id) if type(id) is int else visible(preview(id, 60))
 
 
 def arguments_preview(record: object, message: dict[str, Any], method: str) -> str:

@@ -8,13 +8,15 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import count, duration
 from mcpproxy.base.visible import visible
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Response
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, Malformed, Notification, Response
 from mcpproxy.protocol.message_parts import member, singles
 from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.reports.transcripts.preview import preview
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import CLIENT, SERVER, ExchangeEnd, Frame, ResponseHead, Stderr
 from mcpproxy.session.outcomes import ERRORS, WORDS, Kind, Outcome, state_words
 from mcpproxy.session.redirects import location_of
+from mcpproxy.view.call_reader import id_text
 from mcpproxy.view.calls import Call, Part, Role
 from mcpproxy.view.index.seen import FirstEnd
 
@@ -80,7 +82,9 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
             said.append(words)
         case _:
             pass
-    if call.outcome in LOST and (line := _error_on_stderr(call, parts)):
+    if more := said_beyond(call, parts):
+        said.append(f"Its {more}")
+    if call.outcome in LOST and (line := _error_on_stderr(call, parts, more)):
         said.append(f"On stderr: {line}")
     return " ".join(text if text.endswith((".", "…")) else f"{text}." for text in said)
 
@@ -89,7 +93,7 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: H
     """Return why a call got no result, in a few words for its row, which has its outcome and its result.
 
     It is empty for a call with a result, and where ``cause_of`` is. ``latest`` are some of the last records
-    of the call, without its request and its answer; the others are as for ``cause_of``.
+    of the call, without its request; the others are as for ``cause_of``.
     """
     if call.outcome not in LOST or _is_unread(call):
         return ""
@@ -99,9 +103,59 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: H
     elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
         words = ended.words(call).removeprefix("the ")
         said += _exchange(call, latest) or filter(None, [words])
-    line = _error_on_stderr(call, latest)
-    why = "; ".join(said) or ("stderr" if line and call.result else "")
-    return ": ".join(filter(None, (why, line)))
+    more = said_beyond(call, latest)
+    line = _error_on_stderr(call, latest, more)
+    if call.result or more:
+        return "; ".join(filter(None, (*said, more, line and f"stderr: {line}")))
+    return ": ".join(filter(None, ("; ".join(said), line)))
+
+
+def said_beyond(call: Call, parts: Sequence[Part]) -> str:
+    """Return what an error says beyond the result of its call, on one line: the ``data: …`` of an error of
+    JSON-RPC, or the ``body: …`` of an HTTP error that is no message; empty for any other call."""
+    name = text = ""
+    for part in parts:
+        if not isinstance(frame := part.record, Frame) or frame.sender == call.sender:
+            continue
+        if call.outcome is Outcome.RPC_ERROR and (part.seq == call.answer or part.role is Role.GIVEN):
+            name, text = "data", _data_of(frame, call.id)
+        elif call.outcome is Outcome.HTTP_ERROR and part.role is Role.BODY:
+            name, text = "body", text or _body_of(frame)
+    return f"{name}: {text}" if text and text not in call.result else ""
+
+
+def _data_of(frame: Frame, id: str) -> str:
+    """Return the ``data`` of the error in a frame; in a batch, of the one with this id."""
+    errors = [each for each in singles(frame.message) if isinstance(each, ErrorResponse)]
+    if len(errors) > 1:
+        errors = [each for each in errors if id_text(each.value.get("id")) == id]
+    return _on_one_line(member(errors[0].error, "data")) if errors else ""
+
+
+def _body_of(frame: Frame) -> str:
+    """Return a body that is no message; empty if it could not be decoded, as one of which a piece is missing.
+
+    Of a page, it is the text that its reader sees.
+    """
+    if frame.continues or not isinstance(frame.message, Malformed):
+        return ""
+    if frame.message.value is not ABSENT:
+        return _on_one_line(frame.message.value)
+    text = frame.raw[:_MOST_BYTES].decode("utf-8", "replace")
+    return _on_one_line(_MARKUP.sub(" ", text) if text.lstrip()[:1] == "<" else text)
+
+
+def _on_one_line(value: JSON) -> str:
+    """Return the beginning of a JSON value on one line; of a traceback, the error that it ends with."""
+    if value in (None, "", {}, []):
+        return ""
+    if not isinstance(value, str):
+        text = preview(value, _REASON_CHARACTERS)
+    elif _TRACEBACK.search(value, 0, _MOST_BYTES):
+        text = telling_line(value[-_MOST_BYTES:].split("\n"))
+    else:
+        text = " ".join(value[:_MOST_BYTES].split())
+    return _shortened(visible(text[: 2 * _REASON_CHARACTERS]))
 
 
 def _is_unread(call: Call) -> bool:
@@ -215,14 +269,19 @@ def _last(lines: Sequence[str], end: int, wanted: "re.Pattern[str]") -> int:
     return next((at for at in range(end - 1, -1, -1) if wanted.search(lines[at])), -1)
 
 
-def _error_on_stderr(call: Call, parts: Sequence[Part]) -> str:
-    """Return the last line on stderr that names an error; empty if there is none, or the result has it."""
+def _error_on_stderr(call: Call, parts: Sequence[Part], more: str) -> str:
+    """Return the last line on stderr that names an error; empty if there is none, or the result has it, or
+    ``more`` that the answer says."""
     line = telling_line(
         [line for part in parts for line in stderr_lines(part, _MOST_BYTES)],
         only_errors=True,
         known=call.result,
     )
-    return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}…"
+    return "" if line in more else _shortened(line)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _REASON_CHARACTERS else f"{text[:_REASON_CHARACTERS]}…"
 
 
 _BLOCK: Final = pattern(
@@ -240,6 +299,8 @@ _LINES_OF_CAUSED: Final = 2
 _NAMES_AN_ERROR: Final = pattern(
     r"\b\w*(?:error|exception(?:group)?|panic|panicked|fatal|failed|failure|errno)\b", re.IGNORECASE
 )
+_MARKUP: Final = pattern(r"<(style|script)\b.*?(?:</\1[^>]*>?|\Z)|<[^>]*>?", re.IGNORECASE | re.DOTALL)
+"""What a browser does not show of a page."""
 
 _ERRORS: Final[Mapping[Outcome, Callable[[Call], str]]] = {
     Outcome.TOOL_ERROR: lambda call: f"{WORDS[call.outcome]}: {call.result}",
@@ -330,7 +391,8 @@ def _whole_answer(head: ResponseHead, frames: Sequence[Frame]) -> str:
         return f"The body of its answer could not be decoded (content coding {visible(coding)})"
     is_stream = fields.media_type == "text/event-stream"
     if fields.media_type and not is_stream and any(isinstance(each.message, Malformed) for each in sent):
-        return f"Its answer was {visible(fields.media_type)}, not JSON-RPC"
+        said = f"Its answer was {visible(fields.media_type)}, not JSON-RPC"
+        return ": ".join(filter(None, (said, *map(_body_of, sent[:1]))))
     status = visible(f"{head.status} {head.reason}".strip())
     return f"It was answered with HTTP {status}, without its response"
 

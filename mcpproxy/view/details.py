@@ -103,6 +103,10 @@ class CallParts:
         lines = [begin + place for place in near if begin + place != answer]
         return [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
 
+    def answer(self, row: int) -> list[Part]:
+        """Return the record that holds the answer to a row that has one."""
+        return list(self._on_line(row, self._columns.answer_line[row]))
+
     def first(self, row: int) -> Part:
         """Return the record that a row began with."""
         return next(self._on_line(row, self._columns.first_line[row]))

@@ -219,15 +219,19 @@ class View:
         if call.outcome is Outcome.UNANSWERED and self.unread:
             call = replace(call, waited_ns=None)
         stray = self._stray(call) if call.outcome in LOST else None
-        latest += self._last_words(call)
+        latest += self._beside(call)
         cause = brief_cause(call, latest, stray, self._how_it_ended)
         return replace(call, cause=cause) if cause else call
 
-    def _last_words(self, call: Call) -> list[Part]:
-        """Return what the server wrote to stderr at last, before it failed, for a call that was open then.
+    def _beside(self, call: Call) -> list[Part]:
+        """Return what may tell why a call failed and may be no part of it: the answer, as it may be an
+        element of a batch, and what the server wrote to stderr at last, before it failed, for a call that
+        was open then.
 
-        If several calls are open, it belongs to none of them.
+        If several calls are open, that belongs to none of them.
         """
+        if call.outcome is Outcome.RPC_ERROR:
+            return self._parts.answer(call.number)
         if call.outcome is not Outcome.UNANSWERED or self.ended is None or self.ended.exit_code == 0:
             return []
         last = self.columns.rows
@@ -276,7 +280,7 @@ class View:
         inner = self._parts.inner_rows(number)
         parts, left_out = self._parts.parts(number, inner, limit)
         stray = self._stray(call)
-        told = [*parts, *self._last_words(call)]
+        told = [*parts, *self._beside(call)]
         cause = cause_of(call, told, stray, self._how_it_ended)
         findings, cause_row = self.findings.of_row(number), stray.row if stray and cause else 0
         return Detail(call, tuple(parts), findings, tuple(inner), left_out, cause, cause_row)

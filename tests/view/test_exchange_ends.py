@@ -78,7 +78,7 @@ def a_stream(session: Conversation, place: dict[str, Any]) -> None:
 
 ENDS: dict[Says, str] = {
     a_redirect: "It was answered with HTTP 307 to http://a.example/mcp/",
-    a_page: "Its answer was text/html, not JSON-RPC",
+    a_page: "Its answer was text/html, not JSON-RPC: Sign in",
     an_unknown_coding: "The body of its answer could not be decoded (content coding br)",
     nothing: "It was answered with HTTP 202, without its response",
     another_id: "It was answered with HTTP 200, without its response",

@@ -14,7 +14,7 @@ from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
-from mcpproxy.cli.calls.listing import footer_lines, header_lines, stderr_of
+from mcpproxy.cli.calls.listing import footer_lines, header_lines, why_lines
 from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
@@ -191,7 +191,7 @@ class FollowedSession:
         is_inner = bool(of_call)
         printed = lines.call(call, is_inner=is_inner)
         if call.outcome in LOST:
-            printed += stderr_of(self._view, call, lines)
+            printed += why_lines(self._view, call, lines)
         return [*printed, *lines.findings(self._findings.pop(call.number, ()))]
 
     def _collect_findings(self) -> None:

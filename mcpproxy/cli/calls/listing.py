@@ -13,7 +13,7 @@ from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, Res
 from mcpproxy.session.outcomes import WORDS, Outcome, count_calls
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import Call, Part, Role, SessionSummary
-from mcpproxy.view.causes import LOST, stderr_lines, telling_line
+from mcpproxy.view.causes import LOST, said_beyond, stderr_lines, telling_line
 from mcpproxy.view.negotiation import negotiations
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View
@@ -56,7 +56,7 @@ def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: b
                     yield from _part_lines(part, lines, style, heads=heads, full=full)
         if call.outcome in LOST and explained < _EXPLAINED:
             explained += 1
-            yield from stderr_of(view, call, lines)
+            yield from why_lines(view, call, lines)
         yield from lines.findings(of_row.get(call.number, ()))
     if not wanted:
         yield from lines.findings(of_row.get(0, ()), where=" (about the session)")
@@ -89,13 +89,20 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
                     yield view.call(number), True
 
 
-def stderr_of(view: View, call: Call, lines: CallLines) -> list[str]:
-    """Return what the server wrote to stderr while a call was open. It may say why the call failed.
+def why_lines(view: View, call: Call, lines: CallLines) -> list[str]:
+    """Return what may say why a call failed: what its error says beyond its message, and stderr."""
+    parts = view.parts(call.number).parts
+    more = said_beyond(call, parts)
+    return [*(lines.note(more, "dim") if more else ()), *_stderr_of(call, parts, lines)]
+
+
+def _stderr_of(call: Call, parts: Iterable[Part], lines: CallLines) -> list[str]:
+    """Return what the server wrote to stderr while a call was open.
 
     Of more than a few lines, the one that probably says it is shown, and where the others are; without the
     line that the call's own line has.
     """
-    blocks = [part for part in view.parts(call.number).parts if isinstance(part.record, Stderr)]
+    blocks = [part for part in parts if isinstance(part.record, Stderr)]
     number = sum(part.lines for part in blocks)
     said = telling_line([part.summary for part in blocks])
     is_told = call.outcome in (Outcome.UNANSWERED, Outcome.CANCELLED) and said and call.cause.endswith(said)
