@@ -84,7 +84,9 @@ class StderrNotes:
             if kind in self._repeats:
                 self._repeats[kind] += repeated.count
         repeats = [
-            f"{rule} {blame} {count} more times" for (rule, blame, _), count in self._repeats.items() if count
+            f"{rule} {blame} {count} more time{'' if count == 1 else 's'}"
+            for (rule, blame, _), count in self._repeats.items()
+            if count
         ]
         if repeats:
             parts.append(", ".join(repeats))

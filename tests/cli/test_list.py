@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.view.folder import recording
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
@@ -110,6 +111,13 @@ def test_recordings_with_findings_stand_beside_those_with_failed_calls(
     assert handles("--failed") == ["-3"]
     assert handles("--findings") == ["-2"]
     assert handles("--failed", "--findings") == ["-2", "-3"]
+
+
+def test_the_help_explains_every_word_for_calls_that_were_not_successful(mcpproxy: Mcpproxy) -> None:
+    told = mcpproxy("list", "--help").out
+    counts = CallCounts(1, 0, unanswered=1, cancelled=1, refused=1, declined=1)
+    for number, word in counts.unsuccessful(running=False):
+        assert f"{number} {word}" in told
 
 
 def test_where_no_call_failed_the_list_says_so(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

@@ -78,6 +78,12 @@ def test_the_second_of_a_kind_is_counted(pipe: Pipe) -> None:
     assert lines[-1] == SUMMARY.replace("; trace", "; PROTO-007 server 2 more times; trace")
 
 
+def test_what_came_once_more_is_told_in_the_singular(pipe: Pipe) -> None:
+    again = replace(RETYPED, frame=14, message="another")
+    lines = told(pipe, "text", RETYPED, again)
+    assert lines[-1] == SUMMARY.replace("; trace", "; PROTO-007 server 1 more time; trace")
+
+
 def test_findings_of_level_info_are_not_shown(pipe: Pipe) -> None:
     assert told(pipe, "text", NOTED) == [SUMMARY]
 

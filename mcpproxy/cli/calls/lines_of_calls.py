@@ -202,7 +202,8 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
             waited += f", {call.progress}" if call.progress else ""
             late = f", then answered: {call.result}" if call.result else ""
             why = f": {call.cause}" if call.cause else ""
-            return bad, f"{state_words(call.outcome)}{waited}{late}{why}", ("yellow",)
+            by = f" by the {call.sender}"  # none but the peer that sent a request can cancel it
+            return bad, f"{state_words(call.outcome)}{by}{waited}{late}{why}", ("yellow",)
         case Outcome.DECLINED:
             return good, declined_words(call), ("dim",)
         case Outcome.INPUT_REQUIRED:
