@@ -64,7 +64,8 @@ class RecordingPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """The recordings of one client process. ``certainty`` says how sure it is that they belong together."""
+    """The recordings of one client process. ``certainty`` says how sure it is that they belong together:
+    certain, likely or guess; ``why`` says by what that is known, or was guessed."""
 
     client: str
     started_at: str

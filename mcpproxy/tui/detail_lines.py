@@ -52,13 +52,18 @@ def detail_lines(
     yield _facts(call, waited_ns)
     if detail.cause:
         yield (Span(detail.cause, "warning" if call.outcome is Outcome.UNANSWERED else "bad"),)
-    for finding, folded in fold_found(detail.findings):
-        yield from finding_lines(finding, more=folded.count_text)
+    told = list(fold_found(detail.findings))
+    for finding, folded in told:
+        if finding.finding.severity != "info":
+            yield from finding_lines(finding, more=folded.count_text)
     is_alone = len(detail.parts) == 1
     for part in detail.told:
         yield from _part(part, call, width, raw=raw, whole=is_alone or part.role in _WHOLE)
     if detail.left_out:
         yield (Span(f"… {count(detail.left_out, 'more record')} in the middle …", "warning"),)
+    for finding, folded in told:
+        if finding.finding.severity == "info":  # no more than a note, which the result comes before
+            yield from finding_lines(finding, more=folded.count_text)
 
 
 def _facts(call: Call, waited_ns: int | None) -> Line:

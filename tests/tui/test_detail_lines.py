@@ -25,3 +25,15 @@ def test_stderr_of_a_call_begins_with_its_last_lines(tmp_path: Path) -> None:
     assert shown[at + 1 : at + 12] == expected
     assert "  line 1" in raw
     assert not any("before" in line for line in raw)
+
+
+def test_findings_that_are_no_more_than_notes_come_after_the_result(tmp_path: Path) -> None:
+    talk = begun()
+    talk.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    answer = talk.answers(2, text("sunny"), ms=110)
+    talk.finds("PROTO-010", answer, "a note", "info")
+    talk.finds("TOOL-005", answer, "a fault")
+    with open_view(write(tmp_path / "s.jsonl", talk.closes(ms=400))) as view:
+        told = "\n".join("".join(span.text for span in line) for line in detail_lines(view.parts(4), 100))
+    places = [told.index(words) for words in ("a fault", "sunny", "a note")]
+    assert places == sorted(places)

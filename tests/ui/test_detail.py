@@ -389,3 +389,22 @@ def test_what_came_in_the_place_of_an_answer_is_the_result(visitor: Visitor, tmp
             visitor.page.get_by_role("tab", name="Messages").click()
             expect(cards.filter(has_text=title)).to_have_count(1)
             visitor.page.get_by_role("tab", name="Result").click()
+
+
+def test_a_note_comes_below_the_result_and_a_guess_is_called_one(visitor: Visitor, tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    answer = session.answers(2, text("sunny"), ms=110)
+    session.finds("PROTO-010", answer, "a note", "info")
+    session.finds("TOOL-005", answer, "a fault")
+    records = session.closes(ms=400)
+    for name in ("a", "b"):  # of one client, as its name and the times say
+        write(tmp_path / f"{name}.jsonl", records)
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        expect(visitor.page.locator(".sidebar h4 .count")).to_have_text("one client? a guess")
+        visitor.page.locator(".sidebar .recording").first.click()
+        visitor.page.locator(".scroller .row", has_text="Oslo").click()
+        expect(part(visitor, "result")).to_contain_text("sunny")
+        order = visitor.page.locator(".detail :is(.finding, .panes)")
+        expect(order).to_have_text([re.compile("a fault"), re.compile("sunny"), re.compile("a note")])

@@ -90,6 +90,9 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
     part.role === "log" && part.seq === null
       ? html`<${StderrCard} key=${`stderr/${part.at_ms}`} part=${part} call=${call} />`
       : html`<${PartCard} key=${`${part.seq}/${part.role}/${part.at_ms}`} id=${id} part=${part} call=${call} go=${go} isOpened=${isOpened} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`;
+  /** @param {import("./types.js").Finding[]} found */
+  const cards = (found) =>
+    found.length ? html`<h3>${plural(found.reduce((sum, one) => sum + 1 + one.others.length, 0), "finding")}</h3>${found.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}` : null;
   return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${call.number}`} onKeyDown=${onKeyDown}>
     <header>
       <h2><span class="count">#${call.number}</span> ${visible(title(call))}</h2>
@@ -111,8 +114,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
     ${cause ? html`<p class=${kind === "bad" ? "error-box" : "waiting-box"} role="note"><${Cause} cause=${cause} row=${detail.cause_row} go=${go} /></p>` : null}
-    ${findings.length ? html`<h3>${plural(all.length, "finding")}</h3>` : null}
-    ${findings.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}
+    ${cards(findings.filter((finding) => finding.severity !== "info"))}
     ${summary.not_sent_because ? html`<p class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</p>` : null}
     <div class="actions">
       ${asked ? html`<${Tabs} tab=${tab} choose=${(/** @type {string} */ name) => { chooseTab(name); keepTab(name); }} />` : null}
@@ -127,6 +129,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
             : main.map((part) => card(part, true))}
         </div>`
       : null}
+    ${cards(findings.filter((finding) => finding.severity === "info"))}
     ${others.slice(0, count).map((part) => card(part, parts.length === 1))}
     ${others.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(others.length - count, "more record")}</button>` : null}
     ${detail.left_out ? html`<p class="note">${plural(detail.left_out, "record")} in the middle not shown</p>` : null}

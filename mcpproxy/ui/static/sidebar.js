@@ -17,6 +17,9 @@ const UNSUCCESSFUL = "status:unsuccessful kind:request";
 /** What is searched for in all recordings to see what broke the protocol. */
 const BROKEN = "severity:error,warning";
 
+/** What the list says of recordings that it puts together. @type {Record<string, string>} */
+const SURE = { certain: "one client", likely: "likely one client", guess: "one client? a guess" };
+
 /**
  * @typedef {object} Group The recordings of a run, or one that is alone.
  * @property {string} title empty for one that is alone
@@ -91,7 +94,7 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
         return html`<h3 key=${day}><button type="button" aria-expanded=${isOpen} onClick=${() => setClosed(isOpen ? [...closed, day] : closed.filter((one) => one !== day))}>${day}
           ${isOpen ? null : html` <span class="count">${groups.reduce((count, group) => count + group.members.length, 0).toLocaleString("en")}</span>`}</button></h3>
         ${listed.map((group) => html`<div key=${group.members[0].id} class=${group.title ? "run" : ""}>
-          ${group.title ? html`<h4 title=${group.why}>${visible(group.title)} <span class="count">${group.certainty}</span></h4>` : null}
+          ${group.title ? html`<h4 title=${group.why}>${visible(group.title)} <span class="count">${SURE[group.certainty]}</span></h4>` : null}
           <ul>${group.members.map((one) => html`<li key=${one.id}><${Entry} one=${one} held=${heldIn(held, one.id).length} place=${place} go=${go} onChosen=${onChosen} /></li>`)}</ul>
         </div>`)}`;
       })}
