@@ -287,6 +287,21 @@ def test_at_80_columns_two_wraps_of_one_server_have_their_labels(
     assert all(len(line) <= 80 for line in (head, *lines))
 
 
+def test_at_80_columns_the_lengths_of_sessions_give_way_to_labels_and_names(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    labels = ["cursor.filesystem", "vscode.filesystem"]
+    for number, label in enumerate(labels):
+        name = f"20261121T1{number}2030.000Z-{label}-{number}.jsonl"
+        recordings.write(tmp_path / name, (CLEAN[0].replace('"weather"', f'"{label}"'), *CLEAN[1:]))
+    head, *lines = mcpproxy("list", str(tmp_path)).out.splitlines()
+    assert head.split() == ["START", "(UTC)", "LABEL", "FAILED", "FINDINGS", "ENDED", "TRACE"]
+    assert sorted(line.split()[2] for line in lines) == labels
+    assert all(line.endswith(f".filesystem-{place}.jsonl") for place, line in zip((1, 0), lines, strict=True))
+    assert all(len(line) <= 80 for line in (head, *lines))
+
+
 def test_at_80_columns_a_label_that_any_script_has_goes_with_the_name_of_the_server(
     mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,9 @@ _TEXTS: Final = ("LABEL", "CLIENT", "ENDED", "TRACE")
 """The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
 _LEFT_OUT: Final = ("CLIENT", "FRAMES", "DURATION")
 """The headings of the columns that are left out, in this order, if that is not enough."""
+_READABLE: Final = 20
+_LEAST: Final = 7
+"""To how many characters texts are cut before columns are left out, and after all of them are."""
 
 
 def run(argv: list[str]) -> int:
@@ -196,8 +199,9 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     narrow = _columns(names, rows, has_handles=has_handles)
     if has_handles:  # the label is such a name, too: it is cut last
         narrow = fitted(narrow, style, cut=_TEXTS[1:], left_out=_LEFT_OUT)
-    # The paths and URLs in one folder differ in their ends.
-    narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT, keeps_end=("TRACE",))
+    for least in (_READABLE, _LEAST):
+        # The paths and URLs in one folder differ in their ends.
+        narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT, keeps_end=("TRACE",), least=least)
     return table(narrow, style, right=_right(narrow))
 
 
