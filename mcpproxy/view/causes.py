@@ -1,12 +1,13 @@
 """Why a call failed, or has no answer: in a sentence or two, and in a few words for its row."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import count, duration
+from mcpproxy.base.telling_line import TRACEBACK, telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, Malformed, Notification, Response
 from mcpproxy.protocol.message_parts import member, singles
@@ -25,7 +26,6 @@ LOST: Final = frozenset({*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome
 
 _LONG_NS: Final = 5_000_000_000
 """A call that waited so long may have met a limit of its client, which progress could have moved."""
-_MOST_LINES: Final = 400
 _MOST_BYTES: Final = 64 << 10
 """How much of the end of stderr is searched for the line that says what went wrong."""
 _REASON_CHARACTERS: Final = 240
@@ -151,7 +151,7 @@ def _on_one_line(value: JSON) -> str:
         return ""
     if not isinstance(value, str):
         text = preview(value, _REASON_CHARACTERS)
-    elif _TRACEBACK.search(value, 0, _MOST_BYTES):
+    elif TRACEBACK.search(value, 0, _MOST_BYTES):
         text = telling_line(value[-_MOST_BYTES:].split("\n"))
     else:
         text = " ".join(value[:_MOST_BYTES].split())
@@ -176,97 +176,8 @@ def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
 def stderr_preview(part: Part, most_lines: int) -> list[str]:
     """Return the last lines of a part on stderr, or only the line that says most if it is before them."""
     last = stderr_lines(part, _MOST_BYTES)[-most_lines:]
-    is_told = part.lines <= most_lines or any(part.summary in line for line in last)
+    is_told = part.lines <= most_lines or part.summary in " ".join(map(str.strip, last))
     return last if is_told else [part.summary]
-
-
-def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str = "") -> str:
-    """Return the last line that names an error; if there is none, the last one that is not blank.
-
-    An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``; so is a
-    group of errors with its first one. Errors that say no more than ``known`` are left out.
-    """
-    last = _unbroken(_causes_first(lines[-_MOST_LINES:]))
-    errors = [line for line in _errors(last) if not known or not (line in known or known in line)]
-    if errors:
-        return ", caused by ".join((errors[0], *errors[1:][-1:]))
-    return "" if only_errors or not last else last[-1]
-
-
-def _causes_first(lines: Sequence[str]) -> list[str]:
-    """Return the lines with the first error of a group before the group, where Python writes a cause.
-
-    Python and rich write the errors of a group below it, each in a block: beside a bar, or in a box. Their
-    lines keep their columns; the other errors are left out.
-    """
-    told: list[str] = []
-    at = 0
-    while at < len(lines):
-        begin, corner = at, _BLOCK.match(lines[at])
-        at += 1
-        if corner is None:
-            told.append(lines[begin])
-            continue
-        column = corner.start("corner")
-        while at < len(lines) and _is_in_block(lines[at], column):
-            at += 1
-        indent = " " * (column + 1)
-        block = [f"{indent}{line.rstrip()[column + 1 :].removesuffix('│')}" for line in lines[begin:at]]
-        if corner["number"] is None:
-            told += _causes_first(block)
-        elif corner["number"] == "1":
-            place = max(_last(told, len(told), _TRACEBACK), 0)
-            told[place:place] = [*_causes_first(block[1:]), _CAUSED_WORDS]
-    return told
-
-
-def _is_in_block(line: str, column: int) -> bool:
-    """Whether a line is in the block whose bar, or whose box, is in a column, or in a block within it."""
-    bar = line[column : column + 1]
-    is_within = line.startswith("+-+", column) or (bar == " " and line.lstrip()[:1] in ("|", "+"))
-    return not line[:column].strip() and (bar in ("|", "│") or is_within)
-
-
-def _unbroken(lines: Sequence[str]) -> list[str]:
-    """Return the lines that are not blank, without spaces around them; what rich has broken is one line.
-
-    The SDK for Python logs by rich, which writes a traceback as a box in a column between others, 37
-    characters wide unless a terminal or ``COLUMNS`` says otherwise, and below it the error as broken text.
-    """
-    whole: list[str] = []
-    column = 0  # where the text below a box begins; 0 if there is no such text
-    is_begun = False
-    for line in lines:
-        text = line.strip()
-        indent = len(line) - len(line.lstrip())
-        if not text:
-            is_begun = False
-        elif text[0] in "╭│╰":
-            whole.append(text)
-            column, is_begun = indent, False
-        elif column and indent == column and is_begun:
-            whole[-1] += f" {text}"
-        else:
-            whole.append(text)
-            is_begun = column == indent
-            column = column if is_begun else 0
-    return whole
-
-
-def _errors(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the last line that names an error, and if a traceback ends with it, those of its causes."""
-    end = len(lines)
-    while (at := _last(lines, end, _NAMES_AN_ERROR)) >= 0:
-        yield lines[at]
-        begin = _last(lines, at, _TRACEBACK)
-        end = _last(lines, begin, _CAUSED)
-        if end < max(begin - _LINES_OF_CAUSED, 0):
-            return
-
-
-def _last(lines: Sequence[str], end: int, wanted: "re.Pattern[str]") -> int:
-    """Return the place of the last line before ``end`` in which a pattern is found; -1 if there is none."""
-    return next((at for at in range(end - 1, -1, -1) if wanted.search(lines[at])), -1)
 
 
 def _error_on_stderr(call: Call, parts: Sequence[Part], more: str) -> str:
@@ -284,21 +195,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _REASON_CHARACTERS else f"{text[:_REASON_CHARACTERS]}…"
 
 
-_BLOCK: Final = pattern(
-    r"\s*(?:\+?-)?(?P<corner>[+╭])"
-    r"(?: Exception Group Traceback \(most recent call last\):"
-    r"|[-─]+ (?:Sub-exception #)?(?P<number>\d+|\.\.\.) [-─]+╮?)\s*$"
-)
-"""What a group of errors begins with, or one of its errors, and where: the bar or the box is below it."""
-_TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceback")
-_CAUSED: Final = pattern(r"above exception was the direct cause")
-"""What Python writes between the traceback of a cause and that of the error which was raised from it."""
-_CAUSED_WORDS: Final = "The above exception was the direct cause of the following exception:"
-_LINES_OF_CAUSED: Final = 2
-"""On how many lines it stands; rich breaks it in a narrow column."""
-_NAMES_AN_ERROR: Final = pattern(
-    r"\b\w*(?:error|exception(?:group)?|panic|panicked|fatal|failed|failure|errno)\b", re.IGNORECASE
-)
 _MARKUP: Final = pattern(r"<(style|script)\b.*?(?:</\1[^>]*>?|\Z)|<[^>]*>?", re.IGNORECASE | re.DOTALL)
 """What a browser does not show of a page."""
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, cast
 
+from mcpproxy.base.telling_line import telling_line
 from mcpproxy.protocol.jsonrpc import (
     Batch,
     ErrorResponse,
@@ -34,7 +35,6 @@ from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import Call, Part, Role
-from mcpproxy.view.causes import telling_line
 from mcpproxy.view.index.columns import FROM_SERVER, KINDS, Columns
 from mcpproxy.view.interventions import MOST_FRAMES, given_instead, interventions
 

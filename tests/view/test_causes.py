@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 from rich.logging import RichHandler
 
+from mcpproxy.base.telling_line import telling_line
 from mcpproxy.cli.main import main
 from mcpproxy.session.frame import Stderr
 from mcpproxy.session.outcomes import Kind, Outcome
@@ -20,7 +21,7 @@ from mcpproxy.tui.call_lines import call_line
 from mcpproxy.tui.detail_lines import detail_lines
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import Role
-from mcpproxy.view.causes import LOST, telling_line
+from mcpproxy.view.causes import LOST
 from mcpproxy.view.view import open_view
 from tests.agents.agent import Agent, calls_in
 from tests.view.situations import SITUATIONS, Conversation, begun, forecast, text, write
@@ -476,6 +477,58 @@ def test_an_error_that_says_what_the_answer_says_gives_way_to_its_cause(tmp_path
 )  # fmt: skip
 def test_the_line_that_names_an_error_tells_most(lines: list[str], telling: str) -> None:
     assert telling_line(lines) == telling
+
+
+FRAMES = ["Traceback (most recent call last):", '  File "stock.py", line 8, in read', "    raise fault"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "telling"),
+    [
+        ([*FRAMES, "pydantic_core.ValidationError: 1 validation error for Order", "city",
+          "  Field required [type=missing, input_value={}, input_type=dict]"],
+         "pydantic_core.ValidationError: 1 validation error for Order city "
+         "Field required [type=missing, input_value={}, input_type=dict]"),
+        (["Request failed: {", "  code: 'ECONNREFUSED',", "  port: 5432", "}", "listening again"],
+         "Request failed: { code: 'ECONNREFUSED', port: 5432 }"),
+        (["Fatal error", "\\tno connection to db:5432", "\\tat com.example.Main.main(Main.java:5)"],
+         "Fatal error no connection to db:5432"),
+        ([*FRAMES, "ValueError: the stock of this shelf could not be read, as", "the database is locked by",
+          "another process", "INFO done"],
+         "ValueError: the stock of this shelf could not be read, as "
+         "the database is locked by another process"),
+        (["thread 'main' panicked at src/main.rs:2:5:", "no shelf 7", "note: run with RUST_BACKTRACE=1"],
+         "thread 'main' panicked at src/main.rs:2:5: no shelf 7"),
+        (["Error: connect ECONNREFUSED", "    at afterConnect (node:net:1494:16) {", "  port: 5432", "}"],
+         "Error: connect ECONNREFUSED"),
+        ([*FRAMES, "KeyError: 7", "retrying in 5 s"], "KeyError: 7"),
+        (["the connection to the database of the shop has failed", "retrying in 5 s"],
+         "the connection to the database of the shop has failed"),
+        (["request failed:", "12:00:01 request done", "INFO ready"], "request failed:"),
+        ([*FRAMES, "    ^^^^^^^", "KeyError: 7"], "KeyError: 7"),
+    ],
+)  # fmt: skip
+def test_a_line_that_names_an_error_is_told_with_those_in_which_it_goes_on(
+    lines: list[str], telling: str
+) -> None:
+    assert telling_line(lines) == telling
+
+
+def test_an_error_over_many_lines_is_whole_on_every_face(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    for line in ("Request failed: {", "\tcode: 'ECONNREFUSED'", "}", *(f"line {n}" for n in range(9))):
+        session.record("stderr", 101, {"text": line})
+    session.answers(2, {**text(HIDDEN), "isError": True}, ms=110)
+    path = write(tmp_path / "s.jsonl", session.closes(ms=200))
+    whole = "Request failed: { code: 'ECONNREFUSED' }"
+    with open_view(path) as view:
+        assert view.call(CALL).cause == f"stderr: {whole}"
+        assert view.parts(CALL).cause == f"tool error: {HIDDEN}. On stderr: {whole}."
+    assert main(["show", path]) == 0
+    assert f"stderr: {whole} (12 lines: show --call {CALL})" in capsys.readouterr().out
 
 
 def logged_by_rich(fault: Exception, width: int) -> list[str]:

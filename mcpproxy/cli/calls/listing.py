@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from mcpproxy.base.style import Style, count, decoded, duration, tally
+from mcpproxy.base.telling_line import telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.heading import heading
@@ -13,7 +14,7 @@ from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, Res
 from mcpproxy.session.outcomes import WORDS, Outcome, count_calls
 from mcpproxy.trace.records import Header
 from mcpproxy.view.calls import Call, Part, Role, SessionSummary
-from mcpproxy.view.causes import LOST, said_beyond, stderr_lines, telling_line
+from mcpproxy.view.causes import LOST, said_beyond, stderr_lines
 from mcpproxy.view.negotiation import negotiations
 from mcpproxy.view.summaries import call_outcomes
 from mcpproxy.view.view import View

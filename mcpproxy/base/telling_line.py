@@ -1,0 +1,171 @@
+"""Which line of what a server wrote to stderr says what went wrong."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+
+_MOST_LINES: Final = 400
+"""How many lines at the end are searched."""
+_LONG: Final = 240
+"""A line of so many characters is not continued with the next one."""
+_WRAPPED_FROM: Final = 40
+"""Text that is wrapped has lines of at least so many characters."""
+
+
+def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str = "") -> str:
+    """Return the last line that names an error; if there is none, the last one that is not blank.
+
+    What goes on in the next lines is one line: a value laid out over lines, text that is indented or wrapped.
+    An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``; so is a
+    group of errors with its first one. Errors that say no more than ``known`` are left out.
+    """
+    last = _unbroken(_continued(_causes_first(lines[-_MOST_LINES:])))
+    errors = [line for line in _errors(last) if not known or not (line in known or known in line)]
+    if errors:
+        return ", caused by ".join((errors[0], *errors[1:][-1:]))
+    return "" if only_errors or not last else last[-1]
+
+
+def _causes_first(lines: Sequence[str]) -> list[str]:
+    """Return the lines with the first error of a group before the group, where Python writes a cause.
+
+    Python and rich write the errors of a group below it, each in a block: beside a bar, or in a box. Their
+    lines keep their columns; the other errors are left out.
+    """
+    told: list[str] = []
+    at = 0
+    while at < len(lines):
+        begin, corner = at, _BLOCK.match(lines[at])
+        at += 1
+        if corner is None:
+            told.append(lines[begin])
+            continue
+        column = corner.start("corner")
+        while at < len(lines) and _is_in_block(lines[at], column):
+            at += 1
+        indent = " " * (column + 1)
+        block = [f"{indent}{line.rstrip()[column + 1 :].removesuffix('│')}" for line in lines[begin:at]]
+        if corner["number"] is None:
+            told += _causes_first(block)
+        elif corner["number"] == "1":
+            place = max(_last(told, len(told), TRACEBACK), 0)
+            told[place:place] = [*_causes_first(block[1:]), _CAUSED_WORDS]
+    return told
+
+
+def _is_in_block(line: str, column: int) -> bool:
+    """Whether a line is in the block whose bar, or whose box, is in a column, or in a block within it."""
+    bar = line[column : column + 1]
+    is_within = line.startswith("+-+", column) or (bar == " " and line.lstrip()[:1] in ("|", "+"))
+    return not line[:column].strip() and (bar in ("|", "│") or is_within)
+
+
+def _continued(lines: Sequence[str]) -> list[str]:
+    """Return the lines, each that names an error with those in which it goes on."""
+    whole: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if _NAMES_AN_ERROR.search(line) and not _STANDS_ALONE.match(line, _indent(line)):
+            ends_traceback = bool(whole) and _indent(whole[-1]) > _indent(line)
+            while at < len(lines) and len(line) < _LONG and _goes_on(line, lines[at], ends_traceback):
+                line = f"{line} {lines[at][_indent(lines[at]) :].rstrip()}"
+                at += 1
+        whole.append(line)
+    return whole
+
+
+def _goes_on(line: str, next: str, ends_traceback: bool) -> bool:
+    """Whether a line goes on in the next one, as its columns or its words show."""
+    indent = _indent(next)
+    if indent == len(next) or _STANDS_ALONE.match(next, indent) or _BEGINS.match(next, indent):
+        return False
+    deeper = indent - _indent(line)
+    if deeper or next[indent] in ")]}":
+        return deeper >= 0
+    if _UNFINISHED.search(line):
+        return True
+    is_long = ends_traceback and len(line) >= _WRAPPED_FROM and line[-1] not in ".!?"
+    return is_long and bool(_WITHIN_A_SENTENCE.match(next, indent))
+
+
+def _indent(line: str) -> int:
+    """Return where the text of a line begins. A tab may be an escape."""
+    blanks = _BLANKS.match(line)
+    return blanks.end() if blanks else 0
+
+
+def _unbroken(lines: Sequence[str]) -> list[str]:
+    """Return the lines that are not blank, without spaces around them; what rich has broken is one line.
+
+    The SDK for Python logs by rich, which writes a traceback as a box in a column between others, 37
+    characters wide unless a terminal or ``COLUMNS`` says otherwise, and below it the error as broken text.
+    """
+    whole: list[str] = []
+    column = 0  # where the text below a box begins; 0 if there is no such text
+    is_begun = False
+    for line in lines:
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if not text:
+            is_begun = False
+        elif text[0] in "╭│╰":
+            whole.append(text)
+            column, is_begun = indent, False
+        elif column and indent == column and is_begun:
+            whole[-1] += f" {text}"
+        else:
+            whole.append(text)
+            is_begun = column == indent
+            column = column if is_begun else 0
+    return whole
+
+
+def _errors(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the last line that names an error, and if a traceback ends with it, those of its causes."""
+    end = len(lines)
+    while (at := _last(lines, end, _NAMES_AN_ERROR)) >= 0:
+        yield lines[at]
+        begin = _last(lines, at, TRACEBACK)
+        end = _last(lines, begin, _CAUSED)
+        if end < max(begin - _LINES_OF_CAUSED, 0):
+            return
+
+
+def _last(lines: Sequence[str], end: int, wanted: "re.Pattern[str]") -> int:
+    """Return the place of the last line before ``end`` in which a pattern is found; -1 if there is none."""
+    return next((at for at in range(end - 1, -1, -1) if wanted.search(lines[at])), -1)
+
+
+_BLOCK: Final = pattern(
+    r"\s*(?:\+?-)?(?P<corner>[+╭])"
+    r"(?: Exception Group Traceback \(most recent call last\):"
+    r"|[-─]+ (?:Sub-exception #)?(?P<number>\d+|\.\.\.) [-─]+╮?)\s*$"
+)
+"""What a group of errors begins with, or one of its errors, and where: the bar or the box is below it."""
+TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceback")
+_CAUSED: Final = pattern(r"above exception was the direct cause")
+"""What Python writes between the traceback of a cause and that of the error which was raised from it."""
+_CAUSED_WORDS: Final = "The above exception was the direct cause of the following exception:"
+_LINES_OF_CAUSED: Final = 2
+"""On how many lines it stands; rich breaks it in a narrow column."""
+_NAMES_AN_ERROR: Final = pattern(
+    r"\b\w*(?:error|exception(?:group)?|panic|panicked|fatal|failed|failure|errno)\b", re.IGNORECASE
+)
+_BLANKS: Final = pattern(r"(?:\s|\\t)*")
+_STANDS_ALONE: Final = pattern(r"[│╭╰|+^~]|The above exception|During handling")
+"""A line of a box or of marks, or one of Python's between two tracebacks."""
+_BEGINS: Final = pattern(
+    r"at |File \"|\.\.\. |Traceback|Caused by|(?:note|help|hint)\b"
+    r"|\[?(?:\d{4}-|\d\d:\d\d|\d\d/\d\d)|\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b"
+    r"|[\w.]+(?:Error|Exception|ExceptionGroup)\b",
+    re.IGNORECASE,
+)
+"""What a frame of a traceback begins with, or another line of a log, or another error."""
+_UNFINISHED: Final = pattern(r"[:=,({\[]$|\d validation errors? for \S+$")
+"""How a line ends that says nothing without the next one; pydantic names the place there."""
+_WITHIN_A_SENTENCE: Final = pattern(r"[a-z]+ (?!.*\w=)")
+"""How the second line of text begins that was wrapped, and a line of a log seldom does."""
