@@ -4,7 +4,7 @@ from typing import Final
 
 from mcpproxy.base.style import duration
 from mcpproxy.session.frame import Severity
-from mcpproxy.session.outcomes import Kind, Outcome, state_words
+from mcpproxy.session.outcomes import Kind, Outcome, state_words, unanswered_word
 from mcpproxy.tui.spans import Line, Span, Tone, cut, padded, width_of
 from mcpproxy.view.calls import Call
 from mcpproxy.view.causes import declined_words, error_words
@@ -14,18 +14,21 @@ WIDE: Final = 100
 
 SLOW_NS: Final = 1_000_000_000
 
-MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
+_MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
     Outcome.OK: ("✓", "good"),
     Outcome.TOOL_ERROR: ("✗", "bad"),
     Outcome.RPC_ERROR: ("✗", "bad"),
     Outcome.HTTP_ERROR: ("✗", "bad"),
     Outcome.INPUT_REQUIRED: ("↻", "info"),
-    Outcome.UNANSWERED: ("…", "warning"),
+    Outcome.UNANSWERED: ("…", "bad"),
     Outcome.CANCELLED: ("⊘", "warning"),
     Outcome.REFUSED: ("⊗", "bad"),
     Outcome.DECLINED: ("⊖", "dim"),
     Outcome.NONE: ("·", "dim"),
 }
+"""The tones are a scale: what fails a call is ``bad``, what waits, is slow or was given up is ``warning``."""
+
+_WAITING: Final[tuple[str, Tone]] = ("…", "warning")
 
 SEVERITY_MARKS: Final[dict[Severity, tuple[str, Tone]]] = {
     "error": ("✗", "bad"),
@@ -50,7 +53,7 @@ def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None 
     open has waited, ``None`` for other calls.
     """
     is_wide = width >= WIDE
-    mark, tone = MARKS[call.outcome]
+    mark, tone = outcome_mark(call, waits=waited_ns is not None)
     left = [Span(f"{call.number:>{digits}} ", "dim"), Span(f"{mark} ", tone)]
     if is_wide:
         left.insert(1, Span(f"{offset(call.started_ns):>9} ", "dim"))
@@ -93,13 +96,31 @@ def title(call: Call, *, full: bool = True) -> str:
     return " ".join(filter(None, (call.method or _KINDS.get(call.kind, ""), call.target)))
 
 
+def may_be_answered(call: Call) -> bool:
+    """Return whether an answer may still come, if the recording is being made."""
+    return call.outcome is Outcome.UNANSWERED and not call.closed
+
+
+def outcome_mark(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
+    """Return the mark of an outcome, and its tone. A call also waits while its answer may not be read yet."""
+    is_unread = call.outcome is Outcome.UNANSWERED and call.waited_ns is None
+    return _WAITING if waits or is_unread else _MARKS[call.outcome]
+
+
+def loss_tone(word: str) -> Tone:
+    """Return the tone of a number of calls. ``word`` is one of ``CallCounts.unsuccessful``."""
+    if word in ("failed", unanswered_word(running=True)):
+        return "bad" if word == "failed" else _WAITING[1]
+    return _MARKS[Outcome(word)][1]
+
+
 def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
     """Return the outcome of a call in words, and their tone. A usual result has no words."""
     if call.outcome in (Outcome.OK, Outcome.NONE):
         return "", "plain"
     if call.outcome is Outcome.UNANSWERED and call.waited_ns is None:
         return "not read yet", "dim"
-    return state_words(call.outcome, call.error_code, running=waits), MARKS[call.outcome][1]
+    return state_words(call.outcome, call.error_code, running=waits), outcome_mark(call, waits=waits)[1]
 
 
 def _finding_spans(call: Call) -> list[Span]:
@@ -112,7 +133,8 @@ def _finding_spans(call: Call) -> list[Span]:
 def _time_span(call: Call, waited_ns: int | None) -> Span:
     ns = call.waited_ns if call.latency_ns is None else call.latency_ns
     if waited_ns is not None or (ns is not None and call.outcome is Outcome.UNANSWERED):
-        return Span(f"{duration(waited_ns or ns or 0):>7}", "warning")
+        tone = outcome_mark(call, waits=waited_ns is not None)[1]
+        return Span(f"{duration(waited_ns or ns or 0):>7}", tone)
     if ns is None:
         return Span(" " * 7)
     return Span(f"{duration(ns):>7}", "warning" if ns >= SLOW_NS else "dim")

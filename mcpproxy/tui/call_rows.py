@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.session.filter import Filter, Term, parse_filter
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.outcomes import Outcome
+from mcpproxy.tui.call_lines import may_be_answered
 from mcpproxy.view.calls import Call, Progress, Role
 from mcpproxy.view.view import View
 
@@ -87,8 +87,7 @@ class CallRows:
 
     def waited_ns(self, call: Call) -> int | None:
         """Return how long an open call of a running recording has waited; ``None`` for other calls."""
-        is_open = call.outcome is Outcome.UNANSWERED and not call.closed
-        if not is_open or call.waited_ns is None or not self.view.running:
+        if not may_be_answered(call) or call.waited_ns is None or not self.view.running:
             return None
         return max(self.view.index.now_ns() - call.started_ns, 0)
 

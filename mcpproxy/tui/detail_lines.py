@@ -8,7 +8,7 @@ from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.protocol.jsonrpc import Malformed
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Sender, Stderr
 from mcpproxy.session.outcomes import Kind, Outcome
-from mcpproxy.tui.call_lines import MARKS, SEVERITY_MARKS, offset, outcome_words, title
+from mcpproxy.tui.call_lines import SEVERITY_MARKS, offset, outcome_mark, outcome_words, title
 from mcpproxy.tui.json_lines import json_lines
 from mcpproxy.tui.spans import Line, Span
 from mcpproxy.view.calls import Call, Detail, FoundRule, Part, Role
@@ -51,7 +51,8 @@ def detail_lines(
     call = detail.call
     yield _facts(call, waited_ns)
     if detail.cause:
-        yield (Span(detail.cause, "warning" if call.outcome is Outcome.UNANSWERED else "bad"),)
+        is_failed = outcome_mark(call, waits=waited_ns is not None)[1] == "bad"
+        yield (Span(detail.cause, "bad" if is_failed else "warning"),)
     told = list(fold_found(detail.findings))
     for finding, folded in told:
         if finding.finding.severity != "info":
@@ -68,7 +69,7 @@ def detail_lines(
 
 def _facts(call: Call, waited_ns: int | None) -> Line:
     words, tone = outcome_words(call, waits=waited_ns is not None)
-    mark, mark_tone = MARKS[call.outcome]
+    mark, mark_tone = outcome_mark(call, waits=waited_ns is not None)
     facts: list[str] = []
     if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
         facts.append(f"for {duration(waited_ns or call.waited_ns)}")

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.session.filter import EXAMPLE, Filter, FilterError, parse_filter
-from mcpproxy.tui.call_lines import call_line
+from mcpproxy.tui.call_lines import call_line, may_be_answered
 from mcpproxy.tui.line_panes import Bar, CursorPane
 from mcpproxy.tui.spans import Line, Span, Tone, padded
 from mcpproxy.view.calls import Call
@@ -50,9 +50,10 @@ class FoundPane(CursorPane):
 
     def line(self, index: int, width: int) -> Line:
         """Return the name of the recording, and the call."""
-        one = self.found[index]
-        name = padded(one.entry.title, _NAME)
-        return Span(f"{name} ", "info"), *call_line(one.call, width - _NAME - 1)
+        entry, call = self.found[index]
+        name = padded(entry.title, _NAME)
+        waited_ns = call.waited_ns if entry.running and may_be_answered(call) else None
+        return Span(f"{name} ", "info"), *call_line(call, width - _NAME - 1, waited_ns=waited_ns)
 
 
 class SearchScreen(ModalScreen[FoundCall | None]):

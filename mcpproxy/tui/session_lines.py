@@ -9,7 +9,7 @@ from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.outcomes import sum_counts
-from mcpproxy.tui.call_lines import SEVERITY_MARKS
+from mcpproxy.tui.call_lines import SEVERITY_MARKS, loss_tone
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
 from mcpproxy.view.calls import SessionSummary
@@ -109,11 +109,7 @@ def _failed_calls(entry: RecordingEntry) -> Span:
     if calls is None or not entry.has_failed:
         return Span("")
     number, word = calls.unsuccessful(running=entry.running)[0]
-    return Span(f"{number:,} {word}", _lost_tone(word))
-
-
-def _lost_tone(word: str) -> Tone:
-    return "bad" if word == "failed" else "dim" if word == "cancelled" else "warning"
+    return Span(f"{number:,} {word}", loss_tone(word))
 
 
 def _worst_findings(entry: RecordingEntry) -> Span:
@@ -170,7 +166,7 @@ def _tally(view: View) -> Iterator[Span]:
     calls = sum_counts(session.calls for session in view.sessions)
     yield Span(count(calls.total, "call"))
     for number, word in calls.unsuccessful(running=view.running):
-        yield Span(f", {number:,} {word}", _lost_tone(word))
+        yield Span(f", {number:,} {word}", loss_tone(word))
 
 
 def _finding_groups(view: View) -> Iterator[Line]:

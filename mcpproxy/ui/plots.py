@@ -4,6 +4,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.ui import json_rows
 from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.diagrams.lanes import FAILED, NOT_ANSWERED, lanes_of
+from mcpproxy.view.index.columns import OUTCOMES
 from mcpproxy.view.view import View
 
 
@@ -36,7 +37,7 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
 
 
 def _kind(outcome: int) -> str:
-    return "failed" if outcome in FAILED else "unanswered" if outcome in NOT_ANSWERED else "answered"
+    return "failed" if outcome in FAILED else OUTCOMES[outcome] if outcome in NOT_ANSWERED else "answered"
 
 
 def spans(

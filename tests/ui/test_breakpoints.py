@@ -92,7 +92,7 @@ def test_a_held_call_is_seen_at_once_and_resumed(held: Held, visitor: Visitor, p
     held.call(1)
     expect(visitor.page.locator(".held h2")).to_contain_text("1 message held")
     expect(visitor.page).to_have_title(re.compile(r"^\(1 held\) "))
-    expect(visitor.page.locator(".sidebar .waiting")).to_contain_text("1 held")
+    expect(visitor.page.locator(".sidebar .warn")).to_contain_text("1 held")
     said = row(visitor, 1)
     expect(said).to_contain_text("client → server tools/call search id 1")
     expect(said).to_contain_text(re.compile(r"passes in \d"))
@@ -330,7 +330,7 @@ def test_a_relay_that_is_killed_ends_what_is_held(held: Held, visitor: Visitor, 
     expect(row(visitor, 1)).to_contain_text("The session has ended")
     expect(visitor.page.locator(".about .running")).to_have_count(0)
     visitor.page.locator(".scroller .row", has_text="search").click()
-    expect(visitor.page.locator(".detail .waiting-box")).to_contain_text("until the recording ended")
+    expect(visitor.page.locator(".detail .error-box")).to_contain_text("until the recording ended")
     until_recorded(held.trace)
     sent = [e for e in read_trace(held.trace).events() if isinstance(e, Frame) and e.fault]
     assert [(json.loads(frame.raw)["id"], frame.by_proxy) for frame in sent] == [(1, False)]

@@ -339,6 +339,25 @@ def test_no_rule_of_accessibility_is_broken(visitor: Visitor, page: Served, them
         visitor.breaks_no_rule(view)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_fails_a_call_has_one_colour_and_what_was_slow_or_given_up_another(
+    visitor: Visitor, page: Served, theme: Any
+) -> None:
+    visitor.page.emulate_media(color_scheme=theme)
+
+    def seen(name: str, cell: str) -> str:
+        looks_at(visitor, page, name, "#call=4")
+        visitor.page.wait_for_selector(".detail h2")
+        visitor.breaks_no_rule(name)
+        row = visitor.page.locator(".scroller .row.selected")
+        return row.locator(cell).evaluate("(cell) => getComputedStyle(cell).color")
+
+    failed = {seen(name, ".c-outcome") for name in ("failed-tool", "server-crash", "hanging-call")}
+    milder = {seen("cancelled-call", ".c-outcome"), seen("slow-call", ".c-latency")}
+    assert (len(failed), len(milder)) == (1, 1)
+    assert failed != milder
+
+
 @pytest.mark.parametrize("width", [420, 900, 1280, 1920])
 def test_nothing_scrolls_sideways(visitor: Visitor, page: Served, width: int) -> None:
     visitor.page.set_viewport_size({"width": width, "height": 700})
@@ -443,7 +462,7 @@ def test_calls_without_an_answer_are_no_answered_calls_in_the_plot(
     with open_view(trace) as view:
         told = latencies(view, None, 100)
         [slowest] = cast("list[str]", latencies(view, None, 1)["kind"])
-    assert told["kind"] == ["answered", "answered", "unanswered", "unanswered"]
+    assert told["kind"] == ["answered", "answered", "cancelled", "unanswered"]
     assert told["latency_ms"] == [49, 2, 200, 500]
     assert slowest == "unanswered"
     with served(tmp_path) as running:
@@ -454,7 +473,7 @@ def test_calls_without_an_answer_are_no_answered_calls_in_the_plot(
             visitor.opens((tmp_path / "s.html").as_uri())
         visitor.presses("5")
         expect(visitor.page.locator("figure")).to_contain_text("4 of 4 calls, 2 without an answer. A click")
-        names = ["answered", "without an answer, as long as it waited", "failed"]
+        names = ["answered", "cancelled", "unanswered", "failed"]
         expect(visitor.page.locator(".legend")).to_have_text(names)
         visitor.breaks_no_rule("the plot")
 
@@ -508,15 +527,15 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
 
 def test_calls_without_a_result_and_findings_are_counted(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "cancelled-call")
-    expect(visitor.page.locator(".about .note")).to_have_text("1 cancelled")
+    expect(visitor.page.locator(".about .warn")).to_have_text("1 cancelled")
     looks_at(visitor, page, "finding")
     expect(visitor.page.locator(".about .mark")).to_have_text(["1 error", "1 warning"])
     expect(visitor.page.locator(".recording.here .mark.error")).to_have_text("1 error")
     looks_at(visitor, page, "hanging-call")
-    expect(visitor.page.locator(".about .waiting")).to_have_text("1 unanswered")
+    expect(visitor.page.locator(".about .bad")).to_have_text("1 unanswered")
     visitor.presses("5")
     hanging = visitor.page.locator("tr", has_text="tools/call forecast")
-    expect(hanging.locator("td.waiting")).to_have_text("1")
+    expect(hanging.locator("td.bad:not(:empty)")).to_have_text("1")
 
 
 def test_a_session_without_messages_says_how_it_ended(visitor: Visitor, tmp_path: Path) -> None:
@@ -544,12 +563,12 @@ def test_the_list_says_how_many_calls_failed(visitor: Visitor, tmp_path: Path) -
 )
 def test_the_detail_says_first_why_a_call_failed(visitor: Visitor, page: Served, name: str, box: str) -> None:
     looks_at(visitor, page, name, "#call=4")
-    expect(visitor.page.locator(".error-box, .waiting-box")).to_contain_text(box)
+    expect(visitor.page.locator(".error-box, .warn-box")).to_contain_text(box)
 
 
 def test_the_cause_of_a_wrong_id_leads_to_the_answer(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "wrong-id", "#call=4")
-    box = visitor.page.locator(".waiting-box")
+    box = visitor.page.locator(".error-box")
     expect(box).to_have_text('The server answered after 12.0 ms with the id "2", a string (row 5).')
     box.get_by_role("button", name="row 5").click()
     expect(visitor.page.locator(".detail h2")).to_contain_text("#5")
@@ -638,14 +657,14 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             expect(visitor.page.locator(".recording.here")).to_contain_text("running")
             visitor.page.wait_for_selector(".scroller .row .c-outcome.good")
             asks(2, "hang")
-            visitor.page.wait_for_selector(".scroller .row .c-outcome.waiting")
+            visitor.page.wait_for_selector(".scroller .row .c-outcome.warn")
             expect(visitor.page.locator(".recording.here .unanswered")).to_have_text("1 of 2 calls waiting")
-            first = visitor.page.locator(".c-latency.waiting").inner_text()
-            expect(visitor.page.locator(".c-latency.waiting")).not_to_have_text(first)
+            first = visitor.page.locator(".c-latency.warn").inner_text()
+            expect(visitor.page.locator(".c-latency.warn")).not_to_have_text(first)
             visitor.presses("2")
-            wide = visitor.page.locator(".span.waiting").evaluate("(bar) => bar.offsetWidth")
+            wide = visitor.page.locator(".span.warn").evaluate("(bar) => bar.offsetWidth")
             visitor.page.wait_for_function(
-                "(wide) => document.querySelector('.span.waiting').offsetWidth > wide", arg=wide
+                "(wide) => document.querySelector('.span.warn').offsetWidth > wide", arg=wide
             )
             visitor.presses("5")
             failed = visitor.page.locator("tbody tr", has_text="fail")
@@ -671,11 +690,11 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             session.wait()
         expect(visitor.page.locator(".about .running")).to_have_count(0)
         expect(visitor.page.locator(".about")).to_contain_text("the server exited with 0")
-        told = visitor.page.locator(".waiting-box")
+        told = visitor.page.locator(".error-box")
         expect(told).to_contain_text("until the recording ended: the client left after ")
         expect(told).to_contain_text(", then the server exited with 0.")
         waited = told.inner_text().partition(" in ")[2].partition(",")[0]
-        expect(visitor.page.locator(".c-latency.waiting")).to_have_text(waited)
+        expect(visitor.page.locator(".c-latency.bad")).to_have_text(waited)
 
 
 def test_the_benchmark_may_look_before_the_document_has_a_body(visitor: Visitor) -> None:

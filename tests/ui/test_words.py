@@ -23,7 +23,7 @@ def test_the_states_of_calls_have_the_words_of_the_program() -> None:
     assert table
     rows = re.findall(r'^ +"?([a-z-]+)"?: \["[^"]+", "([^"]*)", "[a-z]+"\],$', table[1], re.MULTILINE)
     assert dict(rows) == {str(outcome): words for outcome, words in WORDS.items()}
-    assert f'export const WAITING = "{unanswered_word(running=True)}";' in text
+    assert f'const WAITING = ["…", "{unanswered_word(running=True)}", "warn"];' in text
 
 
 def test_the_filter_reads_the_same_other_words() -> None:

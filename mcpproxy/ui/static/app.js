@@ -4,7 +4,7 @@ import { usePlace } from "./address.js";
 import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
 import { Findings } from "./findings.js";
-import { OUTCOMES, Tally, WAITING, plural, visible } from "./format.js";
+import { Tally, plural, state, visible } from "./format.js";
 import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
 import { needs } from "./keys.js";
@@ -242,9 +242,10 @@ function Opened({ summary, folder, place, go, paused }) {
       ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${failed ? html`<span class="bad">${plural(failed, "failed call")}</span>` : null}
-      ${refused ? html`<span class=${OUTCOMES.refused[2]}>${refused.toLocaleString("en")} ${OUTCOMES.refused[1]}</span>` : null}
-      ${unanswered ? html`<span class="waiting">${unanswered.toLocaleString("en")} ${live.running ? WAITING : OUTCOMES.unanswered[1]}</span>` : null}
-      ${cancelled ? html`<span class=${OUTCOMES.cancelled[2]}>${cancelled.toLocaleString("en")} ${OUTCOMES.cancelled[1]}</span>` : null}
+      ${Object.entries({ refused, unanswered, cancelled }).map(([name, number]) => {
+        const [, said, kind] = state(name, live.running);
+        return number ? html`<span class=${kind}>${number.toLocaleString("en")} ${said}</span>` : null;
+      })}
       <${Tally} counts=${current.findings} />
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>

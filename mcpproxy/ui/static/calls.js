@@ -2,7 +2,7 @@
 /** The list of calls with its filter, a waterfall of the visible rows, and the detail of the selected call. */
 import { get, subscribe } from "./api.js";
 import { CallDetail } from "./detail.js";
-import { SEVERITY_MARKS, duration, localTime, offset, outcome, plural, said, sessionNames, size, taken, title, utcTime, visible } from "./format.js";
+import { SEVERITY_MARKS, duration, localTime, offset, outcome, plural, said, sessionNames, size, taken, takenClass, title, utcTime, visible } from "./format.js";
 import { Panes } from "./panes.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
@@ -286,8 +286,8 @@ function Row({ call, index, now, running, scale, names, began }) {
     <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span> ${findings}</span>
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class=${`c-preview${call.cause || kind === "bad" ? " lost" : ""}`}><span class="words"><span class="arguments">${visible(call.arguments)}</span>${said(call) ? html` <span class=${`result ${kind}`}>→ ${visible(said(call))}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span><span class="size" title="request and answer together">${size(call.request_bytes + call.answer_bytes)}</span></span>
-    <span role="gridcell" class=${`c-latency${call.outcome === "unanswered" ? " waiting" : ""}`}>${duration(ms)}</span>
-    <span role="gridcell" class="c-bar" title=${isBefore ? `${duration(ms)}, before the line of time` : undefined}>${isBefore ? html`<span class="before" aria-hidden="true">‹</span>` : html`<span class=${`bar ${kind}`} style=${{ left: `min(${left}%, calc(100% - 2px))`, width: `max(2px, ${width}%)` }}></span>`}</span>`;
+    <span role="gridcell" class=${`c-latency ${takenClass(call, ms, running)}`}>${duration(ms)}</span>
+    <span role="gridcell" class="c-bar" title=${isBefore ? `${duration(ms)}, before the line of time` : undefined}>${isBefore ? html`<span class="before" aria-hidden="true">‹</span>` : html`<span class=${`bar ${kind} ${call.outcome}`} style=${{ left: `min(${left}%, calc(100% - 2px))`, width: `max(2px, ${width}%)` }}></span>`}</span>`;
 }
 
 /**

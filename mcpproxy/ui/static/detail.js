@@ -113,7 +113,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
       ${call.parent ? html`<button type="button" class="link" onClick=${() => go({ call: call.parent, filter: "" })}>inside call ${call.parent}</button>` : null}
       ${inner.map((row) => html`<button type="button" class="link" onClick=${() => go({ call: row, filter: "" })}>inner call ${row}</button>`)}
     </p>
-    ${cause ? html`<p class=${kind === "bad" ? "error-box" : "waiting-box"} role="note"><${Cause} cause=${cause} row=${detail.cause_row} go=${go} /></p>` : null}
+    ${cause ? html`<p class=${kind === "bad" ? "error-box" : "warn-box"} role="note"><${Cause} cause=${cause} row=${detail.cause_row} go=${go} /></p>` : null}
     ${cards(findings.filter((finding) => finding.severity !== "info"))}
     ${summary.not_sent_because ? html`<p class="count">Cannot be sent again: ${visible(summary.not_sent_because)}.</p>` : null}
     <div class="actions">

@@ -113,7 +113,8 @@ export function visible(text) {
 }
 
 /**
- * The words are those of `mcpproxy/session/outcomes.py`; a test compares them.
+ * The words are those of `mcpproxy/session/outcomes.py`; a test compares them. The class is the colour, the same
+ * wherever a call is shown: what fails a call is `bad`, what waits, is slow or was given up is `warn`.
  * @type {Record<string, [string, string, string]>} outcome -> symbol, words, class
  */
 export const OUTCOMES = {
@@ -122,15 +123,32 @@ export const OUTCOMES = {
   "rpc-error": ["✗", "error", "bad"],
   "http-error": ["✗", "HTTP error", "bad"],
   "input-required": ["↻", "input required", "note"],
-  unanswered: ["…", "unanswered", "waiting"],
-  cancelled: ["⊘", "cancelled", "note"],
+  unanswered: ["…", "unanswered", "bad"],
+  cancelled: ["⊘", "cancelled", "warn"],
   refused: ["⛔", "refused by mcpproxy", "bad"],
   declined: ["⊖", "declined", "plain"],
   none: ["·", "", "plain"],
 };
 
-/** The words of a call without an answer while the recording is being made. */
-export const WAITING = "waiting";
+/** A call without an answer while the recording is being made. @type {[string, string, string]} */
+const WAITING = ["…", "waiting", "warn"];
+
+/** Answers that took at least so long are slow. */
+const SLOW_MS = 1000;
+
+/**
+ * @param {string} name an outcome
+ * @param {boolean} running whether an answer may still come
+ * @returns {[string, string, string]} symbol, words, class
+ */
+export function state(name, running) {
+  return name === "unanswered" && running ? WAITING : (OUTCOMES[name] ?? ["?", name, "plain"]);
+}
+
+/** Return the class of a number of calls. @param {string} lost failed, or an outcome @param {boolean} running */
+export function lossClass(lost, running) {
+  return lost === "failed" ? "bad" : state(lost, running)[2];
+}
 
 /** @type {Record<string, string>} */
 export const SEVERITY_MARKS = { error: "✗", warning: "▲", info: "ℹ" };
@@ -152,8 +170,7 @@ export function Tally({ counts }) {
  * @returns {[string, string, string]} symbol, words, class
  */
 export function outcome(call, running = false) {
-  const [symbol, words, kind] = OUTCOMES[call.outcome] ?? ["?", call.outcome, "plain"];
-  if (call.outcome === "unanswered" && running && !call.closed) return [symbol, WAITING, kind];
+  const [symbol, words, kind] = state(call.outcome, running && !call.closed);
   if (call.error_code === null) return [symbol, words, kind];
   return [symbol, `${call.outcome === "http-error" ? "HTTP" : words} ${call.error_code}`, kind];
 }
@@ -185,4 +202,16 @@ export function taken(call, now, running) {
   if (call.latency_ms !== null) return call.latency_ms;
   if (call.outcome !== "unanswered") return call.waited_ms;
   return running && !call.closed ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
+}
+
+/**
+ * Return the class of what `taken` says of a call.
+ *
+ * @param {import("./types.js").Call} call
+ * @param {number | null} ms
+ * @param {boolean} running
+ */
+export function takenClass(call, ms, running) {
+  if (call.outcome === "unanswered") return outcome(call, running)[2];
+  return (ms ?? 0) >= SLOW_MS ? "warn" : "";
 }

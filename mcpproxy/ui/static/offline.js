@@ -101,7 +101,7 @@ export async function answer(path, query) {
       unanswered: timed.filter((call) => NOT_ANSWERED.includes(call.outcome)).length,
       row: shown.map((call) => call.number),
       at_ms: shown.map((call) => call.started_ms),
-      kind: shown.map((call) => (FAILED.includes(call.outcome) ? "failed" : NOT_ANSWERED.includes(call.outcome) ? "unanswered" : "answered")),
+      kind: shown.map((call) => (FAILED.includes(call.outcome) ? "failed" : NOT_ANSWERED.includes(call.outcome) ? call.outcome : "answered")),
       latency_ms: shown.map(took),
     };
   }

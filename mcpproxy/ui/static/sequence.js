@@ -2,7 +2,7 @@
 /** The calls of a stretch of time as a sequence diagram: the client, and a line for each server. */
 import { get } from "./api.js";
 import { CopyButton } from "./copy.js";
-import { OUTCOMES, offset, plural, visible } from "./format.js";
+import { offset, plural, state, visible } from "./format.js";
 import { html, useEffect, useState } from "./preact.js";
 
 const MOST = 100;
@@ -46,7 +46,7 @@ export function Sequence({ recordings, from, to, filter, version, go }) {
       <span class="count">${plural(arrows.length, "message")}${left_out ? `, ${plural(left_out, "more call")} left out: zoom in, or filter` : ""}${arrows.length < all.length ? `, ${plural(all.length - arrows.length, "more message")} left out` : ""}</span></div>
     <div class="peers"><span class="at">time</span><span class="peer" style=${{ gridColumn: 2 }}>client</span>${recordings.map((one, index) => html`<span class="peer" style=${{ gridColumn: index + 3 }}>${visible(one.server || one.label)}</span>`)}</div>
     <ol>${arrows.map((arrow) => {
-      const [symbol, words, kind] = arrow.outcome ? OUTCOMES[arrow.outcome] : ["", "", ""];
+      const [symbol, words, kind] = arrow.outcome ? state(arrow.outcome, arrow.recording.running) : ["", "", ""];
       const server = visible(arrow.recording.server || arrow.recording.label);
       return html`<li>
         <span class="at">${offset(arrow.at_ms)}</span>

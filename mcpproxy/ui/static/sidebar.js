@@ -1,6 +1,6 @@
 // @ts-check
 /** The list of the recordings in the folder: by day, those of one run together, and a box that filters them. */
-import { Tally, duration, visible } from "./format.js";
+import { Tally, duration, lossClass, visible } from "./format.js";
 import { heldIn } from "./held.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { useStill } from "./still.js";
@@ -183,11 +183,11 @@ function Entry({ one, held, place, go, onChosen }) {
       focusList();
     }}>
     <span class="words"><strong>${visible(one.label)}</strong><time class="count" datetime=${one.started_at} title=${`${one.started_at.slice(0, 19).replace("T", " ")} UTC`}>${time}</time></span>
-    ${held ? html`<span class="waiting">❚❚ ${held} held</span>` : null}
+    ${held ? html`<span class="warn">❚❚ ${held} held</span>` : null}
     <span class="words who">${visible(peers)}</span>
     <span class="words">
       <span>${one.running ? html`<span class="running">● ${one.state}</span>` : one.state === "ended" ? duration(one.duration_ms) : one.state}</span>
-      ${one.failed ? html`<span class=${one.lost}>${one.failed}</span>` : null}
+      ${one.failed ? html`<span class=${`${one.lost} ${lossClass(one.lost, one.running)}`}>${one.failed}</span>` : null}
       <${Tally} counts=${one.findings} />
     </span>
   </a>`;

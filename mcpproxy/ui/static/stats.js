@@ -2,7 +2,7 @@
 /** Counts, latencies and sizes for each method and tool, and a plot of the latencies. */
 import { useAnswer } from "./answer.js";
 import { get, isExported } from "./api.js";
-import { duration, size, visible } from "./format.js";
+import { duration, lossClass, size, state, visible } from "./format.js";
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { axisMarks } from "./time_axis.js";
 
@@ -47,13 +47,13 @@ export function Stats({ summary, live, place, go }) {
       )}</tr></thead>
       <tbody>${rows.map(
         (row) => html`<tr><th scope="row"><button type="button" class="link" onClick=${() => go({ view: "calls", filter: row.filter, call: 0 })}>${visible(row.target ? `${row.method} ${row.target}` : row.method)}</button></th>${COLUMNS.map(
-          ([name, , text]) => html`<td class=${name === "failed" || name === "refused" ? "bad" : name === "unanswered" ? "waiting" : ""}>${text(row)}</td>`,
+          ([name, , text]) => html`<td class=${lossClass(name, live.running)}>${text(row)}</td>`,
         )}</tr>`,
       )}</tbody>
     </table>
     <p class="count">${answer.token_estimate}</p>
     ${answer.never_used.length ? html`<p>Listed but never called: ${answer.never_used.map((/** @type {string} */ name) => html`<code>${visible(name)}</code> `)}</p>` : null}
-    <${LatencyPlot} id=${summary.recording.id} filter=${place.filter} go=${go} />
+    <${LatencyPlot} id=${summary.recording.id} running=${live.running} filter=${place.filter} go=${go} />
   </div>`;
 }
 
@@ -75,10 +75,11 @@ function marks(element, from, to) {
   return axisMarks(from, to, element.clientWidth / 110);
 }
 
-/** @param {{id: string, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props */
-function LatencyPlot({ id, filter, go }) {
+/** @param {{id: string, running: boolean, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props */
+function LatencyPlot({ id, running, filter, go }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
-  const [state, setState] = useState("loading");
+  const [told, tell] = useState("loading");
+  const [, words, kind] = state("unanswered", running);
   useEffect(() => {
     /** @type {any} */
     let plot = null;
@@ -91,10 +92,10 @@ function LatencyPlot({ id, filter, go }) {
       const element = box.current;
       if (!isCurrent || !element) return;
       if (!answer.at_ms.length) {
-        setState("There is no call.");
+        tell("There is no call.");
         return;
       }
-      const [text, line, back, accent, wait, bad] = ["--soft", "--line", "--back", "--accent", "--wait", "--bad"].map((name) => colour(element, name));
+      const [text, line, back, accent, warn, bad] = ["--soft", "--line", "--back", "--accent", "--wait", "--bad"].map((name) => colour(element, name));
       const thin = { stroke: line, width: 1 };
       const axis = { stroke: text, grid: thin, ticks: thin };
       plot = new module.default(
@@ -107,26 +108,26 @@ function LatencyPlot({ id, filter, go }) {
             { ...axis, splits: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ from, /** @type {number} */ to) => marks(element, from, to).map((one) => one.ms), values: (/** @type {any} */ of) => marks(element, of.scales.x.min, of.scales.x.max).map((one) => one.text) },
             { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => (ms ? duration(ms) : "")) },
           ],
-          series: [{}, dots(accent, 4), dots(wait, 7, back), dots(bad, 6)],
+          series: [{}, dots(accent, 4), dots(warn, 7, back), dots(kind === "warn" ? warn : bad, 7, back), dots(bad, 6)],
         },
-        [answer.at_ms, ...["answered", "unanswered", "failed"].map((kind) => answer.latency_ms.map((/** @type {number} */ ms, /** @type {number} */ index) => (answer.kind[index] === kind ? ms : null)))],
+        [answer.at_ms, ...["answered", "cancelled", "unanswered", "failed"].map((kind) => answer.latency_ms.map((/** @type {number} */ ms, /** @type {number} */ index) => (answer.kind[index] === kind ? ms : null)))],
         element,
       );
       plot.over.addEventListener("click", () => {
         const index = plot.cursor.idx;
         if (typeof index === "number") go({ view: "calls", filter, call: answer.row[index] });
       });
-      setState(`${answer.at_ms.length.toLocaleString("en")} of ${answer.total.toLocaleString("en")} calls${answer.unanswered ? `, ${answer.unanswered.toLocaleString("en")} without an answer` : ""}${answer.total > answer.at_ms.length ? ": the slowest of each stretch of time" : ""}. A click opens the call.`);
+      tell(`${answer.at_ms.length.toLocaleString("en")} of ${answer.total.toLocaleString("en")} calls${answer.unanswered ? `, ${answer.unanswered.toLocaleString("en")} without an answer` : ""}${answer.total > answer.at_ms.length ? ": the slowest of each stretch of time" : ""}. A click opens the call.`);
     };
-    load().catch((error) => setState(error.message));
+    load().catch((error) => tell(error.message));
     return () => {
       isCurrent = false;
       plot?.destroy();
     };
-  }, [id, filter]);
+  }, [id, filter, kind]);
   return html`<figure>
     ${isExported ? null : html`<link rel="stylesheet" href="/static/vendor/uplot.css" />`}
-    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}: <span class="legend">answered</span> <span class="legend waiting">without an answer, as long as it waited</span> <span class="legend bad">failed</span>. <span role="status" class="count">${state}</span></figcaption>
+    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}: <span class="legend">answered</span> <span class="legend open warn">cancelled</span> and <span class=${`legend open ${kind}`}>${words}</span>, as long as it waited, <span class="legend bad">failed</span>. <span role="status" class="count">${told}</span></figcaption>
     <div ref=${box} class="plot" aria-hidden="true"></div>
   </figure>`;
 }

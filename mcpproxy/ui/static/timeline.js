@@ -189,12 +189,12 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
       ${bars.map((bar) => {
         const [left, wide] = drawn(bar);
         const lane = bar.lane < 0 ? Math.max(1, lanes) : bar.lane;
-        const [symbol, , kind] = bar.call ? outcome(bar.call) : ["", "", bar.errors ? "bad" : "plain"];
+        const [symbol, , kind] = bar.call ? outcome(bar.call, now !== null) : ["", "", bar.errors ? "bad" : "plain"];
         const shape = bar.lane < 0 ? " message" : bar.count > 1 ? " dense" : "";
         const number = bar.call ? `#${bar.call.number}` : bar.count.toLocaleString("en");
         const isNumbered = bar.lane >= 0 && wide >= (number.length + 1) * DIGIT;
         const text = bar.call && wide >= NAMED ? html`${number} ${symbol} ${visible(title(bar.call))}` : isNumbered ? number : "";
-        return html`<div key=${`${bar.lane}/${bar.from_ms}`} class=${`span ${kind}${shape}${bar.call && bar.call.number === selected ? " selected" : ""}`}
+        return html`<div key=${`${bar.lane}/${bar.from_ms}`} class=${`span ${kind} ${bar.call?.outcome ?? ""}${shape}${bar.call && bar.call.number === selected ? " selected" : ""}`}
           style=${{ left: `${left}px`, width: `${wide}px`, top: `${lane * LANE}px`, "--share": `${Math.round((bar.count / most) * 100)}%` }}
           onPointerEnter=${() => setNamed(bar)}
           onClick=${() => {
@@ -204,13 +204,13 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
           }}>${text}</div>`;
       })}
     </div>
-    ${named ? html`<p class=${`tip${place + space / 2 > pixels / 2 ? " right" : ""}`} style=${place + space / 2 > pixels / 2 ? { right: `${Math.max(0, pixels - place - space)}px` } : { left: `${place}px` }}>${named.call ? about(named.call, ended(named)) : together(named)}</p>` : null}
+    ${named ? html`<p class=${`tip${place + space / 2 > pixels / 2 ? " right" : ""}`} style=${place + space / 2 > pixels / 2 ? { right: `${Math.max(0, pixels - place - space)}px` } : { left: `${place}px` }}>${named.call ? about(named.call, ended(named), now !== null) : together(named)}</p>` : null}
   </section>`;
 }
 
-/** @param {import("./types.js").Call} call @param {number} to when it ended, or now */
-function about(call, to) {
-  const [symbol, words, kind] = outcome(call);
+/** @param {import("./types.js").Call} call @param {number} to when it ended, or now @param {boolean} running */
+function about(call, to, running) {
+  const [symbol, words, kind] = outcome(call, running);
   const took = call.kind === "request" ? `${call.latency_ms === null ? "waited" : "took"} ${duration(to - call.started_ms)}, ` : "";
   return html`<strong>#${call.number} ${visible(title(call))}</strong> <span class=${kind}>${symbol} ${words || call.kind}</span><br />${took}${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}${call.result ? html`<br />${visible(call.result.slice(0, 120))}` : null}`;
 }

@@ -9,7 +9,7 @@ import { html } from "./preact.js";
 const DRIFT = {
   same: ["✓", "as pinned", "good"],
   changed: ["▲", "changed since it was pinned", "bad"],
-  new: ["+", "not pinned", "waiting"],
+  new: ["+", "not pinned", "warn"],
 };
 
 /** @param {{drift: {state: string, lines: string[]}}} props */
