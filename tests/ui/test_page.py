@@ -101,6 +101,9 @@ def test_the_mark_of_a_finding_is_seen_beside_long_words(visitor: Visitor, page:
     assert cell is not None
     assert mark is not None
     assert mark["x"] + mark["width"] <= cell["x"] + cell["width"]
+    assert row.inner_text().count("not a m") == 1
+    named = row.locator(".c-method")
+    assert named.evaluate("(cell) => cell.scrollWidth <= cell.clientWidth")
 
 
 def test_back_leads_out_of_the_page(visitor: Visitor, page: Served) -> None:

@@ -283,7 +283,7 @@ function Row({ call, index, now, running, scale, names, began }) {
   return html`
     <span role="gridcell" class="c-number">${call.number}</span>
     <span role="gridcell" class="c-time" title=${`${localTime(began + call.started_ms)}; ${utcTime(began + call.started_ms)}`}>${offset(call.started_ms)}</span>
-    <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span> ${findings}</span>
+    <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words}</span> ${findings}</span>
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class=${`c-preview${call.cause || kind === "bad" ? " lost" : ""}`}><span class="words"><span class="arguments">${visible(call.arguments)}</span>${said(call) ? html` <span class=${`result ${kind}`}>→ ${visible(said(call))}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span><span class="size" title="request and answer together">${size(call.request_bytes + call.answer_bytes)}</span></span>
     <span role="gridcell" class=${`c-latency ${takenClass(call, ms, running)}`}>${duration(ms)}</span>

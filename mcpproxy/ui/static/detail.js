@@ -102,7 +102,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
       </span>
     </header>
     <p class="facts">
-      <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span>
+      ${words ? html`<span class=${kind}><span aria-hidden="true">${symbol}</span> ${words}</span>` : null}
       ${call.intervention ? html`<span class="intervention">${call.intervention}</span>` : null}
       ${ms === null ? null : html`<span>${call.latency_ms === null ? "waited" : "took"} ${duration(ms)}</span>`}
       <span>${call.method}</span>

@@ -171,6 +171,8 @@ export function Tally({ counts }) {
  */
 export function outcome(call, running = false) {
   const [symbol, words, kind] = state(call.outcome, running && !call.closed);
+  // A row without a method has its kind as title.
+  if (!words) return [symbol, call.method || call.target ? call.kind : "", kind];
   if (call.error_code === null) return [symbol, words, kind];
   return [symbol, `${call.outcome === "http-error" ? "HTTP" : words} ${call.error_code}`, kind];
 }

@@ -131,7 +131,7 @@ function Found({ call, running, go }) {
     go(target);
   }}>
     <span class="count">#${call.number}</span>
-    <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words || call.kind}</span>
+    <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words}</span>
     <span>${visible(title(call))}</span>
     <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && said(call) ? html` <span>→ ${visible(said(call))}</span>` : null}</span>
     <span class="count">${duration(call.latency_ms ?? call.waited_ms)}</span>

@@ -212,7 +212,7 @@ function ServerLanes({ server, from, width, pixels, now, selected, go, onZoom, o
 function about(call, to, running) {
   const [symbol, words, kind] = outcome(call, running);
   const took = call.kind === "request" ? `${call.latency_ms === null ? "waited" : "took"} ${duration(to - call.started_ms)}, ` : "";
-  return html`<strong>#${call.number} ${visible(title(call))}</strong> <span class=${kind}>${symbol} ${words || call.kind}</span><br />${took}${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}${call.result ? html`<br />${visible(call.result.slice(0, 120))}` : null}`;
+  return html`<strong>#${call.number} ${visible(title(call))}</strong> <span class=${kind}>${symbol} ${words}</span><br />${took}${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}${call.result ? html`<br />${visible(call.result.slice(0, 120))}` : null}`;
 }
 
 /** @param {import("./types.js").Bar} bar several rows */
