@@ -13,14 +13,16 @@ from starlette.requests import Request
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.filter import Filter
+from mcpproxy.session.frame import Finding
 from mcpproxy.session.outcomes import ERRORS, Outcome
 from mcpproxy.ui import json_rows
 from mcpproxy.ui.library import NoRecordingError
 from mcpproxy.view.call_reader import shortened
 from mcpproxy.view.calls import Call
+from mcpproxy.view.recorded_findings import worst
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.rows.search import Passage, passage
-from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
+from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after, findings_of_sessions
 from mcpproxy.view.view import View, open_view
 
 MOST_ROWS: Final = 200
@@ -61,7 +63,9 @@ def found_rows(
     last: int = 0,
     is_over: Callable[[], bool] = lambda: False,
 ) -> JSONObject:
-    """Return rows that pass ``wanted``. ``static/types.js`` describes the answer as ``FoundRows``.
+    """Return rows that pass ``wanted``, and after those of each recording the findings about no row.
+
+    ``static/types.js`` describes the answer as ``FoundRows``.
 
     ``entries`` are searched in their order: from the one with the id ``begin`` on, and of that one only the
     rows after ``last``; without ``begin``, all of them. No recording is changed. When ``is_over``, no further
@@ -74,20 +78,27 @@ def found_rows(
     if begin and begin not in entries:
         raise NoRecordingError("The recording from which to go on is gone; search again.")
 
-    def found(id: str, view: View) -> Iterator[JSONObject]:
+    def found(id: str, view: View) -> Iterator[tuple[int, JSONObject]]:
+        """Yield what was found, each with the row before it."""
         passages = _passages(view, wanted)
         for call in calls_after(view, wanted, last if id == begin else 0):
             cause = _cause(view, call)
             preview = call.arguments if cause else f"{call.arguments} → {call.result}"
             seen = f"{call.method} {call.target}\n{preview[:_SEEN]}\n{cause}".lower()
             told = (one for one in passages(call.number) if one.found.lower() not in seen)
-            yield {
+            row: JSONObject = {
                 "recording": id,
                 **json_rows.call(call),
                 "cause": cause,
-                "worst": None if cause else _worst(view, call),
+                "worst": None if cause else _told(view.findings.worst_of_row(call.number)),
                 "found": [*next(told, ())],
             }
+            yield call.number - 1, row
+        if of_sessions := findings_of_sessions(view, wanted):
+            yield (
+                view.count(),
+                {"recording": id, "whole": len(of_sessions), "worst": _told(worst(of_sessions))},
+            )
 
     search = RecordingSearch(
         ids,
@@ -96,9 +107,9 @@ def found_rows(
     )
     rows: list[JSONObject] = []
     following: JSONObject | None = None
-    for row in search.results(found, ids.index(begin) if begin else 0, _SEARCH_S):
+    for after, row in search.results(found, ids.index(begin) if begin else 0, _SEARCH_S):
         if len(rows) == MOST_ROWS:
-            following = {"recording": rows[-1]["recording"], "after": rows[-1]["number"]}
+            following = {"recording": row["recording"], "after": after}
             break
         rows.append(row)
     if following is None and search.place < len(ids):
@@ -119,12 +130,11 @@ def _cause(view: View, call: Call) -> str:
     return view.parts(call.number, _MOST_RECORDS).cause
 
 
-def _worst(view: View, call: Call) -> JSONObject | None:
-    """Return the worst finding of a row, with the beginning of its text; ``None`` if it has none."""
-    worst = view.findings.worst_of_row(call.number)
-    if worst is None:
+def _told(finding: Finding | None) -> JSONObject | None:
+    """Return a finding, with the beginning of its text."""
+    if finding is None:
         return None
-    return {"rule": worst.rule, "severity": worst.severity, "message": shortened(worst.message)}
+    return {"rule": finding.rule, "severity": finding.severity, "message": shortened(finding.message)}
 
 
 def _passages(view: View, wanted: Filter) -> Callable[[int], Iterator[Passage]]:

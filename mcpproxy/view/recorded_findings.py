@@ -64,8 +64,7 @@ class RecordedFindings:
 
     def worst_of_row(self, row: int) -> Finding | None:
         """Return the worst finding about a row, of those the first; ``None`` if there is none."""
-        found = self._of_row.get(row, ())
-        return max(found, key=lambda each: SEVERITIES.index(each.severity), default=None)
+        return worst(self._of_row.get(row, ()))
 
     def counts(self) -> Mapping[Severity, int]:
         """Return how many there are of each severity, including those that the recorder only counted."""
@@ -93,6 +92,11 @@ class RecordedFindings:
             for rule in {**grouped, **counted_only}
         ]
         return tuple(sorted(groups, key=lambda g: (-SEVERITIES.index(g.severity), -g.count, g.rule)))
+
+
+def worst(findings: Iterable[Finding]) -> Finding | None:
+    """Return the worst finding, of those the first; ``None`` if there is none."""
+    return max(findings, key=lambda each: SEVERITIES.index(each.severity), default=None)
 
 
 def fold_found(found: Iterable[FoundRule]) -> list[tuple[FoundRule, Folded]]:

@@ -338,3 +338,18 @@ def test_the_number_of_recordings_with_failed_calls_is_that_which_a_search_shows
         visitor.page.keyboard.press("Escape")
         visitor.page.locator("#find").press("Enter")
         expect(found).to_have_count(2)
+
+
+def test_a_finding_about_a_whole_session_leads_to_the_findings(visitor: Visitor, tmp_path: Path) -> None:
+    talk = begun()
+    talk.finds("PROTO-013", 0, "client never sent initialized")
+    write(tmp_path / "s.jsonl", talk.closes(ms=99))
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.page.get_by_role("link", name="1 with findings").click()
+        visitor.sees("1 finding about a whole session; all 1 recording searched")
+        visitor.breaks_no_rule("a finding about a whole session")
+        visitor.page.get_by_role("link", name="1 finding about the whole session").click()
+        expect(visitor.page.locator("main section.finding")).to_contain_text("client never sent initialized")
+        visitor.page.go_back()
+        visitor.sees("1 finding about the whole session")

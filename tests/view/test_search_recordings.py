@@ -110,3 +110,32 @@ def test_a_row_without_a_cause_has_its_worst_finding(tmp_path: Path) -> None:
     assert len(found["message"]) < 300
     assert of_a_failure is None  # its cause is told
     assert worst("method:initialize") == [None]
+
+
+def test_findings_about_a_whole_session_are_found_once_after_its_rows(tmp_path: Path) -> None:
+    for name in "ab":
+        talk = begun()
+        for number in range(MOST_ROWS if name == "a" else 0):
+            talk.asks(number + 2, "ping", ms=100 + number)
+            talk.finds("RES-004", 6 + number, "about a row")
+        talk.finds("STDIO-005", 0, "closed too late", "warning")
+        talk.finds("PROTO-013", 0, "never initialized")
+        write(tmp_path / f"{name}.jsonl", talk.closes(ms=999))
+    entries = {name: one for name in "ab" for one in recordings(str(tmp_path)) if name in Path(one.path).stem}
+
+    def found(text: str, begin: str = "", after: int = 0) -> tuple[int, list[Any], Any]:
+        answer: Any = found_rows(entries, parse_filter(text), begin, after)
+        wholes = [
+            (row["recording"], row["whole"], row["worst"]["rule"]) for row in answer["rows"] if "whole" in row
+        ]
+        return len(answer["rows"]) - len(wholes), wholes, answer["next"]
+
+    calls, wholes, following = found("severity:error,warning")
+    assert (calls, wholes) == (MOST_ROWS, [])
+    rest = found("severity:error,warning", begin=following["recording"], after=following["after"])
+    assert rest == (0, [("a", 2, "PROTO-013"), ("b", 2, "PROTO-013")], None)
+    assert found("severity:warning rule:STDIO-*")[1:] == (
+        [("a", 1, "STDIO-005"), ("b", 1, "STDIO-005")],
+        None,
+    )
+    assert found("rule:* method:initialize")[:2] == (0, [])

@@ -102,7 +102,9 @@ export function Search({ recordings, place, go }) {
     <h2 class="hidden">Found calls</h2>
     <p role="status">${last ? searched(answers) : "searching…"}</p>
     ${[...grouped].map(([id, found]) => html`<h3 key=${id}>${visible(byId.get(id)?.label ?? "a recording that is gone")} <span class="count">${when(byId.get(id))}</span></h3>
-      <ul>${found.map((call) => html`<li key=${call.number}><${Found} call=${call} running=${byId.get(id)?.running ?? false} go=${go} /></li>`)}</ul>`)}
+      <ul>${found.map((row) => ("whole" in row
+        ? html`<li key="whole"><${OfSession} row=${row} go=${go} /></li>`
+        : html`<li key=${row.number}><${Found} call=${row} running=${byId.get(id)?.running ?? false} go=${go} /></li>`))}</ul>`)}
     ${problem}
     ${last?.next ? html`<p><button type="button" disabled=${isBusy} onClick=${() => search(answers)}>${isBusy ? "searching…" : "Search on"}</button></p>` : null}
   </section>`;
@@ -113,7 +115,10 @@ function searched({ rows, last, unreadable }) {
   const { recordings, next } = /** @type {import("./types.js").FoundRows} */ (last);
   const where = next ? `${last?.searched.toLocaleString("en")} of ${plural(recordings, "recording")} searched so far` : `all ${plural(recordings, "recording")} searched`;
   const unread = unreadable ? `, ${unreadable} damaged or unreadable` : "";
-  return `${rows.length ? plural(rows.length, "row") : next ? "nothing found yet" : "no call fits"}; ${where}${unread}`;
+  const sum = rows.reduce((count, row) => count + ("whole" in row ? row.whole : 0), 0);
+  const calls = rows.filter((row) => !("whole" in row)).length;
+  const found = [calls && plural(calls, "row"), sum && `${plural(sum, "finding")} about a whole session`].filter(Boolean).join(", ");
+  return `${found || (next ? "nothing found yet" : "no call fits")}; ${where}${unread}`;
 }
 
 /** @param {import("./types.js").Recording | undefined} one */
@@ -121,22 +126,40 @@ function when(one) {
   return one?.started_ms ? new Date(one.started_ms).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" }) : "";
 }
 
-/** @param {{call: import("./types.js").FoundRows["rows"][0], running: boolean, go: (change: Partial<import("./address.js").Place>) => void}} props */
-function Found({ call, running, go }) {
-  const [symbol, words, kind] = outcome(call, running);
-  const target = { recording: call.recording, view: "calls", filter: "", order: "", call: call.number, other: "", find: "" };
+/** @param {{target: import("./address.js").Place, go: (change: Partial<import("./address.js").Place>) => void, children?: any}} props */
+function Link({ target, go, children }) {
   return html`<a href=${href(target)} onClick=${(/** @type {MouseEvent} */ event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     go(target);
-  }}>
+  }}>${children}</a>`;
+}
+
+/** @param {{worst: import("./types.js").Worst}} props */
+function WorstOf({ worst }) {
+  return html`<span class="why"><span class=${`mark ${worst.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[worst.severity]}</span> ${worst.severity}</span> ${visible(worst.rule)}: ${visible(worst.message)}</span>`;
+}
+
+/** @param {{row: import("./types.js").FoundSession, go: (change: Partial<import("./address.js").Place>) => void}} props */
+function OfSession({ row, go }) {
+  return html`<${Link} target=${{ recording: row.recording, view: "findings", filter: "", order: "", call: 0, other: "", find: "" }} go=${go}>
+    <span class="whole">${plural(row.whole, "finding")} about the whole session</span>
+    <${WorstOf} worst=${row.worst} />
+  <//>`;
+}
+
+/** @param {{call: import("./types.js").FoundCall, running: boolean, go: (change: Partial<import("./address.js").Place>) => void}} props */
+function Found({ call, running, go }) {
+  const [symbol, words, kind] = outcome(call, running);
+  const target = { recording: call.recording, view: "calls", filter: "", order: "", call: call.number, other: "", find: "" };
+  return html`<${Link} target=${target} go=${go}>
     <span class="count">#${call.number}</span>
     <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words}</span>
     <span>${visible(title(call))}</span>
     <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && said(call) ? html` <span>→ ${visible(said(call))}</span>` : null}</span>
     <span class="count">${duration(call.latency_ms ?? call.waited_ms)}</span>
     ${call.cause ? html`<span class=${`why ${kind}`}>${visible(call.cause)}</span>` : null}
-    ${call.worst ? html`<span class="why"><span class=${`mark ${call.worst.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[call.worst.severity]}</span> ${call.worst.severity}</span> ${visible(call.worst.rule)}: ${visible(call.worst.message)}</span>` : null}
+    ${call.worst ? html`<${WorstOf} worst=${call.worst} />` : null}
     ${call.found.length ? html`<span class="passage"><span class="count">${visible(call.found[0])}</span><mark>${visible(call.found[1])}</mark><span class="count">${visible(call.found[2])}</span></span>` : null}
-  </a>`;
+  <//>`;
 }

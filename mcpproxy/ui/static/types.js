@@ -140,8 +140,14 @@
  * @property {string} not_sent_because why calls of this recording cannot be sent again; empty without --allow-send
  * @property {{number: number, name: string, client: string, server: string, revision: string, protocol: string, rows: number, findings: number}[]} sessions
  *
- * @typedef {object} FoundRows Rows of all recordings that pass a filter, those of the latest recording first.
- * @property {(Call & {recording: string, cause: string, worst: {rule: string, severity: Severity, message: string} | null, found: string[]})[]} rows `cause` says why a call has no result; it is empty if it has one. `worst` is the worst finding of a row without a cause; null if there is none. `found` is the text that was searched for, if the row does not show it, between what is before and after it; empty if there is none
+ * @typedef {{rule: string, severity: Severity, message: string}} Worst The worst of several findings.
+ *
+ * @typedef {{recording: string, whole: number, worst: Worst}} FoundSession How many findings pass a filter that are about a whole session.
+ *
+ * @typedef {Call & {recording: string, cause: string, worst: Worst | null, found: string[]}} FoundCall `cause` says why a call has no result; it is empty if it has one. `worst` is the worst finding of a row without a cause; null if there is none. `found` is the text that was searched for, if the row does not show it, between what is before and after it; empty if there is none
+ *
+ * @typedef {object} FoundRows What passes a filter in all recordings, that of the latest recording first.
+ * @property {(FoundCall | FoundSession)[]} rows
  * @property {number} searched how many recordings were searched to their end
  * @property {number} recordings how many there are
  * @property {number} unreadable how many of the searched ones are damaged, or could not be read

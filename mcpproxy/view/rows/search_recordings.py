@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.session.filter import Filter
+from mcpproxy.session.filter import Filter, Term
+from mcpproxy.session.frame import Finding
 from mcpproxy.view.calls import Call
 
 if TYPE_CHECKING:
@@ -66,3 +67,15 @@ def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
     while calls := view.calls(wanted, start, _AT_ONCE):
         start += len(calls)
         yield from calls
+
+
+def findings_of_sessions(view: "View", wanted: Filter) -> list[Finding]:
+    """Return the findings about a whole session that pass a filter which asks for nothing but findings."""
+    if not wanted or any(term.key not in ("rule", "severity") for term in wanted.terms):
+        return []
+    of_sessions = (finding for finding, row in view.findings.with_rows() if not row)
+    return [each for each in of_sessions if all(_holds(term, each) for term in wanted.terms)]
+
+
+def _holds(term: Term, finding: Finding) -> bool:
+    return term.matches(finding.rule if term.key == "rule" else finding.severity) is not term.negated
