@@ -23,8 +23,8 @@ from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.session.outcomes import count_calls
-from mcpproxy.trace import chain
-from mcpproxy.trace.decode import decode
+from mcpproxy.trace import chain, upgrades
+from mcpproxy.trace.decode import decode, header_format
 from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
 from mcpproxy.trace.records import CloseRecord, Continued, Header, Tally
 from mcpproxy.view.index.columns import Columns
@@ -67,6 +67,8 @@ def file_ends(path: str) -> FileEnds:
         reason = (fault.strerror or "unreadable").lower() if isinstance(fault, OSError) else str(fault)
         return FileEnds(name, RecordingEntry(path, "unreadable", visible(reason), visible(reason)))
     lines = head.splitlines(keepends=True)
+    if lines and (fact := _of_later_format(lines[0])):
+        return FileEnds(name, RecordingEntry(path, "unreadable", fact, "later format", size=size))
     header = _record(lines[0]) if lines else None
     if not isinstance(header, Header):
         fact = f"{visible(name)} is not a trace"
@@ -210,6 +212,17 @@ def _read_ends(path: str) -> tuple[bytes, bytes, int]:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - _TAIL_BYTES, 0))
         return head, file.read(), size
+
+
+def _of_later_format(line: bytes) -> str:
+    """Return that a header is of a format which this mcpproxy cannot read, in words; empty if it is not."""
+    try:
+        upgrades.upgrade_steps(header_format(line))
+    except LookupError as fault:
+        return f"{fault.args[0]}; please update"
+    except McpProxyError:
+        return ""
+    return ""
 
 
 def _record(line: bytes) -> object:

@@ -24,6 +24,14 @@ MS = 1_000_000
 SECOND = 1_000_000_000
 
 
+def test_a_recording_of_a_later_format_says_so_and_nothing_else(tmp_path: Path) -> None:
+    header = {"type": "header", "format": 7, "label": ["what", "that", "format", "has"]}
+    write(tmp_path / "a.jsonl", (json.dumps(header), *SITUATIONS["slow call"][1:]))
+    [entry] = recordings(str(tmp_path))
+    fact = "written by format 7, this mcpproxy reads up to 1; please update"
+    assert (entry.state, entry.ended, entry.ending) == ("unreadable", fact, "later format")
+
+
 def test_a_folder_is_listed_by_the_time_of_the_start(tmp_path: Path) -> None:
     later = [SITUATIONS["slow call"][0].replace("10:20:30", "10:20:31"), *SITUATIONS["slow call"][1:]]
     write(tmp_path / "a.jsonl", tuple(later))
