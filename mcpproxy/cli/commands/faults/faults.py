@@ -34,7 +34,9 @@ def run(argv: list[str]) -> int:
     """Run ``faults list`` or ``faults plan``."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
-        parser = Parser("faults", "List the ready-made sets of faults, and show what rules would do.", _parts())
+        parser = Parser(
+            "faults", "List the ready-made sets of faults, and show what rules would do.", _parts()
+        )
         parser.usage = "mcpproxy faults {list,plan} [OPTION...]"
         parser.print_help()
         return 0
