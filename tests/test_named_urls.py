@@ -127,6 +127,8 @@ READS: Final = {
     ("validate/transports/http_endpoint.py", "__init__"): "an option of the recorder",
     ("validate/transports/http_endpoint.py", "_on_frame"): "leaves the event out",
     ("validate/transports/http_wire.py", "_run"): "is printed for the user",
+    ("fuzz/trial_peers.py", "send"): "is printed for the user",
+    ("replay/client/http_link.py", "on_head"): "is printed for the user",
 }
 
 JOINS: Final = {

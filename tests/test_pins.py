@@ -14,6 +14,7 @@ from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.reports import pin_file
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, Outcome, mcpproxy, state_dir
+from tests.replay.test_client_http import Answering, Server
 
 __all__ = ["mcpproxy", "state_dir"]
 
@@ -219,6 +220,28 @@ def test_of_several_recordings_the_one_that_contradicts_itself_is_named(
     assert lines[0].startswith(f'mcpproxy: {changes}: frame 7: server "files": tool "read": description was ')
     assert lines[-2] == f'mcpproxy: {ambiguous}: frame 5: server "post" has two tools called "mail"'
     assert all(line.startswith((f"mcpproxy: {changes}: ", f"mcpproxy: {ambiguous}: ")) for line in lines[:-1])
+
+
+def test_a_server_over_http_may_know_no_sessions(mcpproxy: Mcpproxy) -> None:
+    """Its list of tools may come on any connection, and names no server."""
+
+    def answer(http: Answering, said: Any) -> None:
+        info = {"protocolVersion": "2025-11-25", "serverInfo": {"name": "files", "version": "1"}}
+        result: dict[str, Any] = {
+            "initialize": {**info, "capabilities": {"tools": {}}},
+            "tools/list": {"tools": [READ]},
+        }
+        if said is None:
+            http.give(405)
+        elif "id" in said:
+            http.give(200, {"jsonrpc": "2.0", "id": said["id"], "result": result[said["method"]]})
+        else:
+            http.give(202)
+
+    with Server(answer).running() as server:
+        pinned = mcpproxy("pin", "-o", "-", server.url)
+    assert (pinned.code, pinned.err) == (0, "")
+    assert list(json.loads(pinned.out)["servers"]) == ["files"]
 
 
 def test_what_is_masked_is_not_pinned(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

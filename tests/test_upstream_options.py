@@ -292,11 +292,49 @@ def test_a_proxy_that_fails_is_named_with_its_variable(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy.url)
     failing(proxy, how)
-    recorded = str(trace(tmp_path / "r.jsonl", HELLO))
-    for command in (("validate", f"--trace={tmp_path / 'v.jsonl'}"), ("replay", "client", recorded)):
-        failed = mcpproxy(*command, "https://server.example:9/mcp")
-        assert failed.code == 2
-        assert f"the proxy {proxy.url} of ALL_PROXY {FAILING[how]}" in failed.err
+    session = [*HELLO, (C, ask(1, "tools/list")), (S, give(1, **TOOLS))]
+    recorded = str(trace(tmp_path / "r.jsonl", session))
+    for command in (
+        ("validate", f"--trace={tmp_path / 'v.jsonl'}"),
+        ("replay", "client", recorded),
+        ("fuzz", "--allow-host", "server.example", recorded),
+        ("pin", "-o", "-"),
+    ):
+        for scheme in ("https", "http")[: 2 if how in ("407", "down") else 1]:
+            failed = mcpproxy(*command, f"{scheme}://server.example:9/mcp")
+            assert failed.code == 2
+            assert f"the proxy {proxy.url} of ALL_PROXY {FAILING[how]}" in failed.err
+
+
+def refuse(http: Answering, said: Any) -> None:
+    """Answer as nginx does where a client shows no certificate."""
+    page = b"<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n</html>\r\n"
+    http.send_response(400)
+    http.send_header("Content-Type", "text/html")
+    http.send_header("Content-Length", str(len(page)))
+    http.end_headers()
+    http.wfile.write(page)
+
+
+def test_each_command_says_what_a_gateway_says(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    """No server of MCP was met, so no command has a good word for it."""
+    session = [*HELLO, (C, ask(1, "tools/list")), (S, give(1, **TOOLS))]
+    recorded = str(trace(tmp_path / "r.jsonl", session))
+    with Server(refuse).running() as server:
+        for command, code in (
+            (("validate", f"--trace={tmp_path / 'v.jsonl'}"), 1),
+            (("fuzz", "--count=3", recorded), 2),
+            (("pin", "-o", "-"), 2),
+        ):
+            refused = mcpproxy(*command, server.url)
+            assert refused.code == code
+            assert "HTTP status 400: No required SSL certificate was sent" in refused.out + refused.err
+        with Host(tmp_path, server.url) as host:
+            host.say(json.dumps(ASKED).encode())
+            heard = json.loads(host.hear())
+            assert host.close() == 0
+    complete(tmp_path)
+    assert "answered HTTP 400: No required SSL certificate was sent" in heard["error"]["message"]
 
 
 def test_credentials_that_a_proxy_does_not_take(
@@ -395,3 +433,21 @@ def test_a_command_on_stdio_has_no_proxy(mcpproxy: Mcpproxy, tmp_path: Path, nam
     refused = mcpproxy(*ALL[name], *before, *recorded(name, tmp_path), *named)
     assert refused.code == 2
     assert "--proxy: goes together with a URL; leave it out" in refused.err
+
+
+@pytest.mark.parametrize("name", ["validate", "replay client", "fuzz", "pin"])
+def test_a_command_that_is_sent_elsewhere_says_where(mcpproxy: Mcpproxy, tmp_path: Path, name: str) -> None:
+    def move(http: Answering, said: Any) -> None:
+        http.send_response(307)
+        http.send_header("Location", "/other/mcp")
+        http.send_header("Content-Length", "0")
+        http.end_headers()
+
+    session = [*HELLO, (C, ask(1, "tools/list")), (S, give(1, **TOOLS))]
+    path = str(trace(tmp_path / "r.jsonl", session))
+    given = [path] if name in ("replay client", "fuzz") else []
+    given += [f"--trace={tmp_path / 'v.jsonl'}"] if name == "validate" else []
+    with Server(move).running() as server:
+        moved = mcpproxy(*ALL[name], *given, server.url)
+    assert moved.code == 2
+    assert f"HTTP status 307 to http://127.0.0.1:{server.port}/other/mcp; try that URL" in moved.err

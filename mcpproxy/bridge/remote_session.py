@@ -15,10 +15,11 @@ from mcpproxy.bridge.message_bytes import as_line, own_error, requests_in
 from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.client.background_tasks import cancel_tasks
 from mcpproxy.client.http_session import MESSAGE_EVENTS, OLD_TRANSPORT, ClientSession, SessionExchange
+from mcpproxy.client.refusals import status_words
 from mcpproxy.client.remote_server import ForeignTargetError, HttpResponse, RemoteServer, TooLongError
 from mcpproxy.client.stream_cursor import MOST_IN_VAIN
 from mcpproxy.framing.sse import SseBlock
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, parse
+from mcpproxy.protocol.jsonrpc import Malformed, Message, Notification, Request, parse
 from mcpproxy.protocol.message_parts import answers_in, as_key, member, singles
 
 _NOTIFIED_S: Final = 2.0
@@ -31,7 +32,6 @@ _ENDPOINT_S: Final = 5.0
 """How long a server of HTTP+SSE may take to name its endpoint."""
 
 _LISTEN: Final = "subscriptions/listen"
-_SHOWN_CHARACTERS: Final = 200
 
 
 class BridgedExchange(SessionExchange):
@@ -260,11 +260,9 @@ def _failure(status: int, body: bytes) -> str:
     """Return what is wrong with a response that is not for the client, as a clause."""
     if status == 401:
         return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
-    message = parse(body)
-    error = message.error if isinstance(message, ErrorResponse) else None
-    text = member(error, "message")
-    said = f": {text[:_SHOWN_CHARACTERS]}" if isinstance(text, str) else ""
-    return f"answered HTTP {status}{said}" if status >= 300 else f"answered HTTP {status} without a message"
+    if status < 300:
+        return f"answered HTTP {status} without a message"
+    return f"answered HTTP {status_words(status, body)}"
 
 
 async def _wait(event: asyncio.Event) -> None:

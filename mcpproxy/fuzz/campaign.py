@@ -19,6 +19,7 @@ from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.fuzz.symptoms import Symptom
 from mcpproxy.fuzz.trial import TrialLimits, TrialResult
 from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.validate.errors import ValidateError
 from mcpproxy.validate.recordings import Target
 
 _LEAST_PING_S: Final = 2.0
@@ -89,6 +90,8 @@ class Campaign:
                 self._material, Supply(Draws(self._options.seed, "control")), is_marked=is_marked
             )
             result = await trials.run(steps, self._limits)
+            if result.refusal and not is_marked:
+                raise NotFuzzedError(await self._why_refused(result.refusal))
             for symptom in result.symptoms:
                 if symptom.kind in ("crash", "hang") and not is_marked:
                     step = steps[symptom.step]
@@ -112,6 +115,13 @@ class Campaign:
             answer_s=min(limits.answer_s, max(_LEAST_ANSWER_S, 20 * slowest_s)),
             first_s=min(limits.start_s, max(_LEAST_PING_S, 5 * start_s)),
         )
+
+    async def _why_refused(self, refusal: ValidateError) -> str:
+        """Return why a server over HTTP does not answer the first request of the recording."""
+        from mcpproxy.validate.transports.reachability import why_no_server  # stdio does not need it
+
+        reason = await why_no_server(self._target.url, refusal, self._target.upstream)
+        return reason or f"{self._target.name}: {refusal}; check that the recording is of this server"
 
     async def _search_faults(self, trials: Trials) -> None:
         deadline = self._deadline = self._started + self._options.time_s

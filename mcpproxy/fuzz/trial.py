@@ -14,6 +14,7 @@ from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Respons
 from mcpproxy.protocol.message_parts import singles
 from mcpproxy.protocol.raw_json import messages_with_bytes
 from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.validate.errors import ValidateError
 from mcpproxy.validate.recordings import Recordings, Target
 
 Pings = Literal["each", "end", "none"]
@@ -44,7 +45,8 @@ class TrialResult:
 
     ``sent`` is how many steps were sent. ``gap`` says why the recording or its judgement is incomplete.
     ``slow`` are the methods with tools, and the changes, that were not answered in time. ``ping_s`` is the
-    time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened`` says that there was one.
+    time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened`` says that there was one;
+    over HTTP it may have been no answer of a server of MCP, and ``refusal`` says why.
     """
 
     path: str
@@ -58,6 +60,7 @@ class TrialResult:
     last_seq: int = 0
     """The number of the last frame or head before the last step."""
     is_opened: bool = False
+    refusal: ValidateError | None = None
 
     def symptom(self, key: str) -> Symptom | None:
         """Return the symptom with that key; ``None`` if the trial did not show it."""
@@ -132,7 +135,7 @@ class Trial:
             if peer.is_silent:
                 result.slow.add(step.what if step.is_mutated else step.method)
             elif step.ids and not result.is_opened:
-                result.is_opened = True
+                result.is_opened, result.refusal = True, peer.refusal
                 result.first_s = time.monotonic() - began
             is_last = index + 1 == len(steps)
             asks = pings == "each" and not step.is_handshake

@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+from mcpproxy.client.refusals import status_words
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.patience import MOST_TIMES, Patience
 from mcpproxy.fuzz.steps import FuzzStep
@@ -35,6 +36,8 @@ class Peer(Protocol):
     """The server of one trial: a process or an endpoint."""
 
     recording: SessionRecording
+    refusal: ValidateError | None
+    """Why the last step got no answer of a server of MCP; ``None`` if it got one, and on stdio."""
 
     async def open(self) -> None:
         """Start the server.
@@ -80,6 +83,7 @@ class StdioPeer:
 
     def __init__(self, target: Target, recording: SessionRecording, material: Material) -> None:
         self.recording = recording
+        self.refusal: ValidateError | None = None
         self.is_silent = False
         self._wire: Final = StdioWire(recording, target.command, target.env, cwd=target.cwd)
         self._client: Final = RpcConnection(self._wire, material.revision)
@@ -214,6 +218,7 @@ class HttpPeer:
         from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
 
         self.recording = recording
+        self.refusal: ValidateError | None = None
         self.is_gone = False
         self.is_silent = False
         self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers, target.upstream)
@@ -252,13 +257,14 @@ class HttpPeer:
             if value is not None:
                 headers[name] = value
         pending = [client.expect(id, step.method) for id in step.ids]
-        self.is_silent = False
+        self.is_silent, self.refusal = False, None
         try:
             posting = wire.post(step.raw, list(headers.items()))
             exchange = await self._patience.wait(posting, max(answer_s, _READING_S))
         except TimeoutError:
             return hang_symptom("it does not read the request", step, index)
         except GoneError as fault:
+            self.refusal = fault
             return self._lost_symptom(str(fault), step, index)
         finally:
             for one in pending:
@@ -274,8 +280,14 @@ class HttpPeer:
         for frame in exchange.frames:
             wire.version = wire.version or negotiated_version(frame.raw)
         if exchange.failure:
-            return self._lost_symptom(f"the server {exchange.failure}", step, index)
-        return _status_symptom(exchange.status, responses_in(exchange.frames), step, index)
+            self.refusal = GoneError(f"the server {exchange.failure}")
+            return self._lost_symptom(str(self.refusal), step, index)
+        answers = responses_in(exchange.frames)
+        if exchange.status >= 300 and not answers:
+            text = f"HTTP status {status_words(exchange.status, exchange.body)}"
+            location = exchange.header("location") or ""
+            self.refusal = HttpStatusError(text, (), exchange.status, location)
+        return _status_symptom(exchange.status, answers, step, index)
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
         """Post a ping and wait for any answer to it."""

@@ -85,8 +85,11 @@ class CollectedPins:
         self.contradictions += (f"{where}: {line}" for line in contradictions)
 
 
-def collect_pins(trace: Trace) -> CollectedPins:
+def collect_pins(trace: Trace, only_server: str | None = None) -> CollectedPins:
     """Return the pins of a recording: the tools on all pages of all lists, and the instructions.
+
+    ``only_server`` is the name of its server, if it is known to have one only. Over HTTP without session ids
+    the messages do not show to which handshake they belong.
 
     Raises:
         TraceError: the recording cannot be read, or has no list of tools, or lacks the name of a server that
@@ -99,6 +102,8 @@ def collect_pins(trace: Trace) -> CollectedPins:
     for event in trace.events():
         if not isinstance(event, Finding):
             observer.observe(event)
+    if only_server is not None:
+        answers = [replace(answer, server=only_server) for answer in answers]
     pages = [answer for answer in answers if answer.tools is not None]
     if not pages:
         raise TraceError(

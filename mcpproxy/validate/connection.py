@@ -220,7 +220,7 @@ class RpcConnection:
             raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,))
         if event.status >= 300:
             raise HttpStatusError(
-                f"no answer to {pending.method}: HTTP status {event.status}",
+                f"no answer to {pending.method}: HTTP status {event.refusal}",
                 (pending.seq,),
                 event.status,
                 event.location,

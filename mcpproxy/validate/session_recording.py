@@ -40,7 +40,7 @@ class SessionRecording:
         self.tally: Final = Tally()
         self.server_messages: Final = ServerMessages()
         self.server_frames = 0
-        """How many frames the server sent. A page that says that nothing is there does not count."""
+        """How many frames the server sent. A page, or a text, of an HTTP status does not count."""
         self.seq = 0
         """The number of the last head or frame."""
         self.fault = ""
@@ -53,8 +53,8 @@ class SessionRecording:
         self._calls: Final = CallCounter()
         self._judge: Final = SafeJudge(rules.observer)
         self._listeners: Final[list[Callable[[Recorded], None]]] = []
-        self._absent: Final[set[int]] = set()
-        """The HTTP exchanges whose status says that nothing is there."""
+        self._refused: Final[set[int]] = set()
+        """The HTTP exchanges whose status says that nothing is served. A server of MCP need not be there."""
         self._is_closed = False
         folder = os.path.dirname(path)
         try:
@@ -107,13 +107,13 @@ class SessionRecording:
             self.limited[event.seq] = text
         if isinstance(event, Frame):
             self.tally.frames[event.sender] += 1
-            is_page = event.exchange in self._absent and isinstance(event.message, Malformed)
+            is_page = event.exchange in self._refused and isinstance(event.message, Malformed)
             self.server_frames += event.sender == SERVER and not is_page
             self.server_messages.add(event)
         elif isinstance(event, ResponseHead):
             self.server_messages.add_head(event)
-            if event.status in (404, 405, 410):
-                self._absent.add(event.exchange)
+            if event.status >= 300:
+                self._refused.add(event.exchange)
         written = without_padding(event) if isinstance(event, Frame) else event
         if isinstance(written, Frame) and len(written.raw) >= BATCH_BYTES:
             self._writer.write_large(frame_parts(written, session))

@@ -427,14 +427,24 @@ def test_an_alert_that_comes_as_the_answer_is_one_sentence(
     assert outcome.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("page", [b"Not Found", b'{"detail":"Not Found"}'])
-def test_a_page_that_says_not_found_is_no_server(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, page: bytes
+@pytest.mark.parametrize(
+    ("status", "page", "says"),
+    [
+        (404, b"Not Found", "404; no MCP server seems to be at this path"),
+        (404, b'{"detail":"Not Found"}', "404; no MCP server seems to be at this path"),
+        (401, b"no token", "401: no token; give credentials with --header"),
+        (502, b"<html><title>502 Bad Gateway</title></html>", "502; try again later"),
+        (308, b"moved", "308: moved; no MCP server seems to be at this path"),
+    ],
+)
+def test_a_page_of_a_status_is_no_server(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, status: int, page: bytes, says: str
 ) -> None:
-    with serving(body=page) as port:
+    with serving(status=status, body=page) as port:
         outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", f"http://127.0.0.1:{port}/wrong")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.endswith("HTTP status 404; no MCP server seems to be at this path\n")
+    assert f"HTTP status {says}" in outcome.err
+    assert outcome.err.count("\n") == 1
 
 
 def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:

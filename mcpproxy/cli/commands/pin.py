@@ -21,6 +21,7 @@ from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.reports import pin_file
@@ -135,20 +136,35 @@ def _collect_live_pins(
     name = shown((url,) if url else command)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         revisions = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])
-        faults: list[str] = []
+        faults: list[McpProxyError] = []
         for revision in revisions:
             trace = os.path.join(folder, f"{revision}.jsonl")
             client = _client(command, url, revision, trace, options, upstream)
             try:
-                async_main.run_until_terminated(_list_tools(client))
+                server, is_whole = async_main.run_until_terminated(_list_tools(client))
             except McpProxyError as fault:
-                faults.append(str(fault))
+                faults.append(fault)
                 if not _is_refusal(fault):
                     break
             else:
-                return name, pin_file.collect_pins(open_trace(trace))
-    reason = "; without a handshake ".join(faults)
+                collected = pin_file.collect_pins(open_trace(trace), server)
+                if is_whole and server is not None:
+                    collected.partial.discard(server)
+                return name, collected
+    if url and (why := _why_no_server(url, faults[0], upstream)):
+        raise McpProxyError(why)
+    reason = "; without a handshake ".join(map(str, faults))
     raise McpProxyError(reason if reason.startswith(url or command[0]) else f"{name}: {reason}")
+
+
+def _why_no_server(url: str, fault: McpProxyError, upstream: UpstreamSettings) -> str:
+    """Return why there is no MCP server at ``url``, if the first request failed with ``fault`` for that."""
+    from mcpproxy.validate.errors import HttpStatusError
+    from mcpproxy.validate.transports.reachability import why_no_server
+
+    if not isinstance(fault, HttpStatusError):
+        return ""
+    return async_main.run_until_terminated(why_no_server(url, fault, upstream))
 
 
 def _is_refusal(fault: McpProxyError) -> bool:
@@ -181,18 +197,28 @@ def _client(
     return connected_stdio(command, revision=revision, timeout_s=options.timeout, trace=trace)
 
 
-async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> None:
-    """List the tools, and list them again if they have changed meanwhile. The client records the messages."""
+async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> tuple[str | None, bool]:
+    """List the tools, and list them again if they have changed meanwhile. The client records the messages.
+
+    Return the name that the server has given in a handshake, ``None`` without a handshake; and whether the
+    last list is whole.
+    """
     async with connection as client:
         await client.connect()
         capabilities = client.server.get("capabilities")
         if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
             raise McpProxyError("the server declares no tools; there is nothing to pin")
+        is_whole = False
         for _ in range(_MAX_LISTINGS):
             changes_before = _list_changes(client)
             await client.list("tools/list")
             if _list_changes(client) == changes_before:
-                return
+                is_whole = True
+                break
+        if client.is_stateless:
+            return None, is_whole
+        name = member(client.server, "serverInfo", "name")
+        return (name if isinstance(name, str) else ""), is_whole
 
 
 def _list_changes(client: "Client") -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update, upstream_options
 from mcpproxy.cli.arguments import Parser, UsageError, seconds, url
@@ -20,6 +20,9 @@ from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import LoadedTrace, RecordedSession
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.session.frame import SERVER
+
+if TYPE_CHECKING:
+    from mcpproxy.replay.client.http_link import HttpLink
 
 DESCRIPTION: Final = """\
 Play the recorded client against a live server, and compare what the server says now with what it said then.
@@ -75,25 +78,40 @@ def _play_all(
     comparison.notes += [f"{recording.path}: {note}" for note in source.notes]
     if not sessions:
         raise TraceError(recording.path, None, "holds no message", "record a session first")
-    received, is_complete = 0, True
+    received, is_complete, refused = 0, True, list[tuple[int, str]]()
     for session in sessions:
         player = Player(session)
-        link: Link = _http(live, session, options.header) if live.url else StdioLink(live.command)
+        http = _http(live, session, options.header) if live.url else None
+        link: Link = http or StdioLink(live.command)
         async_main.run_until_terminated(play(player, link, options.timeout))
         received += player.received_count
+        refused += http.refused if http else ()
         comparison.notes += player.notes
         is_complete = is_complete and not player.is_stopped
         comparison_options.compare(comparison, session, player.live, comparison_rules, player.pairing)
     if not received:
         why = comparison.notes[-1] if comparison.notes else "the server said nothing"
+        why = f"{comparison.found}: {why}"
+        if refused and not options.update:  # otherwise a proxy of ours is between
+            why = _why_no_server(live, *refused[0])
         for note in dict.fromkeys(comparison.notes):
-            if note != why:
+            if not why.endswith(note):
                 tell(note)
-        raise McpProxyError(f"{comparison.found}: {why}; nothing could be compared")
+        raise McpProxyError(f"{why}; nothing could be compared")
     return is_complete
 
 
-def _http(live: Update, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> Link:
+def _why_no_server(live: Update, status: int, location: str) -> str:
+    """Return why nothing came from the server but a status and, with a redirect, a location."""
+    from mcpproxy.validate.errors import HttpStatusError
+    from mcpproxy.validate.transports.reachability import why_no_server
+
+    fault = HttpStatusError(f"HTTP status {status}", (), status, location)
+    why = async_main.run_until_terminated(why_no_server(live.url, fault, live.upstream))
+    return why or f"{shown((live.url,))}: {fault}"
+
+
+def _http(live: Update, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> "HttpLink":
     from mcpproxy.replay.client.http_link import HttpLink  # imports h11, which stdio does not need
 
     return HttpLink(live.url, session, headers, upstream=live.upstream)

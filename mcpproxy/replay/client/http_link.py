@@ -52,6 +52,8 @@ class ReplayedExchange(SessionExchange):
     async def on_head(self, response: HttpResponse) -> None:
         """Pass on the head, and let the next message be sent when a stream is open."""
         self._link.statuses.add(response.status)
+        if response.status >= 300 and self._method == "POST":
+            self._link.refused.append((response.status, response.header("location")))
         if self._number:
             await self._link.events.put(AnswerHead(self._number, response.status, tuple(response.headers)))
         if response.is_stream or self._method == "GET":
@@ -67,7 +69,8 @@ class HttpLink:
     """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request.
 
     ``tape`` takes a copy of all bytes, and ``upstream`` says how the server is reached. ``statuses`` are
-    those of all responses, and ``failures`` say why exchanges did not come to their end.
+    those of all responses, ``refused`` are those from 300 on to a POST, each with its ``Location``, which
+    may be empty, and ``failures`` say why exchanges did not come to their end.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class HttpLink:
     ) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self.statuses: Final[set[int]] = set()
+        self.refused: Final[list[tuple[int, str]]] = []
         self.failures: Final[list[RemoteError]] = []
         self._was_recorded_on_stdio: Final = not session.exchanges
         self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay", upstream=upstream)

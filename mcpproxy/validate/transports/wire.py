@@ -20,7 +20,8 @@ class FrameReceived:
 class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
-    ``why`` says how the exchange failed; it is empty if it did not fail.
+    ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is the status and what
+    the server says of it; it is empty for a status below 300.
     """
 
     seq: int
@@ -28,6 +29,7 @@ class RequestEnded:
     why: str
     location: str = ""
     """Where a redirect leads; empty for another response."""
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+"""What a server says with an HTTP status and no message of MCP, as one clause."""
+
+import pytest
+
+from mcpproxy.client.refusals import status_words
+
+NGINX = b"<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n</html>\r\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (400, b"", "400"),
+        (400, NGINX, "400: No required SSL certificate was sent"),
+        (404, b"<HTML><TITLE>404 Not Found</TITLE></HTML>", "404"),
+        (404, b"Not Found\n", "404"),
+        (503, b"<p>no title", "503"),
+        (502, b"<title>A &amp; B</title>", "502: A & B"),
+        (502, b"upstream is down\nsecond line", "502: upstream is down"),
+        (401, b'{"error":"invalid_token","error_description":"it has expired"}', "401: it has expired"),
+        (403, b'{"error":{"code":3}}', "403"),
+        (400, b'{"title":"Bad Request","detail":"no session"}', "400: no session"),
+        (
+            400,
+            b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: no session"}}',
+            "400: Bad Request: no session",
+        ),
+        (500, b"\x1b[31mred\xff", "500: \\u001b[31mred\ufffd"),
+        (500, b"x" * 300, f"500: {'x' * 200}"),
+        (500, b"[1]", "500: [1]"),
+    ],
+)
+def test_what_a_refusal_says(status: int, body: bytes, words: str) -> None:
+    assert status_words(status, body) == words
