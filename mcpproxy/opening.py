@@ -64,8 +64,8 @@ def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> T
         files = chain.files_of(name, "" if has_journal else first_file)
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=files)
     except TraceError as fault:
-        if fault.fact == NOT_OURS[0] and (imported_trace := _open_import(name)):
-            return imported_trace
+        if fault.fact == NOT_OURS[0]:
+            return _open_import(name)
         if trouble and not os.path.lexists(name):  # only the journal exists
             raise TraceError(name, None, trouble, "nothing of it can be read") from None
         raise
@@ -116,12 +116,17 @@ def _recover(first_file: str) -> tuple[bool, str, str]:
         return False, "", f"the journal beside it could not be recovered: {reason}"
 
 
-def _open_import(name: str) -> Trace | None:
-    """Open a recording of another program; return ``None`` if its format is not known."""
-    from mcpproxy.importers.detect import detect_format, open_foreign
+def _open_import(name: str) -> Trace:
+    """Open a recording of another program.
 
-    format = detect_format(name)
-    return open_foreign(name, format) if format else None
+    Raises:
+        TraceError: the file has none of the formats that are known, is damaged, or holds several sessions.
+    """
+    from mcpproxy.importers.detect import FORMATS_READ, detect_format, open_foreign, why_none
+
+    if format := detect_format(name):
+        return open_foreign(name, format)
+    raise TraceError(name, 1, NOT_OURS[0], f"it has none of the other {FORMATS_READ}: {why_none(name)}")
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:

@@ -31,11 +31,17 @@ FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
 Its arguments are the path, and the number of a session in the file, from 1, or 0 for the only session.
 """
 
+FORMATS_READ: Final = f"formats that can be read ({', '.join(FORMATS)})"
+
 _HEAD_BYTES: Final = 1 << 20
 """How many bytes of a file are searched for the beginning of a HAR, or the first message in a log."""
 _LINE_BYTES: Final = 16 << 20
 """How many bytes of the first line are read."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
+_HOST_LOG: Final = re.compile(
+    rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
+)
+"""A line of Claude Desktop, VS Code or Cursor."""
 _CASSETTE: Final = re.compile(rb'\s*\{\s*"version"\s*:[^{}]*"metadata"\s*:\s*\{')
 
 
@@ -71,6 +77,19 @@ def detect_format(path: str) -> str | None:
     if {"dir", "msg"} <= members.keys():
         return "mcp-rec"
     return "json-rpc" if text_logs.is_message(members) else None
+
+
+def why_none(path: str) -> str:
+    """Return what a user can do about a file in which no format was recognised."""
+    with open(open_regular(path, follows=True), "rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not head.strip():
+        return "the file is empty"
+    if _HOST_LOG.search(head):
+        return "it is a host's log without messages; VS Code logs them at the level Debug, Cursor never does"
+    return (
+        "a line must be a JSON object or have a message after 'Message from client:' or '[editor -> server]'"
+    )
 
 
 def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:

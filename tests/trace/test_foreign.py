@@ -656,7 +656,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "a document that stops": (document_cassette(*TALK)[:300], "not a whole cassette"),
     "a header alone": (line_cassette(), "holds no message"),
     "lines that stop being messages": (pasted(*TALK) + "{}\n", ":6: not a JSON-RPC message"),
-    "binary": (bytes(range(256)) * 9, "none of the formats that can be read"),
+    "binary": (bytes(range(256)) * 9, "none of the formats that can be read (mcpsnoop, "),
     "something else": ('{"level":"info"}\n', "none of the formats that can be read"),
     "a HAR that stops": (har(*OVER_HTTP)[:900], "not a whole HAR"),
     "a HAR without entries": ('{"log": {"entries": 3}}', "not a HAR: there are no entries"),
@@ -684,7 +684,10 @@ def test_what_cannot_be_imported(
     assert (refused.code, refused.err.count("\n"), out.exists()) == (2, 1, False)
     assert refused.err.startswith(f"mcpproxy: {path}")
     assert expected in refused.err
-    assert mcpproxy("check", path).code == 2
+    checked = mcpproxy("check", path)
+    assert checked.code == 2
+    if "json-rpc)" in refused.err:  # no format was recognised
+        assert refused.err.rpartition("; ")[2].strip() in checked.err
 
 
 @pytest.mark.parametrize(

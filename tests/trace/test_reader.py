@@ -153,7 +153,11 @@ def test_cut_anywhere_it_gives_the_records_before(file: Path) -> None:
         assert trace.complete == (whole == 4)
 
 
-NOT_OURS = "not an mcpproxy trace; name a file that mcpproxy recorded; mcpproxy list shows them"
+NOT_OURS = (
+    "not an mcpproxy trace; it has none of the other formats that can be read (mcpsnoop, mcp-rec, "
+    "mcp-recorder, mcp-cassette, mcp-cassette-lines, har, host-log, json-rpc): a line must be a JSON object "
+    "or have a message after 'Message from client:' or '[editor -> server]'"
+)
 FILES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", ": the file is empty; nothing was recorded: record again"),
     "cut in the header": (

@@ -1,7 +1,6 @@
 """``mcpproxy import``: convert a recording of another program to a trace."""
 
 import os
-import re
 from typing import Final
 
 from mcpproxy.base.files import open_regular
@@ -10,7 +9,7 @@ from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
-from mcpproxy.importers.detect import FORMATS, detect_format, open_foreign
+from mcpproxy.importers.detect import FORMATS, FORMATS_READ, detect_format, open_foreign, why_none
 from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.decode import header_format
 from mcpproxy.trace.members import NotARecordError
@@ -27,11 +26,6 @@ Debug; Cursor logs none. Of JSON-RPC lines without a direction, who sent each is
 
   mcpproxy import session.har -o session.jsonl
   mcpproxy import recorded.jsonl --session 2 -o second.jsonl"""
-
-_HOST_LOG: Final = re.compile(
-    rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
-)
-"""A line of Claude Desktop, VS Code or Cursor."""
 
 _HEADER_BYTES: Final = 1 << 20
 """A longer first line is not a header."""
@@ -65,8 +59,7 @@ def run(argv: list[str]) -> int:
     check_new(output)
     format: str | None = options.format if options.format != "auto" else detect_format(path)
     if format is None:
-        formats = ", ".join(FORMATS)
-        raise TraceError(path, None, f"none of the formats that can be read ({formats})", _why_not(path))
+        raise TraceError(path, None, f"none of the {FORMATS_READ}", why_none(path))
     trace = open_foreign(path, format, options.session)
     tally = write_trace(output, trace.header, trace.lines())
     tell(f"{output}: {count(sum(tally.frames.values()), 'frame')}")
@@ -83,16 +76,3 @@ def _is_own(path: str) -> bool:
     except (OSError, NotARecordError):
         return False
     return True
-
-
-def _why_not(path: str) -> str:
-    """Return what a user can do about a file in which no format was recognised."""
-    with open(open_regular(path, follows=True), "rb") as file:
-        head = file.read(_HEADER_BYTES)
-    if not head.strip():
-        return "the file is empty"
-    if _HOST_LOG.search(head):
-        return "it is a host's log without messages; VS Code logs them at the level Debug, Cursor never does"
-    return (
-        "a line must be a JSON object or have a message after 'Message from client:' or '[editor -> server]'"
-    )
