@@ -178,10 +178,14 @@ def facts_of_end(exchange: HttpExchange) -> HttpFact:
 
 
 def has_body(request: RequestHead, fields: Fields) -> bool:
-    """Whether a body follows the head of a request. In HTTP/2 and later every POST is assumed to have one."""
-    if request.version not in ("1.0", "1.1") and request.method == "POST":
-        return True
+    """Whether a body may follow the head of a request.
+
+    In HTTP/2 and later every POST is assumed to have one; also in HTTP/1.1 if it does not say how long it is,
+    because the archives of browsers do not have all fields.
+    """
     length = fields.get("content-length")
+    if request.method == "POST" and (length is None or request.version not in ("1.0", "1.1")):
+        return True
     return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))
 
 

@@ -359,6 +359,17 @@ def test_stderr_stray_lines_and_cut_messages(tmp_path: Path) -> None:
     assert isinstance(gap, Gap)
 
 
+def test_a_browser_may_leave_out_the_length_of_a_request(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    """The headers of an archive are provisional where the browser did not see them on the wire."""
+    archive = json.loads(har(*OVER_HTTP[:2], entry(LIST_TOOLS, NO_TOOLS.replace("[]", "{}"), headers=NAMED)))
+    for each in archive["log"]["entries"]:
+        headers = each["request"]["headers"]
+        headers[:] = [header for header in headers if header["name"] != "Content-Length"]
+    checked = mcpproxy("check", kept(tmp_path, json.dumps(archive)))
+    assert checked.code == 1
+    assert "result/tools should be an array, is an object" in checked.out
+
+
 def test_what_it_redacted_is_a_mask(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     answer = NO_TOOLS.replace("[]", '"[REDACTED]"')
     path = kept(tmp_path, mcpsnoop(*TALK[:4]) + envelope(6, "s2c", answer, redacted=True))
