@@ -1,16 +1,18 @@
 """Read recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
 
 ``raw`` is the message without the spaces between its tokens. A line that is not JSON is stored as ``text``
-instead. If ``seq`` skips a number, mcpsnoop dropped a line. A recording of HTTP has no heads of requests and
-responses, and does not name the stream of a message: the messages of all connections are in one sequence, and
-batches are split. Where the same id waits twice, or a second client begins, the messages are told apart by
-the connections that they name. The end of the session is not recorded.
+instead. If ``seq`` skips a number, mcpsnoop dropped a line. An HTTP error without a message is a gap. A
+recording of HTTP has no heads of requests and responses, and does not name the stream of a message: the
+messages of all connections are in one sequence, and batches are split. Where the same id waits twice, or a
+second client begins, the messages are told apart by the connections that they name. The end of the session is
+not recorded.
 """
 
 from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
+from mcpproxy.base.visible import visible
 from mcpproxy.importers.import_source import Clock, ImportedSource, lines, refuse, selected_session, unix_ns
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.raw_json import value_bytes
@@ -134,11 +136,12 @@ def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recor
             yield Stderr(str(text or "").encode("utf-8", "replace"), at_ns)
         elif sender := _SENDERS.get(direction):
             raw = _raw(line, members)
-            is_truncated = members.get("truncated") is True
-            if is_truncated or (raw is None and text and is_http):
-                kept_part = "only the beginning" if is_truncated else "a body that is no JSON"
-                yield Gap(f"mcpsnoop kept {kept_part} of a message", observed_at_ns=at_ns)
-            elif raw is not None or (text is not None and not is_http):
+            if members.get("truncated") is True:
+                yield Gap("mcpsnoop kept only the beginning of a message", observed_at_ns=at_ns)
+            elif raw is None and is_http:
+                if reason := _without_message(members):
+                    yield Gap(reason, observed_at_ns=at_ns)
+            elif raw is not None or text is not None:
                 seq += 1
                 frame = Frame(seq, sender, raw or str(text).encode("utf-8", "replace"), at_ns)
                 if is_mixed and isinstance(connection := members.get("conn_id"), str):
@@ -146,6 +149,18 @@ def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recor
                         exchanges[connection] = next(numbers)
                     frame.exchange = exchanges[connection]
                 yield frame
+
+
+def _without_message(members: JSONObject) -> str:
+    """Return what is known of an HTTP body without a message; empty if there may have been no body."""
+    status, challenge = members.get("status"), members.get("auth_challenge")
+    is_error = isinstance(status, int) and status >= 400
+    if not (members.get("text") or is_error):
+        return ""
+    kept = "a body that is no JSON" if members.get("text") else "no body"
+    answer = f" of an answer with HTTP {status}" if is_error else ""
+    named = f" (WWW-Authenticate: {visible(challenge)})" if isinstance(challenge, str) else ""
+    return f"mcpsnoop kept {kept}{answer}{named}"
 
 
 def _raw(line: bytes, members: JSONObject) -> bytes | None:

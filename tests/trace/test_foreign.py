@@ -359,6 +359,17 @@ def test_stderr_stray_lines_and_cut_messages(tmp_path: Path) -> None:
     assert isinstance(gap, Gap)
 
 
+def test_a_status_over_http_without_a_message_is_a_gap(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    http: dict[str, Any] = {"transport": "http"}
+    challenge = 'Bearer realm="x"'
+    text = mcpsnoop(*TALK[:3], **http)
+    text += envelope(8, "s2c", status=401, auth_challenge=challenge, text="", **http)
+    text += envelope(9, "s2c", status=202, **http)
+    shown = mcpproxy("show", kept(tmp_path, text)).out
+    assert f"mcpsnoop kept no body of an answer with HTTP 401 (WWW-Authenticate: {challenge})" in shown
+    assert "HTTP 202" not in shown
+
+
 def test_a_browser_may_leave_out_the_length_of_a_request(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     """The headers of an archive are provisional where the browser did not see them on the wire."""
     archive = json.loads(har(*OVER_HTTP[:2], entry(LIST_TOOLS, NO_TOOLS.replace("[]", "{}"), headers=NAMED)))
@@ -384,6 +395,7 @@ def test_messages_over_http_without_their_heads(mcpproxy: Mcpproxy, tmp_path: Pa
     checked = mcpproxy("check", kept(tmp_path, text))
     assert "no findings in 1 trace, 4 frames" in checked.out
     assert "mcpsnoop keeps no HTTP" in checked.out
+    assert "mcpsnoop kept a body that is no JSON of an answer with HTTP 502" in checked.out
     refused = mcpproxy("check", kept(tmp_path, text + envelope(10, "c2s", INITIALIZE, **http)))
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "several HTTP clients" in refused.err
