@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.observer.carried_sessions import CarriedSessions
 from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.http_judge import HttpJudge
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure
 from mcpproxy.observer.message_judge import MessageJudge
+from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.protocol.schema.contracts import UNCHECKED
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
@@ -46,14 +48,16 @@ class Observer:
         """A sentence that says at which frame the state was forgotten to save memory; empty if it was not."""
         self.left_out: Sequence[str] = UNCHECKED
         """What is not judged because a dependency cannot be loaded, one line for each."""
+        self._carried = CarriedSessions(build_findings, dispatch, memory_use)
         self._messages = MessageJudge(
             build_findings,
             dispatch,
             memory_use,
-            revision=revision,
+            revision=revision if revision in STATEFUL else None,
             joined_late=joined_late,
             masked=redacted,
             over_http=over_http,
+            judge_carried=self._carried.judge,
         )
         self._http = HttpJudge(
             build_findings, dispatch, memory_use, joined_late=joined_late, redacted=redacted
@@ -78,17 +82,20 @@ class Observer:
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         findings = self._messages.observe(event)
+        if isinstance(event, Gap):
+            self._carried.observe_gap(event)
         return findings + self._http.observe(event) if isinstance(event, Gap | Close) else findings
 
     def _measure(self) -> int:
         """Return about how many bytes the whole state takes."""
-        return measure((self._messages.history, self._http.history))
+        return measure((self._messages.history, self._carried.judges, self._http.history))
 
     def _tidy(self, event: Event) -> None:
         """Measure the state. If it is too large, forget answered requests; if need be, then everything."""
         measured = self._measure()
         if measured > MOST_BYTES:
             self._messages.history.forget_finished()
+            self._carried.forget_finished()
             self._http.forget_finished()
             measured = self._measure()
         if measured <= MOST_BYTES:
@@ -96,6 +103,7 @@ class Observer:
             self._memory_use.added = min(measured, MOST_BYTES // 2)
             return
         self._messages.forget()
+        self._carried.forget()
         self._http.forget()
         self._memory_use.added = 0
         place = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"

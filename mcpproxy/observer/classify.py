@@ -115,7 +115,7 @@ def _read_request(context: MessageContext, message: Request, history: History) -
         and compact_json(meta) == familiar_meta
     ):
         context.stateless, context.candidates = True, history.familiar_candidates
-    elif is_marked or history.stateless_seq is not None or history.stateless_memories is not None:
+    elif is_marked or history.stateless_seq is not None or history.only_stateless:
         _set_revisions(context, message, history)
         facts |= UNFAMILIAR
     side = history.client if sender == CLIENT else history.server
@@ -203,8 +203,8 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
     version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
     is_marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
-    if is_marked or message.method == "server/discover" or history.stateless_memories is not None:
-        # The ``_meta`` shows that the request is stateless. Over HTTP the headers alone may show it.
+    if is_marked or message.method == "server/discover" or history.only_stateless:
+        # The ``_meta`` shows that the request is stateless. What carries the session may show it alone.
         context.stateless = True
         context.candidates = _stateless_candidates(version, history)
     elif history.stateless_seq is not None and history.stateful_seq is None:

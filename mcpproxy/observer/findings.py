@@ -8,9 +8,10 @@ finding have a maximum length for the same reason.
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.session.frame import Blame, Finding, Repeated, Sender, Severity
+from mcpproxy.session.frame import Blame, Finding, Repeated, Sender, Severity, other
 
 RANK: Final[dict[Severity, int]] = {"info": 0, "warning": 1, "error": 2}
 
@@ -29,6 +30,45 @@ Cause: TypeAlias = tuple[str, Severity, Blame, str]
 """Rule, severity, blame and requirement: findings that are equal in these four have the same cause."""
 
 
+@slotted(frozen=True)
+class Envelope:
+    """The message of ACP around a message of MCP that is judged.
+
+    ``at`` is the JSON Pointer to the members of the message inside, and ``id_at`` that to its id; ``None`` if
+    it has no id of its own. ``label`` begins the texts of its findings. ``judged_outside`` are rules for the
+    messages of any protocol that only the message outside can break.
+    """
+
+    at: str
+    id_at: str | None
+    label: str
+    judged_outside: frozenset[str] = frozenset()
+
+    def outside(self, violation: Violation, sender: Sender) -> Violation | None:
+        """Return a violation in the message inside, by default of ``sender``, as one in the message outside.
+
+        ``None`` if it is about what only the message outside has.
+        """
+        pointer = None if violation.pointer is None else self.at + violation.pointer
+        if violation.pointer == "/id":
+            pointer = self.id_at
+        if violation.rule in self.judged_outside or (violation.pointer == "/id" and pointer is None):
+            return None
+        blame = violation.blame or sender
+        return Violation(
+            violation.rule,
+            violation.requirement,
+            self.label + violation.message,
+            pointer,
+            violation.related,
+            blame if blame == "proxy" else other(blame),
+            violation.at_most,
+            violation.frame,
+            violation.candidates,
+            violation.data,
+        )
+
+
 class FindingBuilder:
     """Turns the violations that checks report into findings. One builder serves a whole recording.
 
@@ -43,6 +83,8 @@ class FindingBuilder:
         self._full_counts: dict[Cause, int] = {}  # of the findings that were given in full
         self._frame = (0, "")  # the frame of the latest finding, by its number and sender
         self._full_in_frame = 0  # how many findings of that frame were given in full
+        self.envelope: Envelope | None = None
+        """The message around the one that is being judged, if there is one."""
         self.total = 0
 
     def __call__(
@@ -53,7 +95,10 @@ class FindingBuilder:
         ``candidates`` are the revisions that the frame may belong to; a violation may name candidates of its
         own. A violation is left out unless its requirement applies in every candidate.
         """
-        for violation in violations:
+        for found in violations:
+            violation = self.envelope.outside(found, sender) if self.envelope is not None else found
+            if violation is None:
+                continue
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]
             judged_by = violation.candidates or candidates
             severity: Severity | None = requirement.severity(judged_by)

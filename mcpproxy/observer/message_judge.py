@@ -6,7 +6,7 @@ history (``update``). So a check sees the history as it was before the message. 
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from mcpproxy.checks import BATCH_CHECKS, ENVELOPE_RULES, FRAME_CHECKS
 from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
@@ -18,6 +18,7 @@ from mcpproxy.observer.classify import context_of, is_acp
 from mcpproxy.observer.findings import Cause, FindingBuilder
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure, weight
 from mcpproxy.observer.update import remember
+from mcpproxy.protocol import acp, mcp_in_acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -32,7 +33,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.message_parts import member, value_of
-from mcpproxy.protocol.revisions import ACP, STATEFUL
+from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -51,6 +52,11 @@ from mcpproxy.session.history import History, SentRequest, UsedIds
 from mcpproxy.session.masked_values import MARK, holds_mask
 
 _MASK_START: Final = MARK.encode("ascii")
+JudgeCarried: TypeAlias = Callable[[MessageContext, History], list[Finding]]
+
+CARRIERS: Final = mcp_in_acp.CARRIERS.union(acp.SETUP, ("session/fork",))
+"""The methods of ACP that a ``JudgeCarried`` takes: of a request, or of the request that is answered."""
+
 _NOISE_BYTES: Final = 64
 _MOST_NOISE: Final = 1024
 """Lines that are not messages: up to which length their findings are remembered, and of how many lines."""
@@ -74,7 +80,8 @@ class MessageJudge:
     ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
     that the start of the session was not seen, ``masked`` that values in its messages may be masked.
     ``over_http`` says that they went over HTTP; a message of an exchange says so too.
-    ``memory_use`` estimates the memory that the history takes.
+    ``memory_use`` estimates the memory that the history takes. If ``judge_carried`` is given, the session may
+    turn out to be one of ACP; it then judges what messages with a method of ``CARRIERS`` carry.
     """
 
     def __init__(
@@ -87,6 +94,7 @@ class MessageJudge:
         joined_late: bool = False,
         masked: bool = False,
         over_http: bool = False,
+        judge_carried: JudgeCarried | None = None,
     ) -> None:
         self._build_findings = build_findings
         self._dispatch = dispatch
@@ -94,7 +102,12 @@ class MessageJudge:
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
         """For short lines that are not messages: the causes of their findings, in case a line is repeated."""
         self._history = History(facts=AT_START, masked=masked, over_http=over_http)
-        if revision in STATEFUL:
+        self._judge_carried_in_acp = judge_carried
+        self._judge_carried: JudgeCarried | None = None
+        """Judges what a message of ACP carries, once the session has shown that it uses ACP."""
+        if revision in STATELESS:
+            self._history.only_stateless, self._history.candidates = True, (revision,)
+        elif revision in STATEFUL:
             self._history.negotiated = revision
             self._history.candidates = (revision,)
             self._history.state = State.OPERATING
@@ -362,6 +375,8 @@ class MessageJudge:
                 if is_unclear and violation.rule not in ENVELOPE_RULES:
                     continue
                 findings += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
+        if self._judge_carried is not None and context.method in CARRIERS:
+            findings += self._judge_carried(context, history)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
                 # Its sender may still cancel the refused request.
@@ -379,10 +394,11 @@ class MessageJudge:
     def _recognise(self, frame: Frame, message: Single) -> None:
         """Recognise by its first messages that a session uses ACP, which is defined on stdio only."""
         history = self._history
-        if history.protocol == "acp" or frame.exchange:
+        if history.protocol == "acp" or self._judge_carried_in_acp is None:
             return
         if is_acp(frame, message, history):
             history.protocol, history.candidates = "acp", ACP
+            self._judge_carried = self._judge_carried_in_acp
             self._dispatch = self._dispatch.for_protocol("acp")
 
     def forget(self) -> None:

@@ -47,6 +47,7 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
     """
     message_history = session.judge.history
     if session.stateless:
+        message_history.only_stateless = True
         message_history.stateless_memories = history.memories
         message_history.facts |= DISCOVERED | INTRODUCED
         message_history.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"

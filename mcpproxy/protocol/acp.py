@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.mcp_in_acp import CARRIERS
 from mcpproxy.protocol.methods import table_rows
 from mcpproxy.protocol.revisions import ACP
 
@@ -238,7 +239,12 @@ def is_initialize_result(result: object) -> bool:
 
 
 def is_acp_method(method: str, sender: str) -> bool:
-    """Whether ``method`` from ``sender`` shows that a session uses ACP: MCP has no ``session/`` methods."""
+    """Whether ``method`` from ``sender`` shows that a session uses ACP: MCP has no ``session/`` methods.
+
+    Nor has it methods that carry messages of MCP.
+    """
+    if method in CARRIERS:
+        return True
     definition = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and definition is not None and definition.sender == sender
 

@@ -248,6 +248,9 @@ class History:
     unserved_methods: frozenset[str] = frozenset()
     server_capabilities: JSONObject | None = None
 
+    # Every request is stateless, whatever its ``_meta`` says: by its headers over HTTP, or because what
+    # carries the session knows no other revision.
+    only_stateless: bool = False
     stateful_seq: int | None = None  # the frame of the first initialize
     stateless_seq: int | None = None  # the frame of the first stateless request
     stateless_revision: str | None = None  # the version that the latest stateless request named

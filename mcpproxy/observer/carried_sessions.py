@@ -1,0 +1,195 @@
+"""The judges of the MCP sessions that a connection of ACP carries: one for each server or connection.
+
+A message of MCP is judged as one of its own session when the message of ACP that carries it is judged. Both
+have the same frame. What is found in it blames the peer of ACP that sent it: the client of ACP is the server
+of MCP. An error of ACP that is none of MCP ends a request as if it had never been sent.
+
+The end of the recording is not told to these judges: the judge of ACP says which requests have no answer.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.checks.engine.context import MessageContext
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.engine.rows import ANY_PROTOCOL
+from mcpproxy.observer.findings import Envelope, FindingBuilder
+from mcpproxy.observer.memory_limit import MemoryUse
+from mcpproxy.observer.message_judge import MessageJudge
+from mcpproxy.protocol import mcp_in_acp
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.jsontext import compact_json
+from mcpproxy.protocol.mcp_in_acp import Carried, Channel
+from mcpproxy.protocol.message_parts import as_object, member, text_member
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import Finding, Frame, Gap, other
+from mcpproxy.session.history import History, keep_latest
+
+MAX_REMEMBERED: Final = 256
+"""How many sessions are judged at a time, and how many names of servers are remembered."""
+
+
+@slotted(eq=False)
+class _Session:
+    """A session, and what its findings call it: the name of its server, or else its id."""
+
+    judge: MessageJudge
+    name: str
+
+
+class CarriedSessions:
+    """Judges the MCP sessions in one connection of ACP with the checks in ``dispatch``."""
+
+    def __init__(self, build_findings: FindingBuilder, dispatch: Dispatch, memory_use: MemoryUse) -> None:
+        self._build_findings: Final = build_findings
+        self._dispatch: Final = dispatch
+        self._memory_use: Final = memory_use
+        self._sessions: Final[dict[Channel, _Session]] = {}
+        self._names: Final[dict[str, str]] = {}
+        """Id of a server -> its name, as the client of ACP gave it."""
+
+    @property
+    def judges(self) -> list[MessageJudge]:
+        """The judges of the sessions that are remembered."""
+        return [session.judge for session in self._sessions.values()]
+
+    def observe_gap(self, gap: Gap) -> None:
+        """Note that messages are missing, perhaps of every session."""
+        for judge in self.judges:
+            judge.observe(gap)
+
+    def forget_finished(self) -> None:
+        """Forget answered requests in all sessions."""
+        for judge in self.judges:
+            judge.history.forget_finished()
+
+    def forget(self) -> None:
+        """Judge every session from now on as one that was joined late."""
+        self._sessions.clear()
+        self._names.clear()
+
+    def judge(self, context: MessageContext, history: History) -> list[Finding]:
+        """Judge what a message of ACP with a method of ``CARRIERS`` carries.
+
+        ``history`` is that of the connection before the message.
+        """
+        message = context.message
+        match context.method:
+            case mcp_in_acp.MESSAGE:
+                return self._judge_carried(context, history)
+            case mcp_in_acp.CONNECT:
+                if isinstance(message, Response):
+                    self._connect(context, message, history)
+            case mcp_in_acp.DISCONNECT:
+                if isinstance(message, Response) and context.answers is not None:
+                    channel = mcp_in_acp.channel_of(context.answers.params)
+                    if channel is not None:
+                        self._sessions.pop(channel, None)
+            case _:
+                if isinstance(message, Request):
+                    self._remember_names(message)
+        return []
+
+    def _remember_names(self, message: Request) -> None:
+        servers = member(message.params, "mcpServers")
+        for server in servers if isinstance(servers, list) else ():
+            id = text_member(server, "serverId") or text_member(server, "id")
+            name = text_member(server, "name")
+            if id is not None and name is not None and member(server, "type") == "acp":
+                keep_latest(self._names, id, name, MAX_REMEMBERED)
+
+    def _connect(self, context: MessageContext, message: Response, history: History) -> None:
+        """Begin the session of a new connection."""
+        name = text_member(message.result, "connectionId")
+        if name is None or context.answers is None:
+            return
+        params = context.answers.params
+        id = text_member(params, "serverId") or text_member(params, "acpId") or name
+        channel = Channel("connectionId", name)
+        self._sessions.pop(channel, None)
+        self._session(channel, self._names.get(id, id), history, joined_late=history.has_gap)
+
+    def _session(self, channel: Channel, name: str, history: History, *, joined_late: bool) -> _Session:
+        """Return the session of a channel, which is new if it was unknown."""
+        session = self._sessions.get(channel)
+        if session is None:
+            judge = MessageJudge(
+                self._build_findings,
+                self._dispatch,
+                self._memory_use,
+                revision=mcp_in_acp.SERVER_REVISION if channel.by == "serverId" else None,
+                joined_late=joined_late,
+                masked=history.masked,
+            )
+            session = _Session(judge, name)
+            keep_latest(self._sessions, channel, session, MAX_REMEMBERED)
+        return session
+
+    def _judge_carried(self, context: MessageContext, history: History) -> list[Finding]:
+        """Judge the message of MCP in ``mcp/message``."""
+        message, request = context.message, context.answers
+        if isinstance(message, Request | Notification):
+            channel, carried = mcp_in_acp.channel_of(message.params), mcp_in_acp.asked(message)
+            if channel is None or carried is None:
+                return []
+            # A server has no beginning that must be seen: each of its requests says everything.
+            is_late = history.has_gap or channel.by == "connectionId"
+            name = self._names.get(channel.name, channel.name)
+            session = self._session(channel, name, history, joined_late=is_late)
+            if channel.by == "connectionId" and _names_an_id(carried):
+                return []
+            return self._observe(session, context, carried, channel)
+        if request is None or not isinstance(message, Response | ErrorResponse):
+            return []
+        channel = mcp_in_acp.channel_of(request.params)
+        session = self._sessions.get(channel) if channel is not None else None
+        id = mcp_in_acp.id_of(request.id, as_object(request.params) or {})
+        if channel is None or session is None or id is None:
+            return []
+        # The client of MCP is the agent, which is the server of ACP.
+        asker = session.judge.history.side(other(request.sender))
+        asked = asker.pending.get(id)
+        if asked is None or asked.seq != request.seq:
+            return []
+        carried = mcp_in_acp.answered(message, channel, id)
+        if carried is None:
+            asker.pending.pop(id)
+            return []
+        return self._observe(session, context, carried, channel)
+
+    def _observe(
+        self, session: _Session, context: MessageContext, carried: Carried, channel: Channel
+    ) -> list[Finding]:
+        """Judge a message of a session."""
+        outer, build_findings = context.frame, self._build_findings
+        frame = Frame(
+            outer.seq,
+            other(outer.sender),
+            compact_json(carried.message.value),  # pyright: ignore[reportArgumentType] # it is an object
+            outer.observed_at_ns,
+            refused=outer.refused,
+        ).with_message(carried.message)
+        build_findings.envelope = Envelope(
+            context.at + carried.at,
+            f"{context.at}/params/requestId" if channel.by == "serverId" else None,
+            f"in the MCP session {shown(session.name)}: ",
+            _judged_outside(self._dispatch) if channel.by == "connectionId" else frozenset(),
+        )
+        try:
+            return session.judge.judge_frame(frame)
+        finally:
+            build_findings.envelope = None
+
+
+@lru_cache(maxsize=64)
+def _judged_outside(dispatch: Dispatch) -> frozenset[str]:
+    """Return the rules about the envelope of any message, which by connection only the one of ACP has."""
+    rows = dispatch.message_checks
+    return frozenset(code for row in rows if row.protocols == ANY_PROTOCOL for code in row.rules)
+
+
+def _names_an_id(carried: Carried) -> bool:
+    """Whether a message names a request by its id. By connection, requests of MCP have none."""
+    message = carried.message
+    return isinstance(message, Notification) and message.method == "notifications/cancelled"

@@ -1,0 +1,122 @@
+"""MCP inside ACP: the MCP messages that a connection of ACP carries in ``mcp/message``.
+
+A client of ACP gives its agent an MCP server of ``"type": "acp"``. The agent is then the client of MCP, and
+the client of ACP is the server. There are two drafts of this:
+
+- By *server*, as in the ACP SDK 2.4 for TypeScript: the params name the ``serverId`` and the ``requestId`` of
+  the MCP request, and the result has a ``result`` or an ``error`` of MCP. An error of ACP is then none of
+  MCP, but one of what carries it. The revision of MCP is always 2026-07-28.
+- By *connection*, as in the RFD and in the Rust SDK: ``mcp/connect`` opens a connection, which the params
+  name. The result and the error are those of MCP, and a message of MCP has no id of its own.
+
+Source: https://agentclientprotocol.com/rfds/mcp-over-acp; ``MessageMcpRequest`` and ``MessageMcpResponse``
+in ``schema/v1/schema.unstable.json`` of ``@agentclientprotocol/sdk`` 2.4.0
+"""
+
+from typing import Final, NamedTuple
+
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Absent,
+    ErrorResponse,
+    JSONObject,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Single,
+    classify,
+    request_id,
+)
+from mcpproxy.protocol.message_parts import as_object, text_member
+from mcpproxy.protocol.revisions import STATELESS
+
+MESSAGE: Final = "mcp/message"
+CONNECT: Final = "mcp/connect"
+DISCONNECT: Final = "mcp/disconnect"
+CARRIERS: Final = frozenset({MESSAGE, CONNECT, DISCONNECT})
+
+SERVER_REVISION: Final = STATELESS[0]
+"""The revision of every session by server."""
+
+ERRORS: Final = {
+    -32800: "the request was cancelled",
+    -33000: "a limit of what carries MCP was exceeded",
+    -33001: "there is no such MCP server",
+    -33002: "the MCP server gave no answer",
+}
+"""The errors of ACP that only a request by server can get: ``McpBindingErrorCode`` of the SDK."""
+
+_OUTCOMES: Final = frozenset({"result", "error", "_meta"})
+
+
+class Channel(NamedTuple):
+    """Where a message belongs: to an MCP server, or to a connection to one."""
+
+    by: str
+    """``serverId`` or ``connectionId``."""
+    name: str
+
+
+class Carried(NamedTuple):
+    """A message of MCP, and the JSON Pointer in the message of ACP to the place of its members."""
+
+    message: Single
+    at: str
+
+
+def channel_of(params: "JSON | Absent") -> Channel | None:
+    """Return the channel that the params of ``mcp/message`` name, ``None`` if they name none."""
+    for by in ("serverId", "connectionId"):
+        if (name := text_member(params, by)) is not None:
+            return Channel(by, name)
+    return None
+
+
+def asked(message: Request | Notification) -> Carried | None:
+    """Return what ``mcp/message`` asks or tells, ``None`` if its params are no message of MCP."""
+    params = as_object(message.params)
+    if params is None or not isinstance(method := params.get("method"), str):
+        return None
+    value: JSONObject = {"jsonrpc": "2.0", "method": method}
+    if isinstance(message, Request):
+        if (id := id_of(message.id, params)) is None:
+            return None
+        value["id"] = id
+    if params.get("params") is not None:
+        value["params"] = params["params"]
+    return Carried(classify(value, value, False), "/params")
+
+
+def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId) -> Carried | None:
+    """Return the answer of MCP in an answer to ``mcp/message``; ``id`` is that of the request of MCP.
+
+    ``None`` if there is none: an error of what carries it, or a result without an outcome of MCP.
+    """
+    source, at = message.value, ""
+    if channel.by == "serverId":
+        source, at = as_object(message.result) if isinstance(message, Response) else None, "/result"
+    # A receiver prefers the result if there are both.
+    name = next((name for name in ("result", "error") if source and name in source), None)
+    if source is None or name is None:
+        return None
+    value: JSONObject = {"jsonrpc": "2.0", "id": id, name: source[name]}
+    return Carried(classify(value, value, False), at)
+
+
+def id_of(id: RequestId | None, params: JSONObject) -> RequestId | None:
+    """Return the id of the MCP request in a request of ACP with this id: its own, or without one that of
+    ACP."""
+    return request_id(params.get("requestId")) if "serverId" in params else id
+
+
+def outcome_in(result: JSON) -> "JSONObject | None":
+    """Return the outcome of MCP in a result of ``mcp/message``: an object with ``result`` or ``error``.
+
+    By connection, the result itself is that of MCP. No result of MCP has only these members.
+    """
+    members = as_object(result)
+    if members is None:
+        return None
+    is_outcome = not members.keys().isdisjoint(("result", "error")) and members.keys() <= _OUTCOMES
+    return members if is_outcome else {"result": members}
