@@ -88,7 +88,7 @@ class Call:
         name = f" {self.name}" if self.name is not None else ""
         took = f", {duration(self.latency_ns)}" if self.latency_ns is not None else ""
         code = member(self.error, "code")
-        outcome = outcome_of_result(self.result) if self.is_answered else Outcome.UNANSWERED
+        outcome = outcome_of_result(self.result, self.method) if self.is_answered else Outcome.UNANSWERED
         if self.is_error and outcome is Outcome.OK:
             outcome = error_outcome(self.method, code if type(code) is int else None)
         state = state_words(outcome, code if type(code) is int else None)
@@ -342,7 +342,8 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
         params=or_none(request.params),
         result=result,
         error=or_none(error),
-        is_error=isinstance(message, Response | ErrorResponse) and outcome_of(message) in ERRORS,
+        is_error=isinstance(message, Response | ErrorResponse)
+        and outcome_of(message, request.method) in ERRORS,
         frame=entry.seq,
         answer_frame=answer.seq if answer else None,
         at_ns=entry.at_ns,

@@ -13,7 +13,7 @@ Source: https://agentclientprotocol.com/rfds/mcp-over-acp; ``MessageMcpRequest``
 in ``schema/v1/schema.unstable.json`` of ``@agentclientprotocol/sdk`` 2.4.0
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from mcpproxy.protocol.jsonrpc import (
     JSON,
@@ -28,7 +28,6 @@ from mcpproxy.protocol.jsonrpc import (
     classify,
     request_id,
 )
-from mcpproxy.protocol.message_parts import as_object, text_member
 from mcpproxy.protocol.revisions import STATELESS
 
 MESSAGE: Final = "mcp/message"
@@ -40,12 +39,13 @@ SERVER_REVISION: Final = STATELESS[0]
 """The revision of every session by server."""
 
 ERRORS: Final = {
-    -32800: "the request was cancelled",
-    -33000: "a limit of what carries MCP was exceeded",
-    -33001: "there is no such MCP server",
-    -33002: "the MCP server gave no answer",
+    -32602: "invalidParams",
+    -32800: "requestCancelled",
+    -33000: "resourceLimitExceeded",
+    -33001: "serverUnavailable",
+    -33002: "backendFailed",
 }
-"""The errors of ACP that only a request by server can get: ``McpBindingErrorCode`` of the SDK."""
+"""The errors of ACP for a request by server, with their names in the SDK (``McpBindingErrorCode``)."""
 
 _OUTCOMES: Final = frozenset({"result", "error", "_meta"})
 
@@ -67,16 +67,17 @@ class Carried(NamedTuple):
 
 def channel_of(params: "JSON | Absent") -> Channel | None:
     """Return the channel that the params of ``mcp/message`` name, ``None`` if they name none."""
+    members = params if isinstance(params, dict) else {}
     for by in ("serverId", "connectionId"):
-        if (name := text_member(params, by)) is not None:
+        if isinstance(name := members.get(by), str):
             return Channel(by, name)
     return None
 
 
 def asked(message: Request | Notification) -> Carried | None:
     """Return what ``mcp/message`` asks or tells, ``None`` if its params are no message of MCP."""
-    params = as_object(message.params)
-    if params is None or not isinstance(method := params.get("method"), str):
+    params = message.params
+    if not isinstance(params, dict) or not isinstance(method := params.get("method"), str):
         return None
     value: JSONObject = {"jsonrpc": "2.0", "method": method}
     if isinstance(message, Request):
@@ -95,10 +96,12 @@ def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId)
     """
     source, at = message.value, ""
     if channel.by == "serverId":
-        source, at = as_object(message.result) if isinstance(message, Response) else None, "/result"
+        source, at = message.result if isinstance(message, Response) else None, "/result"
+    if not isinstance(source, dict):
+        return None
     # A receiver prefers the result if there are both.
-    name = next((name for name in ("result", "error") if source and name in source), None)
-    if source is None or name is None:
+    name = next((name for name in ("result", "error") if name in source), None)
+    if name is None:
         return None
     value: JSONObject = {"jsonrpc": "2.0", "id": id, name: source[name]}
     return Carried(classify(value, value, False), at)
@@ -110,13 +113,23 @@ def id_of(id: RequestId | None, params: JSONObject) -> RequestId | None:
     return request_id(params.get("requestId")) if "serverId" in params else id
 
 
-def outcome_in(result: JSON) -> "JSONObject | None":
-    """Return the outcome of MCP in a result of ``mcp/message``: an object with ``result`` or ``error``.
+def inside(method: str, params: object) -> tuple[str, object]:
+    """Return the method and the params of MCP in a message of ACP; what is given, if it carries none."""
+    if method == MESSAGE and isinstance(params, dict):
+        members = cast("dict[str, Any]", params)
+        if isinstance(inner_method := members.get("method"), str):
+            return inner_method, members.get("params")
+    return method, cast("object", params)
 
-    By connection, the result itself is that of MCP. No result of MCP has only these members.
+
+def outcome_in(result: Any) -> dict[str, Any]:
+    """Return the outcome of MCP in a result of ``mcp/message``: an object with ``result`` or ``error`` alone.
+
+    By connection, the result itself is that of MCP. No result of MCP has only the members of an outcome.
     """
-    members = as_object(result)
-    if members is None:
-        return None
-    is_outcome = not members.keys().isdisjoint(("result", "error")) and members.keys() <= _OUTCOMES
-    return members if is_outcome else {"result": members}
+    if isinstance(result, dict):
+        members = cast("dict[str, Any]", result)
+        if members.keys() <= _OUTCOMES and not members.keys().isdisjoint(("result", "error")):
+            name = "result" if "result" in members else "error"
+            return {name: members[name]}
+    return {"result": result}

@@ -20,6 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.mcp_in_acp import MESSAGE
 
 WellFormed: TypeAlias = Request | Notification | Response | ErrorResponse
 """A JSON-RPC message that is not malformed."""
@@ -33,8 +34,9 @@ TARGETS: Final = {
     "resources/read": "uri",
     "resources/subscribe": "uri",
     "resources/unsubscribe": "uri",
+    MESSAGE: "method",
 }
-"""Method -> the member of its params that names the tool, prompt or resource.
+"""Method -> the member of its params that names the tool, prompt or resource; or the method of MCP inside.
 
 The id of a task is no target: a server issues a new one for each task, so it groups nothing.
 """
@@ -46,10 +48,18 @@ _LEADING_ID: Final = pattern(
 
 
 def target_of(method: str, params: "JSON | Absent") -> str | None:
-    """Return the tool, prompt or resource that a request of ``method`` is about, ``None`` if none."""
+    """Return the tool, prompt or resource that a request of ``method`` is about, ``None`` if none.
+
+    That of a request which carries one of MCP is its method with its own target, ``tools/call search``.
+    """
     name = TARGETS.get(method)
     target = params.get(name) if name is not None and isinstance(params, dict) else None
-    return target if isinstance(target, str) else None
+    if not isinstance(target, str):
+        return None
+    if method == MESSAGE and target != MESSAGE:
+        inner_target = target_of(target, member(params, "params"))
+        return target if inner_target is None else f"{target} {inner_target}"
+    return target
 
 
 def updated_resource(message: Single) -> str | None:

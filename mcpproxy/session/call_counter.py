@@ -19,6 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     RequestId,
     Response,
 )
+from mcpproxy.protocol.mcp_in_acp import MESSAGE
 from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead, Sender
@@ -33,6 +34,7 @@ _ANSWERED: Final = Response({}, None, None)
 
 _OK: Final = Outcome.OK
 _UNANSWERED: Final = Outcome.UNANSWERED
+_TELLING: Final = (PROBE, MESSAGE)
 _BY_STATUS: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED)
 
 _ANSWERS: Final = (Response, ErrorResponse)
@@ -47,8 +49,8 @@ class _Call:
     outcome: Outcome = _UNANSWERED
     sender: Sender = CLIENT
     """Who asks, if the request met a fault."""
-    probe: str = ""
-    """``PROBE`` if that is its method."""
+    method: str = ""
+    """Its method, if that says more of how its answer ends it."""
 
 
 @slotted(eq=False)
@@ -200,8 +202,8 @@ class CallCounter:
         else:
             call = _Call()
             self._total += 1
-            if request.method == PROBE:
-                call.probe = PROBE
+            if request.method in _TELLING:
+                call.method = request.method
         if frame.by_proxy or frame.refused:
             self._end(call, Outcome.REFUSED)
         open_calls = self._open[from_client]
@@ -266,7 +268,7 @@ class CallCounter:
         if call is not None and (call.outcome is _UNANSWERED or call.outcome in _BY_STATUS):
             is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _UNANSWERED
             is_failure = call.outcome is Outcome.HTTP_ERROR  # its status says that it is more than a decline
-            outcome = outcome_of(answer, "" if is_failure else call.probe)
+            outcome = outcome_of(answer, "" if is_failure else call.method)
             self._end(call, Outcome.REFUSED if is_refusal else outcome)
         return call
 
@@ -295,7 +297,7 @@ class CallCounter:
 
     def _end_by_status(self, call: _Call, error: ResponseHead) -> None:
         if call.outcome is _UNANSWERED:
-            self._end(call, status_outcome(call.probe, error.status, by_proxy=error.by_proxy))
+            self._end(call, status_outcome(call.method, error.status, by_proxy=error.by_proxy))
 
     def _cancel(self, call: _Call | None) -> None:
         if call is not None and call.outcome is _UNANSWERED:

@@ -6,6 +6,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
+from mcpproxy.protocol.mcp_in_acp import MESSAGE, outcome_in
 from mcpproxy.protocol.message_parts import member
 
 
@@ -171,11 +172,16 @@ def outcome_of(answer: Response | ErrorResponse, method: str = "") -> Outcome:
     """Return how an answer ends its call. Who sent it is not asked: of mcpproxy's own, it is ``REFUSED``."""
     if isinstance(answer, ErrorResponse):
         return error_outcome(method, error_code(answer))
-    return outcome_of_result(answer.result)
+    return outcome_of_result(answer.result, method)
 
 
-def outcome_of_result(result: JSON) -> Outcome:
-    """Return how a result ends its call."""
+def outcome_of_result(result: JSON, method: str = "") -> Outcome:
+    """Return how a result ends its call. One that carries an error of MCP is that error."""
+    if method == MESSAGE:
+        outcome = outcome_in(result)
+        if "result" not in outcome:
+            return Outcome.RPC_ERROR
+        result = outcome["result"]
     if isinstance(result, dict):
         if "isError" in result and result["isError"] is True:
             return Outcome.TOOL_ERROR
@@ -217,7 +223,19 @@ def exchange_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
     return Outcome.OK
 
 
-def error_code(answer: Response | ErrorResponse) -> int | None:
-    """Return the code of an error; ``None`` for a result, and for an error without a whole number."""
-    code = member(answer.error, "code") if isinstance(answer, ErrorResponse) else None
+def error_code(answer: Response | ErrorResponse, method: str = "") -> int | None:
+    """Return the code of an error; ``None`` for a result, and for an error without a whole number.
+
+    A result of ``method`` that carries an error of MCP has the code of that.
+    """
+    if isinstance(answer, ErrorResponse):
+        code = member(answer.error, "code")
+    else:
+        code = carried_code(answer.result) if method == MESSAGE else None
     return code if type(code) is int else None
+
+
+def carried_code(result: JSON) -> JSON:
+    """Return the code of the error of MCP that a result of ``mcp/message`` carries, or ``None``."""
+    outcome = outcome_in(result)
+    return None if "result" in outcome else member(outcome, "error", "code")

@@ -8,6 +8,7 @@ from mcpproxy.base.style import character_start
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.mcp_in_acp import ERRORS, MESSAGE, inside, outcome_in
 from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles, target_of
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, SseEvent, Stderr
@@ -104,11 +105,11 @@ class CallReader:
         first_record = self.record(first_line)
         self._kept = {first_line: first_record} if columns.request_bytes[row] < _LARGE_BYTES else {}
         method, target = self.name(row)
-        answer, result = self._answer(row, answer_line, method)
         code = columns.code[row]
         message = (
             _single(first_record, columns.elements.get(row)) if kind in (Kind.REQUEST, Kind.ANSWER) else {}
         )
+        answer, result = self._answer(row, answer_line, method, message.get("params"))
         id = message.get("id")
         lacks_answer = kind in (Kind.REQUEST, Kind.EXCHANGE) and not answer_line
         return Call(
@@ -139,15 +140,16 @@ class CallReader:
             exchange=getattr(first_record, "exchange", 0),
         )
 
-    def _answer(self, row: int, line: int, method: str) -> tuple[int | None, str]:
-        """Return the sequence number and the preview of the answer to a row."""
+    def _answer(self, row: int, line: int, method: str, params: Any) -> tuple[int | None, str]:
+        """Return the sequence number and the preview of the answer to a row, which asks with ``params``."""
         if not line:
             return None, ""
         if self._columns.answer_bytes[row] < _LARGE_BYTES or row in self._columns.answer_elements:
             answer = self.record(line)
             if self._columns.answer_bytes[row] < _LARGE_BYTES:
                 self._kept[line] = answer
-            return _seq(answer), result_preview(answer, self._columns.answer_elements.get(row), method)
+            element = self._columns.answer_elements.get(row)
+            return _seq(answer), result_preview(answer, element, method, params)
         head = self._source.read(self._columns.line_offset[line], _HEAD_BYTES)
         seq = _SEQ.search(head)
         return int(seq[1]) if seq else 0, "" if self._masking else beginning_preview(head)
@@ -185,6 +187,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                 if members.keys().isdisjoint(_OF_MESSAGES):
                     return _text(record.raw)
                 params = members.get("params", members.get("result", members.get("error")))
+                method, params = inside(method, cast("object", params))
                 if method in _WITH_ARGUMENTS and isinstance(params, dict):
                     params = cast("dict[str, Any]", params).get("arguments", {})
                 elif isinstance(params, dict):
@@ -215,16 +218,28 @@ def _empty_event(event: SseEvent) -> str:
     return _cut(", ".join(facts) + (": lets the client resume" if event.id else ""))
 
 
-def result_preview(record: object, element: int | None = None, method: str = "") -> str:
-    """Return the text of the content of an answer to ``method``, or the message of its error, on one line."""
+def result_preview(record: object, element: int | None = None, method: str = "", params: Any = None) -> str:
+    """Return the text of the content of an answer to ``method``, or the message of its error, on one line.
+
+    ``params`` are those of the request. Of an answer that carries one of MCP, the text is that of MCP; an
+    error of ACP that is certainly none of MCP says so.
+    """
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message, raw = _single(record, element), getattr(record, "raw", b"")
+    whose = ""
+    if method == MESSAGE and "error" not in message:
+        message = outcome_in(message.get("result"))
+    elif method == MESSAGE and isinstance(member(params, "serverId"), str):
+        code: Any = member(message["error"], "code")
+        name = f" ({ERRORS[code]})" if code in ERRORS else ""
+        whose = f"of ACP{name}, not of MCP: "
+    method, _ = inside(method, params)
     if "error" in message or "result" not in message:
         error: Any = message.get("error")
         text: Any = member(error, "message")
         if isinstance(text, str):
-            return shortened(text)
+            return shortened(whose + text)
         return "" if error is None else _shown(cast("JSON", error), raw)
     result: Any = message["result"]
     if isinstance(result, dict):

@@ -3,13 +3,15 @@
 from typing import Any, Final, cast
 
 from mcpproxy.protocol import acp
-from mcpproxy.protocol.jsonrpc import RequestId
+from mcpproxy.protocol.jsonrpc import JSON, RequestId
+from mcpproxy.protocol.mcp_in_acp import MESSAGE
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.outcomes import (
     ERRORS,
     Kind,
     Outcome,
+    carried_code,
     error_outcome,
     exchange_outcome,
     outcome_of_result,
@@ -28,6 +30,7 @@ _NOTIFICATION: Final = KINDS.index(Kind.NOTIFICATION)
 _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 _OK: Final = OUTCOMES.index(Outcome.OK)
 _HTTP_ERROR: Final = OUTCOMES.index(Outcome.HTTP_ERROR)
+_RPC_ERROR: Final = OUTCOMES.index(Outcome.RPC_ERROR)
 _UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _CANCELLED: Final = OUTCOMES.index(Outcome.CANCELLED)
 _REFUSED: Final = OUTCOMES.index(Outcome.REFUSED)
@@ -216,9 +219,13 @@ class MessageScan:
 
     def _take_result(self, result: Any, row: int, *, client: bool) -> int:
         """Return the outcome that a result stands for. From a result of the server, take the facts in it."""
-        outcome, columns = _NUMBER_OF[outcome_of_result(result)], self.columns
+        columns = self.columns
         if type(result) is not dict:
-            return outcome
+            return _NUMBER_OF[outcome_of_result(result)]
+        method = columns.method(row) if "error" in result or "result" in result else ""
+        outcome = _NUMBER_OF[outcome_of_result(cast("JSON", result), method)]
+        if method == MESSAGE and outcome == _RPC_ERROR:
+            columns.code[row] = code_of(carried_code(cast("JSON", result)))
         if outcome == _OK and "tools" in result and not client and columns.method(row) == "tools/list":
             self.tool_lists.append(row)
         if not client and ("protocolVersion" in result or "_meta" in result or "sessionId" in result):
@@ -254,7 +261,7 @@ class MessageScan:
                 self.columns.progress[row] = seen.line
             if not (self._is_acp and method == "session/update" and _begins_or_ends_tool_call(members)):
                 return row
-        return self._orphan(_NOTIFICATION, seen, method, session, row)
+        return self._orphan(_NOTIFICATION, seen, method, session, row, target_of(method, members))
 
     def _named_by(
         self, method: str, params: dict[str, Any], client: bool, session: int, exchange: ExchangeState | None
@@ -307,7 +314,13 @@ class MessageScan:
         return next(iter(waiting.values())) if len(waiting) == 1 else 0
 
     def _orphan(
-        self, kind: int, seen: Seen, method: str = "", session: int | None = None, parent: int = 0
+        self,
+        kind: int,
+        seen: Seen,
+        method: str = "",
+        session: int | None = None,
+        parent: int = 0,
+        target: str | None = None,
     ) -> int:
         """Add a row for a record that is not part of a request, and return its number.
 
@@ -320,7 +333,7 @@ class MessageScan:
         if session is None:
             session = exchange.session if exchange is not None else self._session("")
         columns = self.columns
-        name = columns.number_of(method, None)
+        name = columns.number_of(method, target)
         kind |= 0 if seen.client else FROM_SERVER
         row = columns.add(kind, seen.line, seen.at_ns, name, min(seen.size, LARGEST), session, _NONE, parent)
         self.touch(row)

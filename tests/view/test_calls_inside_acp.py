@@ -1,0 +1,91 @@
+"""A call of MCP inside ACP: its row names what is called, and how that ended.
+
+The recorder's counts are compared with those of the view in every case.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.session.outcomes import Outcome
+from mcpproxy.view.calls import Call
+from mcpproxy.view.causes import error_words
+from tests.view.situations import C, Conversation, S
+from tests.view.test_exchange_ends import opened
+
+BY_SERVER = {"serverId": "s-1", "requestId": "r-1"}
+BY_CONNECTION = {"connectionId": "c-1"}
+SAID = {"content": [{"type": "text", "text": "sunny"}]}
+
+
+def called(tmp_path: Path, channel: dict[str, str], **answer: Any) -> Call:
+    """The row of an inner ``tools/call`` that the client of ACP answers with these members."""
+    session = Conversation()
+    session.asks(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}, ms=1)
+    session.answers(0, {"protocolVersion": 1, "agentCapabilities": {}}, ms=2)
+    inner = {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": "Oslo"}}}
+    session.asks(5, "mcp/message", channel | inner, ms=3, by=S)
+    session.says(C, {"jsonrpc": "2.0", "id": 5, **answer}, ms=4)
+    return opened(tmp_path, session.closes(ms=5)).call(2)
+
+
+@pytest.mark.parametrize(
+    ("channel", "answer"), [(BY_SERVER, {"result": {"result": SAID}}), (BY_CONNECTION, {"result": SAID})]
+)
+def test_a_row_names_the_tool_and_shows_its_arguments_and_its_text(
+    tmp_path: Path, channel: dict[str, str], answer: dict[str, Any]
+) -> None:
+    call = called(tmp_path, channel, **answer)
+    assert (call.method, call.target) == ("mcp/message", "tools/call forecast")
+    assert (call.arguments, call.result, call.outcome) == ('{"city":"Oslo"}', "sunny", Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    ("channel", "answer"),
+    [
+        (BY_SERVER, {"result": {"result": SAID | {"isError": True}}}),
+        (BY_CONNECTION, {"result": SAID | {"isError": True}}),
+    ],
+)
+def test_an_error_of_the_tool_is_one(tmp_path: Path, channel: dict[str, str], answer: dict[str, Any]) -> None:
+    assert called(tmp_path, channel, **answer).outcome is Outcome.TOOL_ERROR
+
+
+def test_an_error_of_mcp_has_its_code(tmp_path: Path) -> None:
+    call = called(tmp_path, BY_SERVER, result={"error": {"code": -32602, "message": "no such city"}})
+    assert (call.outcome, error_words(call)) == (Outcome.RPC_ERROR, "error -32602: no such city")
+
+
+def test_an_error_of_acp_is_named_as_that(tmp_path: Path) -> None:
+    call = called(tmp_path, BY_SERVER, error={"code": -33001, "message": "unavailable"})
+    words = "error -33001: of ACP (serverUnavailable), not of MCP: unavailable"
+    assert (call.outcome, error_words(call)) == (Outcome.RPC_ERROR, words)
+
+
+def test_by_connection_an_error_may_be_of_either(tmp_path: Path) -> None:
+    call = called(tmp_path, BY_CONNECTION, error={"code": -32602, "message": "unknown"})
+    assert error_words(call) == "error -32602: unknown"
+
+
+def test_a_result_without_an_outcome_is_shown_as_it_is(tmp_path: Path) -> None:
+    call = called(tmp_path, BY_SERVER, result={"result": None})
+    assert (call.outcome, call.result) == (Outcome.OK, "null")
+
+
+def test_a_notification_is_named_too(tmp_path: Path) -> None:
+    session = Conversation()
+    told = BY_SERVER | {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}}
+    session.notifies("mcp/message", told, ms=1, by=C)
+    call = opened(tmp_path, session.closes(ms=5)).call(1)
+    assert (call.method, call.target) == ("mcp/message", "notifications/progress")
+    assert call.arguments == '{"progressToken":1,"progress":1}'
+
+
+def test_what_carries_itself_is_no_deeper_than_one_message(tmp_path: Path) -> None:
+    params: dict[str, Any] = {"method": "mcp/message"}
+    for _ in range(200):
+        params = {"method": "mcp/message", "params": params}
+    session = Conversation()
+    session.asks(1, "mcp/message", params, ms=1)
+    assert opened(tmp_path, session.closes(ms=5)).call(1).target == "mcp/message"
