@@ -350,6 +350,27 @@ def test_a_session_that_begins_with_a_carried_message_is_one_of_acp() -> None:
     assert judged(script, numbered_from=7) == [[], [], []]
 
 
+@pytest.mark.parametrize("prefix", ["_", ""])
+def test_a_proxy_is_opened_like_an_agent(prefix: str) -> None:
+    """Its conductor speaks for its client, and in ``proxy/successor`` for what comes after it."""
+    (_, opening, _), (_, opened, _), (_, new, _), (_, made, _) = OPENED
+    successor = f"{prefix}proxy/successor"
+    sent_on = {"id": 1, "method": successor, "params": {"method": "session/new", "params": new["params"]}}
+    script: Script = (
+        (CLIENT, opening | {"method": f"{prefix}proxy/initialize"}, []),
+        (AGENT, {"id": 0, "method": successor, "params": {"method": "initialize", "params": {}}}, []),
+        (CLIENT, {"id": 0, "result": opened["result"]}, []),
+        (AGENT, opened, []),
+        (CLIENT, new, []),
+        (AGENT, sent_on, []),
+        (CLIENT, made, []),
+        (AGENT, made, []),
+        (CLIENT, {"id": 2, "method": "no/such", "params": {}}, ["ACP-010"]),
+    )
+    found = [[finding.rule for finding in findings] for findings in judged(script)]
+    assert found == [*(expected for _, _, expected in script), []]
+
+
 def test_what_mcpproxy_refuses_did_not_happen() -> None:
     observer = Observer(catalogue.load())
     ((_, asked, _), *_), found = BY_SERVER["a result that fits its outputSchema"][-2:], list[Finding]()

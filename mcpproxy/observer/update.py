@@ -105,7 +105,7 @@ def _remember_request(
     if context.happened is Input.CLIENT_REQUEST and history.state is State.NEGOTIATED:
         # This is a violation, unless notifications/initialized is on its way and the request overtook it.
         history.request_before_initialized = request
-    if message.method == "initialize" and context.sender == CLIENT:
+    if message.method in acp.INITIALIZE and context.sender == CLIENT:
         _remember_initialize(message, request, history)
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.mcp_in_acp import CARRIERS
+from mcpproxy.protocol.mcp_in_acp import CARRIERS, SUCCESSOR
 from mcpproxy.protocol.methods import table_rows
 from mcpproxy.protocol.revisions import ACP
 
@@ -68,6 +68,16 @@ elicitation/complete        server  notification  yes    yes
 auth/status_update          server  notification  draft  draft
 $/cancel_request            both    notification  yes    yes
 """
+
+INITIALIZE: Final = frozenset({"initialize", "_proxy/initialize", "proxy/initialize"})
+"""The requests that open a connection, with the same params.
+
+A conductor sends one of the latter two to a proxy: that of the SDK, or that of the RFD.
+Source: https://agentclientprotocol.com/rfds/proxy-chains
+"""
+
+_ACP_ALONE: Final = CARRIERS.union(INITIALIZE - {"initialize"}, SUCCESSOR)
+"""Methods of either side that MCP does not have."""
 
 DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "proxy/", "_", "$/")
 """Methods with these prefixes are not reported as unknown: drafts, extensions, optional notifications."""
@@ -241,9 +251,9 @@ def is_initialize_result(result: object) -> bool:
 def is_acp_method(method: str, sender: str) -> bool:
     """Whether ``method`` from ``sender`` shows that a session uses ACP: MCP has no ``session/`` methods.
 
-    Nor has it methods that carry messages of MCP.
+    Nor has it those of proxies, and methods that carry messages of MCP.
     """
-    if method in CARRIERS:
+    if method in _ACP_ALONE:
         return True
     definition = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and definition is not None and definition.sender == sender

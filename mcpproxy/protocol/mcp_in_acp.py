@@ -35,6 +35,12 @@ CONNECT: Final = "mcp/connect"
 DISCONNECT: Final = "mcp/disconnect"
 CARRIERS: Final = frozenset({MESSAGE, CONNECT, DISCONNECT})
 
+SUCCESSOR: Final = ("_proxy/successor", "proxy/successor")
+"""Messages of ACP that a proxy and its conductor send on for each other, in the SDK and in the RFD."""
+
+WRAPPERS: Final = frozenset({MESSAGE, *SUCCESSOR})
+"""Methods whose params are the ``method`` and the ``params`` of another message."""
+
 SERVER_REVISION: Final = STATELESS[0]
 """The revision of every session by server."""
 
@@ -114,8 +120,8 @@ def id_of(id: RequestId | None, params: JSONObject) -> RequestId | None:
 
 
 def inside(method: str, params: object) -> tuple[str, object]:
-    """Return the method and the params of MCP in a message of ACP; what is given, if it carries none."""
-    if method == MESSAGE and isinstance(params, dict):
+    """Return the method and the params of the message in another one; what is given, if there is none."""
+    if method in WRAPPERS and isinstance(params, dict):
         members = cast("dict[str, Any]", params)
         if isinstance(inner_method := members.get("method"), str):
             return inner_method, members.get("params")

@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.mcp_in_acp import MESSAGE
+from mcpproxy.protocol.mcp_in_acp import MESSAGE, WRAPPERS
 
 WellFormed: TypeAlias = Request | Notification | Response | ErrorResponse
 """A JSON-RPC message that is not malformed."""
@@ -34,9 +34,9 @@ TARGETS: Final = {
     "resources/read": "uri",
     "resources/subscribe": "uri",
     "resources/unsubscribe": "uri",
-    MESSAGE: "method",
+    **dict.fromkeys(WRAPPERS, "method"),
 }
-"""Method -> the member of its params that names the tool, prompt or resource; or the method of MCP inside.
+"""Method -> the member of its params that names the tool, prompt or resource; or the method inside.
 
 The id of a task is no target: a server issues a new one for each task, so it groups nothing.
 """
@@ -50,13 +50,15 @@ _LEADING_ID: Final = pattern(
 def target_of(method: str, params: "JSON | Absent") -> str | None:
     """Return the tool, prompt or resource that a request of ``method`` is about, ``None`` if none.
 
-    That of a request which carries one of MCP is its method with its own target, ``tools/call search``.
+    That of a request in which there is another message is the method of that, with its own target:
+    ``tools/call search``.
     """
     name = TARGETS.get(method)
     target = params.get(name) if name is not None and isinstance(params, dict) else None
     if not isinstance(target, str):
         return None
-    if method == MESSAGE and target != MESSAGE:
+    # No wrapper is in one of its kind: so the depth has a bound.
+    if method in WRAPPERS and (target == MESSAGE or target not in WRAPPERS) and method != target:
         inner_target = target_of(target, member(params, "params"))
         return target if inner_target is None else f"{target} {inner_target}"
     return target

@@ -210,7 +210,7 @@ class CallCounter:
         if exchange is None:
             if request.id is not None:
                 open_calls[request.id] = call
-            if request.method == "initialize" and acp.is_initialize(as_object(request.params) or {}):
+            if request.method in acp.INITIALIZE and acp.is_initialize(as_object(request.params) or {}):
                 self._is_acp = True
             elif self._is_acp and request.method == "session/prompt" and from_client:
                 self._prompts[acp.session_in(request.params)] = call

@@ -82,6 +82,26 @@ def test_a_notification_is_named_too(tmp_path: Path) -> None:
     assert call.arguments == '{"progressToken":1,"progress":1}'
 
 
+@pytest.mark.parametrize("prefix", ["_", ""])
+def test_what_a_proxy_sends_on_is_named(tmp_path: Path, prefix: str) -> None:
+    session = Conversation()
+    opening = {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "editor"}}
+    session.asks(0, f"{prefix}proxy/initialize", opening, ms=1)
+    session.answers(0, {"protocolVersion": 1, "agentCapabilities": {}}, ms=2)
+    prompt = {"sessionId": "one", "prompt": [{"type": "text", "text": "build"}]}
+    session.asks(1, f"{prefix}proxy/successor", {"method": "session/prompt", "params": prompt}, ms=3, by=S)
+    session.answers(1, {"stopReason": "end_turn"}, ms=4, by=C)
+    inner = {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": "Oslo"}}}
+    carried = {"method": "mcp/message", "params": BY_CONNECTION | inner}
+    session.asks(2, f"{prefix}proxy/successor", carried, ms=5)
+    view = opened(tmp_path, session.closes(ms=6))
+    (summary, *_) = view.sessions
+    assert (summary.protocol, summary.client) == ("acp", "editor")
+    prompted, called = view.call(2), view.call(3)
+    assert (prompted.target, prompted.arguments, prompted.result) == ("session/prompt", "build", "end_turn")
+    assert called.target == "mcp/message tools/call forecast"
+
+
 def test_what_carries_itself_is_no_deeper_than_one_message(tmp_path: Path) -> None:
     params: dict[str, Any] = {"method": "mcp/message"}
     for _ in range(200):

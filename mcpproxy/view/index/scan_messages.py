@@ -97,7 +97,7 @@ class MessageScan:
             session = self._acp_session(params)
         if method in TARGETS:
             target = target_of(method, members)
-        elif method == "initialize":
+        elif method in acp.INITIALIZE:
             self._initialize(members, session)
             if exchange is not None:
                 exchange.initialize = members
