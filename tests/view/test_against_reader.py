@@ -5,15 +5,27 @@ of the rules, and on sessions made of messages of every kind.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.frame import Close, Event, FaultMark, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import (
+    Close,
+    Event,
+    ExchangeEnd,
+    FaultMark,
+    Finding,
+    Frame,
+    RequestHead,
+    ResponseHead,
+    Sender,
+    SseEvent,
+)
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.conversation import Conversation
 from mcpproxy.trace.encode import encode, encode_close, encode_header
@@ -144,4 +156,75 @@ def test_calls_that_met_faults_are_counted_alike(talk: list[Frame], tmp_path: Pa
         frame.seq = frame.observed_at_ns = number
     write(tmp_path / "faults.jsonl", talk)
     with open_view(tmp_path / "faults.jsonl") as view:
+        assert counted(talk) == call_outcomes(view.columns)
+
+
+SAID_OVER_HTTP: Final = [
+    *SAID[:4],
+    b'{"jsonrpc":"2.0","id":2,"method":"initialize"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":'
+    b'{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}',
+    b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}',
+    b'{"jsonrpc":"2.0","error":{"code":-32603,"message":"no"}}',
+    b'[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]',
+    b"no message",
+]
+PIECES: Final = [b'{"id":1,"result":{"a":"', b'aaaa"}}']
+HEADERS: Final = [(("location", "/moved"),), (("mcp-session-id", "a"),)]
+
+
+@st.composite
+def over_http(draw: st.DrawFn) -> list[Event]:
+    """Draw the events of up to three exchanges. They overlap, and each takes its course."""
+    exchanges = [
+        list(reversed(draw(an_exchange(number)))) for number in range(1, draw(st.integers(1, 3)) + 1)
+    ]
+    talk: list[Event] = []
+    while open_ones := [events for events in exchanges if events]:
+        event = draw(st.sampled_from(open_ones)).pop()
+        number = len(talk) + 1
+        has_number = not isinstance(event, ExchangeEnd)
+        talk.append(replace(event, observed_at_ns=number, **({"seq": number} if has_number else {})))
+    return talk
+
+
+@st.composite
+def an_exchange(draw: st.DrawFn, number: int) -> list[Any]:
+    """Draw one exchange, whose response may come before the body of its request."""
+    method, target = draw(st.sampled_from(["POST", "POST", "GET"])), draw(st.sampled_from(["/mcp", "/moved"]))
+    status, headers = draw(st.sampled_from([200, 307, 400, 502])), draw(st.sampled_from(HEADERS))
+    head = RequestHead(0, number, 1, method, target, (), draw(st.booleans()))
+    body = draw(st.lists(said_in(number, "client"), max_size=2))
+    response = ResponseHead(0, number, 1, status, headers, by_proxy=draw(st.booleans()))
+    early = [response] if draw(st.booleans()) else []
+    said = draw(st.lists(senders.flatmap(lambda sender: said_in(number, sender)), max_size=3))
+    end = ExchangeEnd(number, 1, draw(st.booleans()), draw(st.sampled_from(["client", "server"])))
+    return [head, *early, *body, *([] if early else [response]), *said, end]
+
+
+def said_in(number: int, sender: Sender) -> st.SearchStrategy[Frame]:
+    """Return a strategy for what ``sender`` says in an exchange."""
+    said, at, by = st.sampled_from(SAID_OVER_HTTP), st.just(number), st.just(sender)
+    event = st.none() | st.just(SseEvent(b"", b""))
+    return st.one_of(
+        st.builds(Frame, st.just(0), by, said, exchange=at),
+        st.builds(Frame, st.just(0), by, said, exchange=at, by_proxy=st.booleans(), fault=st.none() | met),
+        st.builds(
+            Frame,
+            st.just(0),
+            by,
+            st.sampled_from(PIECES),
+            terminated=st.booleans(),
+            continues=st.booleans(),
+            exchange=at,
+            event=event,
+        ),
+    )
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(talk=over_http())
+def test_calls_over_http_are_counted_alike(talk: list[Event], tmp_path: Path) -> None:
+    write(tmp_path / "http.jsonl", talk)
+    with open_view(tmp_path / "http.jsonl") as view:
         assert counted(talk) == call_outcomes(view.columns)

@@ -183,6 +183,60 @@ def test_two_clients_that_follow_a_redirect_keep_their_calls(tmp_path: Path) -> 
         assert followed(view) == [("ok", 7 * MS, None), ("ok", 6 * MS, None)]
 
 
+STATELESS = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+
+
+def repeated(session: Conversation) -> dict[str, Any]:
+    """Say all up to the head of the request with which a client follows a redirect."""
+    asked(session, 1, ms=1)
+    redirected(session, 1, ms=2)
+    session.posts(2, ms=3, target="/mcp/")
+    return {"exchange": 2, "connection": 2}
+
+
+def is_answered_early(session: Conversation) -> None:
+    place = repeated(session)
+    session.responds(2, 413, ms=4)
+    session.asks(1, "tools/call", forecast("Oslo"), ms=5, **place)
+
+
+def is_left_by_its_client(session: Conversation) -> None:
+    session.asks(1, "tools/call", forecast("Oslo") | STATELESS, ms=5, **repeated(session))
+    session.responds(2, 200, ms=6, sse=True)
+
+
+def is_refused(session: Conversation) -> None:
+    session.asks(1, "tools/call", forecast("Oslo"), ms=5, refused=True, **repeated(session))
+
+
+REPEATED = {is_answered_early: "http-error", is_left_by_its_client: "cancelled", is_refused: "refused"}
+
+
+@pytest.mark.parametrize(("says", "outcome"), REPEATED.items(), ids=[says.__name__ for says in REPEATED])
+def test_a_repeated_request_ends_as_any_other(
+    says: Callable[[Conversation], None], outcome: str, tmp_path: Path
+) -> None:
+    session = Conversation(http=True)
+    says(session)
+    session.ends(2, ms=9, cut_by="client")
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        assert [call.outcome for call in view.calls()] == [outcome]
+
+
+def test_an_error_without_an_id_is_the_answer_of_the_probe_that_its_status_declines(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    place: dict[str, Any] = {"exchange": 1, "connection": 1}
+    session.posts(1, ms=1)
+    session.asks(1, "server/discover", STATELESS, ms=1, **place)
+    session.responds(1, 400, ms=2)
+    session.fails(None, -32000, "Bad Request: Server not initialized", ms=3, **place)
+    session.ends(1, ms=4)
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        (call,) = view.calls()
+        assert (call.outcome, call.error_code) == (Outcome.DECLINED, -32000)
+        assert "Server not initialized" in call.result
+
+
 def test_a_body_that_could_not_be_decoded_is_a_note_of_the_recording(tmp_path: Path) -> None:
     session = Conversation(http=True)
     for exchange, why in ((1, "the content coding br cannot be undone here"), (2, "the content is not gzip")):

@@ -129,7 +129,7 @@ class Scan(MessageScan):
         if kind == "frame":
             message = members.get("message")
             is_whole = "continues" not in members and "eol" not in members
-            if type(message) is not dict or not is_whole or "fault" in members:
+            if type(message) is not dict or not is_whole or "fault" in members or self._pieces:
                 if message is None:
                     self.odd_lines.append(at)
                 return self._frame_object(decode(line), at)

@@ -91,6 +91,9 @@ class MessageScan:
         members = cast("dict[str, Any]", params) if type(params) is dict else {}
         if exchange is not None:
             if exchange.redirected and (row := self._repeated_in(exchange, id, client=client)):
+                if seen.by_us and columns.outcome[row] == _UNANSWERED:
+                    columns.outcome[row] = _REFUSED
+                self._carry(exchange, row, id, members, client=client)
                 return row
             session = exchange.session
         elif not self.sessions or self._is_acp:  # MCP has only session 0 on stdio
@@ -114,10 +117,9 @@ class MessageScan:
         if not self.first_changed:
             self.first_changed = row
         if exchange is not None:
-            self._carry(exchange, row, id, client=client)
             if client and exchange.status >= 400:  # its body came after the HTTP error that answers it
                 columns.started_ns[row] = exchange.started_ns or seen.at_ns
-                self.take_status(exchange, row)
+            self._carry(exchange, row, id, members, client=client)
         elif id is not None:
             self._open.by_key[client][id] = row
         if "_meta" in members and type(meta := members["_meta"]) is dict:
@@ -151,16 +153,21 @@ class MessageScan:
         if row := self._open.find(client, keys):
             self._open.close_row(row, client)
             self.columns.latency_ns[row] = -1  # it waits again
-            self._carry(exchange, row, id, client=client)
             self.touch(row)
         return row
 
-    def _carry(self, exchange: ExchangeState, row: int, id: RequestId | None, *, client: bool) -> None:
-        """Note that an exchange carries the request of a row."""
+    def _carry(
+        self, exchange: ExchangeState, row: int, id: RequestId | None, params: dict[str, Any], *, client: bool
+    ) -> None:
+        """Note that an exchange carries the request of a row, which its status may have ended before."""
         if id is not None:
             self._open.add(row, client, self._keys_in(exchange, id))
+        if type(meta := params.get("_meta")) is dict and VERSION_META in meta:
+            exchange.stateless = True
         if client:
             exchange.requests.append(row)
+            if exchange.status >= 400:
+                self.take_status(exchange, row)
 
     def _keys_in(self, exchange: ExchangeState, id: RequestId) -> tuple[Key, Key]:
         return (exchange.number, id), (self.sessions[exchange.session].name, id)
@@ -170,8 +177,6 @@ class MessageScan:
         if type(token) is int or type(token) is str:
             self._open.add_token(row, (seen.client, session, token))
         if VERSION_META in meta:
-            if seen.exchange is not None:
-                seen.exchange.stateless = True
             self.sessions[session].take_meta(meta)
 
     def _answer(self, message: dict[str, Any], id: RequestId | None, seen: Seen) -> int:
@@ -243,7 +248,7 @@ class MessageScan:
         if id is None:
             # An error for a request that the server could not read has no id, but it is in the same exchange.
             row = exchange.call if client else 0
-            row = row if self.columns.outcome[row] in (_UNANSWERED, _HTTP_ERROR, _REFUSED) else 0
+            row = row if self.columns.outcome[row] in (_UNANSWERED, *_BY_STATUS, _REFUSED) else 0
         else:
             row = self._open.find(client, self._keys_in(exchange, id))
         self._open.close_row(row, client)
