@@ -21,6 +21,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "errors": "what a caller may have to catch",
         "base": "paths, text, small tools that know nothing of the protocol",
         "protocol": "revisions, methods, shapes and rules as data; JSON-RPC",
+        "model": "the interfaces of language models as data",
     },
     "judge": {
         "session": "what has been said so far: events, findings, outcomes; the language of filters",
@@ -42,6 +43,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "reports": "findings as text, JSON, SARIF, JUnit",
         "judging": "a recording judged again from its frames",
         "view": "a recording as calls: what the terminal, the page and the export show",
+        "prompt": "what a model saw of the servers: the wire beside the prompt",
         "edit": "recordings trimmed and masked",
         "export": "a recording as a file for other programs",
     },

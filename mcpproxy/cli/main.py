@@ -43,6 +43,7 @@ COMMANDS = {
             "counts, latencies, sizes and tokens per tool and method",
         ),
         "auth": ("mcpproxy.cli.commands.view.auth", "a login as numbered steps, and why it failed"),
+        "prompt": ("mcpproxy.cli.commands.view.prompt", "what the model saw of tools, calls and results"),
         "prune": ("mcpproxy.cli.commands.prune", "delete recordings that are older than an age"),
     },
     "Replay": {

@@ -1,0 +1,146 @@
+"""``mcpproxy prompt``: what the model saw of the servers' tools, calls and results."""
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Final
+
+from mcpproxy.base.style import Style, count
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.opening import open_trace
+from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay
+from mcpproxy.prompt.report_json import as_json
+from mcpproxy.prompt.run import is_of_a_model, open_beside, read_run
+from mcpproxy.prompt.words import call_words, text_words, tool_words
+
+EPILOG: Final = """\
+A host makes something else of what a server says: it renames tools, cuts descriptions, drops keywords of
+schemas, leaves out pictures. This compares both sides. For the model's side, let the host talk to the
+interface of its model through mcpproxy:
+
+  mcpproxy http https://api.anthropic.com --listen 127.0.0.1:8765 --label model
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8765 claude
+
+Anthropic Messages, OpenAI Chat Completions and Responses, Gemini, and what is compatible with them are read.
+Without SERVER, all recordings in the same folder that were open at the same time are compared.
+
+  mcpproxy prompt model                  the latest recording with this label
+  mcpproxy prompt model.jsonl a.jsonl    these recordings
+  mcpproxy prompt model --all            also what is the same
+  mcpproxy prompt model --json | jq .    all of it as one JSON object"""
+
+_INDENT: Final = 2
+
+
+def run(argv: list[str]) -> int:
+    """Print what a model saw of the servers of a run.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or a recording cannot be read.
+    """
+    parser = Parser("prompt", "Show what the model saw of the servers' tools, calls and results.", EPILOG)
+    parser.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="the recording of the model's side; without it the latest one",
+    )
+    parser.add_argument("server", nargs="*", metavar="SERVER", help="recordings of the servers' sides")
+    parser.add_argument("--all", action="store_true", help="also tools and calls that came through unchanged")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+    options = parser.parse_args(argv)
+    model = find_traces.one(options.model)
+    if not is_of_a_model(open_trace(model)):
+        raise UsageError(
+            model,
+            "has no request to a model's interface",
+            "record one: mcpproxy http URL-OF-THE-MODEL --listen 127.0.0.1:8765",
+        )
+    servers = find_traces.every(options.server) if options.server else open_beside(model)
+    report = read_run(model, servers)
+    emit([as_json(report)] if options.json else lines(report, terminal_style(), everything=options.all))
+    return 0
+
+
+def lines(report: PromptReport, style: Style, *, everything: bool = False) -> Iterator[str]:
+    """Yield the report as text."""
+    dialect = DIALECTS[report.dialect].title if report.dialect else "no request with tools"
+    told = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
+    yield style.paint(", ".join(filter(None, told)), "bold") + _tokens(report)
+    for refused in report.refusals:
+        yield from _refusal_lines(refused, report, style)
+    for server in report.servers:
+        yield ""
+        yield from _server_lines(server, style, everything=everything)
+    if not report.servers:
+        yield ""
+        yield "no server was recorded at the same time; name its recording: mcpproxy prompt MODEL SERVER"
+    if report.others:
+        yield ""
+        names = ", ".join(visible(tool.name) for tool in report.others)
+        yield from _filled(f"{count(len(report.others), 'other tool')} in the prompt: {names}", style, 0)
+
+
+def _tokens(report: PromptReport) -> str:
+    first, last = report.first_usage, report.last_usage
+    if first is None or last is None:
+        return ""
+    return f"; {first.input:,} tokens in the first request, {last.input:,} in the last"
+
+
+def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Iterator[str]:
+    there = sum(1 for way in server.tools if way.match.offered is not None)
+    name = visible(server.server.label)
+    own = visible(server.server.name)
+    title = f"{name} ({own})" if own and own != name else name
+    total = count(len(server.tools), "tool")
+    yield style.paint(title, "bold") + f": {total}, {there} in the prompt"
+    if server.prefix:
+        yield f"  named {visible(server.prefix)}NAME"
+    yield from (f"  {words}" for words in text_words("instructions", server.instructions))
+    tools = [(visible(way.match.tool.name), list(tool_words(way, server))) for way in server.tools]
+    calls = [
+        (f"{visible(way.wire.name)} (call {way.wire.number})", list(call_words(way))) for way in server.calls
+    ]
+    yield from _rows(tools, "tools", style, everything=everything)
+    yield from _rows(calls, "calls", style, everything=everything)
+
+
+def _rows(
+    rows: Sequence[tuple[str, list[str]]], what: str, style: Style, *, everything: bool
+) -> Iterator[str]:
+    """Yield the rows, those of which the same is to be said together; of the unchanged ones only how many."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, words in rows:
+        alike.setdefault(tuple(words), []).append(name)
+    same = alike.pop((), [])
+    for words, names in alike.items():
+        for line in _filled(", ".join(names), style, _INDENT):
+            yield style.paint(line, "yellow")
+        for clause in words:
+            yield from _filled(clause, style, _INDENT * 2)
+    if same:
+        told = f": {', '.join(same)}" if everything else ""
+        yield from _filled(f"{len(same)} of {len(rows)} {what} as the server said them{told}", style, _INDENT)
+
+
+def _refusal_lines(refused: RefusedRequest, report: PromptReport, style: Style) -> Iterator[str]:
+    head = f"refused with {refused.turn.status}: {visible(refused.refusal.message)}"
+    yield from (style.paint(line, "red") for line in _filled(head, style, 0))
+    if refused.match is not None:
+        tool = refused.match.tool
+        at = f", at {visible(refused.refusal.within)}" if refused.refusal.within else ""
+        label = visible(report.servers[tool.server].server.label)
+        yield f"  that is the tool {visible(tool.name)} of {label}{at}"
+    elif refused.offered is not None:
+        yield f"  that is the tool {visible(refused.offered.name)}, of none of the servers"
+
+
+def _filled(text: str, style: Style, indent: int) -> Iterator[str]:
+    width = max((style.width or 100) - indent, 40)
+    yield from (
+        " " * indent + line for line in wrap(text, width, subsequent_indent="  ", break_long_words=True)
+    )

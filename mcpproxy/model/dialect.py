@@ -1,0 +1,57 @@
+"""Which dialect a request to a language model is written in, and who reads it."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
+from mcpproxy.model.dialects import anthropic, chat, gemini, responses
+from mcpproxy.model.turns import ModelAnswer, ModelRequest
+from mcpproxy.protocol.jsonrpc import JSONObject
+
+
+@slotted(frozen=True)
+class Dialect:
+    """How one interface is read. ``folded`` makes of the events of a stream the answer that they give."""
+
+    name: str
+    title: str
+    read_request: Callable[[JSONObject], ModelRequest]
+    read_answer: Callable[[JSONObject, bool], ModelAnswer]
+    folded: Callable[[Iterable[JSONObject]], tuple[JSONObject, bool]]
+
+
+_ANTHROPIC: Final = Dialect(
+    anthropic.NAME, "Anthropic Messages", anthropic.read_request, anthropic.read_answer, anthropic.folded
+)
+_CHAT: Final = Dialect(chat.NAME, "OpenAI Chat Completions", chat.read_request, chat.read_answer, chat.folded)
+_RESPONSES: Final = Dialect(
+    responses.NAME, "OpenAI Responses", responses.read_request, responses.read_answer, responses.folded
+)
+_GEMINI: Final = Dialect(gemini.NAME, "Gemini", gemini.read_request, gemini.read_answer, gemini.folded)
+
+DIALECTS: Final = {dialect.name: dialect for dialect in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)}
+
+_BY_PATH: Final = (
+    (pattern(r"/chat/completions$"), _CHAT),
+    (pattern(r"/messages$|:(?:stream)?[rR]awPredict$"), _ANTHROPIC),
+    (pattern(r"/responses$"), _RESPONSES),
+    (pattern(r":(?:streamG|g)enerateContent$"), _GEMINI),
+)
+"""The end of the path -> the dialect. Other services put the same path behind a prefix of their own."""
+
+
+def dialect_of(target: str, body: JSONObject) -> Dialect | None:
+    """Return the dialect of a request: by its path, else by its shape; ``None`` if it is none of them.
+
+    Requests that only count tokens, or ask for other things, are none.
+    """
+    path = target.partition("?")[0]
+    for ending, dialect in _BY_PATH:
+        if ending.search(path):
+            return dialect
+    if isinstance(body.get("contents"), list):
+        return _GEMINI if path.endswith("Content") else None
+    if isinstance(body.get("messages"), list) and "model" in body and not path.endswith("/count_tokens"):
+        return _ANTHROPIC if "anthropic_version" in body else _CHAT
+    return None

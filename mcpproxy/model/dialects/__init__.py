@@ -1,0 +1,1 @@
+"""How each interface of a language model writes tools, calls and results."""

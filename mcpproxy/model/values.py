@@ -1,0 +1,76 @@
+"""Read what a dialect's JSON holds: every value may be missing or of another type."""
+
+import hashlib
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Final
+
+import orjson
+
+from mcpproxy.model.turns import Content, ContentKind, ModelCall
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import as_object, text_member
+
+_TO_STANDARD: Final = str.maketrans("-_", "+/")
+
+_KINDS: Final[dict[str, ContentKind]] = {"image": "image", "audio": "audio"}
+
+
+def objects(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSONObject]]:
+    """Yield the objects in an array, each with its pointer. What is no array holds none."""
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        if (found := as_object(item)) is not None:
+            yield f"{pointer}/{index}", found
+
+
+def first_object(value: JSON) -> JSONObject:
+    """Return the first object in an array, an empty one without any."""
+    nothing: JSONObject = {}
+    return next((found for _, found in objects(value)), nothing)
+
+
+def text_of(value: JSONObject, *names: str) -> str:
+    """Return the string of the first member in ``names`` that is one, else an empty string."""
+    return next((text for name in names if (text := text_member(value, name)) is not None), "")
+
+
+def first_of(value: JSONObject, *names: str) -> JSON:
+    """Return the first member in ``names`` that is there and not null. Some clients write snake_case."""
+    return next((found for name in names if (found := value.get(name)) is not None), None)
+
+
+def called(name: str, arguments: JSON, pointer: str, id: str = "", namespace: str = "") -> ModelCall:
+    """Return a call whose arguments are a value, or a string that holds one. An empty string is ``{}``."""
+    if not isinstance(arguments, str):
+        return ModelCall(name, {} if arguments is None else arguments, pointer, id, namespace)
+    try:
+        value: JSON = orjson.loads(arguments) if arguments.strip() else {}
+    except orjson.JSONDecodeError:
+        return ModelCall(name, arguments, pointer, id, namespace, is_json=False)
+    return ModelCall(name, value, pointer, id, namespace)
+
+
+def blob(data: str, mime: str) -> Content:
+    """Return what base64 of either alphabet holds, with or without padding, by its media type."""
+    kind = _KINDS.get(mime.partition("/")[0], "file")
+    standard = data.translate(_TO_STANDARD)
+    try:
+        raw = b64decode(standard + "=" * (-len(standard) % 4))
+    except ValueError:
+        return Content(kind, mime=mime)
+    return Content(kind, mime=mime, size=len(raw), digest=hashlib.sha256(raw).hexdigest())
+
+
+def data_url(url: str, kind: ContentKind) -> Content:
+    """Return what a ``data:`` URL holds (RFC 2397). Another URL is a reference to where it leads."""
+    head, comma, data = url.partition(",")
+    if not comma or not head.startswith("data:"):
+        return Content("reference", url)
+    mime, _, encoding = head.removeprefix("data:").rpartition(";")
+    return blob(data, mime) if encoding == "base64" else Content(kind, mime=mime)
+
+
+def number(value: JSONObject, name: str) -> int:
+    """Return the member ``name`` if it is an integer, else 0."""
+    found = value.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0

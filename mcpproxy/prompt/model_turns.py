@@ -1,0 +1,107 @@
+"""The turns of a conversation with a model, read from a recording of what stood before its interface."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.model.dialect import Dialect, dialect_of
+from mcpproxy.model.refusals import read_refusal
+from mcpproxy.model.turns import ModelAnswer, ModelRequest, ServiceRefusal
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
+from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.session.frame import CLIENT, ExchangeEnd, Frame, RequestHead, ResponseHead
+from mcpproxy.trace.reader import Trace
+
+MOST_OPEN: Final = 1024
+"""How many exchanges are followed at once. Those that began first are given up first."""
+
+
+@slotted(frozen=True)
+class ModelTurn:
+    """A request to a model and what came back.
+
+    ``seq`` is the number of the frame with the body, ``at_ns`` its time since the recording began. ``status``
+    is 0 if there was no answer. ``answer`` is ``None`` if the service refused the request (``refusal``), or
+    if nothing that can be read came back.
+    """
+
+    seq: int
+    at_ns: int
+    request: ModelRequest
+    status: int
+    answer: ModelAnswer | None
+    refusal: ServiceRefusal | None
+
+
+@slotted()
+class _Exchange:
+    target: str
+    seq: int = 0
+    at_ns: int = 0
+    asked: list[bytes] = field(default_factory=list[bytes])
+    status: int = 0
+    body: list[bytes] = field(default_factory=list[bytes])
+    events: list[JSONObject] = field(default_factory=list[JSONObject])
+
+
+def model_turns(trace: Trace) -> Iterator[ModelTurn]:
+    """Yield the turns of a recording in the order in which they ended. Other exchanges are left out.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
+    opened: dict[int, _Exchange] = {}
+    for record in trace.records():
+        match record:
+            case RequestHead(method="POST"):
+                opened[record.exchange] = _Exchange(record.target)
+                if len(opened) > MOST_OPEN:
+                    yield from _turn(opened.pop(next(iter(opened))))
+            case Frame() if exchange := opened.get(record.exchange):
+                _take(exchange, record)
+            case ResponseHead() if record.status >= 200 and (exchange := opened.get(record.exchange)):
+                exchange.status = record.status
+            case ExchangeEnd() if exchange := opened.pop(record.exchange, None):
+                yield from _turn(exchange)
+            case _:
+                pass
+    for exchange in opened.values():
+        yield from _turn(exchange)
+
+
+def _take(exchange: _Exchange, frame: Frame) -> None:
+    if frame.sender == CLIENT:
+        exchange.seq = exchange.seq or frame.seq
+        exchange.at_ns = exchange.at_ns or frame.observed_at_ns
+        exchange.asked.append(frame.raw)
+    elif frame.event is None:
+        exchange.body.append(frame.raw)
+    elif not frame.is_unfinished_event and (event := as_object(_value(frame.raw))) is not None:
+        exchange.events.append(event)
+
+
+def _turn(exchange: _Exchange) -> Iterator[ModelTurn]:
+    """Yield the turn that an exchange is, if it is one."""
+    asked = as_object(_value(b"".join(exchange.asked)))
+    dialect = dialect_of(exchange.target, asked) if asked is not None else None
+    if asked is None or dialect is None:
+        return
+    value = _value(b"".join(exchange.body))
+    refusal = read_refusal(value) or next(filter(None, map(read_refusal, exchange.events)), None)
+    answer = None if refusal else _answer(dialect, value, exchange.events)
+    yield ModelTurn(
+        exchange.seq, exchange.at_ns, dialect.read_request(asked), exchange.status, answer, refusal
+    )
+
+
+def _answer(dialect: Dialect, value: JSON, events: list[JSONObject]) -> ModelAnswer | None:
+    if events:
+        folded, is_whole = dialect.folded(events)
+        return dialect.read_answer(folded, is_whole)
+    body = as_object(value)
+    return dialect.read_answer(body, True) if body is not None else None
+
+
+def _value(raw: bytes) -> JSON:
+    value = read(raw)
+    return value if isinstance(value, dict | list) else None

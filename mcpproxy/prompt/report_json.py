@@ -1,0 +1,88 @@
+"""The report of ``mcpproxy prompt`` as one JSON object."""
+
+from mcpproxy.base.json_values import dumps
+from mcpproxy.model.turns import Usage
+from mcpproxy.prompt.changes import SchemaChange, TextChange
+from mcpproxy.prompt.report import CallWay, PromptReport, RefusedRequest, ServerWay, ToolWay
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+
+
+def as_json(report: PromptReport) -> str:
+    """Return the report as JSON text."""
+    value: JSONObject = {
+        "dialect": report.dialect,
+        "model": report.model,
+        "requests": report.requests,
+        "usage": {"first": _usage(report.first_usage), "last": _usage(report.last_usage)},
+        "servers": [_server(server) for server in report.servers],
+        "others": [tool.name for tool in report.others],
+        "refusals": [_refusal(refused) for refused in report.refusals],
+    }
+    return dumps(value, indent=2)
+
+
+def _usage(usage: Usage | None) -> JSON:
+    return {"input": usage.input, "output": usage.output, "cached": usage.cached} if usage else None
+
+
+def _server(server: ServerWay) -> JSONObject:
+    return {
+        "label": server.server.label,
+        "name": server.server.name,
+        "recording": server.server.path,
+        "instructions": _text(server.instructions),
+        "tools": [_tool(way) for way in server.tools],
+        "calls": [_call(way) for way in server.calls],
+    }
+
+
+def _tool(way: ToolWay) -> JSONObject:
+    offered = way.match.offered
+    return {
+        "name": way.match.tool.name,
+        "page": way.match.tool.page,
+        "frame": way.match.tool.frame,
+        "in_prompt": offered is not None,
+        "named": None if offered is None else {"name": offered.name, "namespace": offered.namespace or None},
+        "certainty": way.match.certainty,
+        "since_request": way.since or None,
+        "deferred": offered is not None and offered.deferred,
+        "description": _text(way.description),
+        "schema": [_change(change) for change in way.schema],
+    }
+
+
+def _call(way: CallWay) -> JSONObject:
+    return {
+        "call": way.wire.number,
+        "tool": way.wire.name,
+        "model_call": way.model.id if way.model is not None else None,
+        "certainty": way.certainty if way.model is not None else None,
+        "arguments": [_change(change) for change in way.changed],
+        "result": [
+            {"kind": piece.piece.kind, "mime": piece.piece.mime or None, **_text(piece.change)}
+            for piece in way.pieces
+        ]
+        if way.result is not None
+        else None,
+    }
+
+
+def _refusal(refused: RefusedRequest) -> JSONObject:
+    match = refused.match
+    return {
+        "frame": refused.turn.seq,
+        "status": refused.turn.status,
+        "message": refused.refusal.message,
+        "server": match.tool.server if match is not None else None,
+        "tool": match.tool.name if match is not None else None,
+        "within": refused.refusal.within or None,
+    }
+
+
+def _text(change: TextChange) -> JSONObject:
+    return {"way": change.way, "size": change.size, "kept": change.kept}
+
+
+def _change(change: SchemaChange) -> JSONObject:
+    return {"what": change.what, "at": change.pointer}

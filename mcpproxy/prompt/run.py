@@ -1,0 +1,74 @@
+"""Which recordings tell of one run: the conversation with the model, and the sessions of its servers."""
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.model.dialect import dialect_of
+from mcpproxy.opening import open_trace
+from mcpproxy.prompt.model_turns import model_turns
+from mcpproxy.prompt.report import PromptReport, read_prompt
+from mcpproxy.prompt.wire import WireServer, read_server
+from mcpproxy.session.frame import RequestHead
+from mcpproxy.trace.reader import Trace
+from mcpproxy.view.folder import recording, recordings
+from mcpproxy.view.recording_entry import RecordingEntry, unix_ns
+from mcpproxy.view.view import open_view
+
+_LOOKED_AT: Final = 64
+"""How many of the first requests of a recording say whether it is one of a model's interface."""
+
+
+def is_of_a_model(trace: Trace) -> bool:
+    """Whether a recording is one of a model's interface: by the paths of its first requests.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
+    if trace.header.transport != "http":
+        return False
+    seen = 0
+    for record in trace.records():
+        if isinstance(record, RequestHead):
+            seen += 1
+            if record.method == "POST" and dialect_of(record.target, {}) is not None:
+                return True
+            if seen == _LOOKED_AT:
+                break
+    return False
+
+
+def open_beside(model: str) -> list[str]:
+    """Return the recordings in the same folder that were open at the same time, in the order of their start.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    own = recording(model)
+    entries = recordings(os.path.dirname(model) or ".")
+    return [entry.path for entry in entries if entry.name and _is_beside(entry, own)]
+
+
+def read_run(model: str, servers: Iterable[str]) -> PromptReport:
+    """Read the conversation in the recording ``model`` beside the sessions of ``servers``.
+
+    Raises:
+        TraceError: a recording cannot be read.
+    """
+    read = [_server(path, number) for number, path in enumerate(servers)]
+    return read_prompt(model_turns(open_trace(model)), read)
+
+
+def _server(path: str, number: int) -> WireServer:
+    with open_view(path) as view:
+        header = view.header
+        label = header.label or os.path.basename(path).removesuffix(".jsonl")
+        return read_server(view, number, label, path, unix_ns(header.started_at))
+
+
+def _is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:
+    if os.path.basename(entry.path) == os.path.basename(own.path) or entry.is_empty or not entry.client:
+        return False
+    ended_before = entry.end_ns is not None and entry.end_ns < own.started_ns
+    begun_after = own.end_ns is not None and entry.started_ns > own.end_ns
+    return not (ended_before or begun_after)

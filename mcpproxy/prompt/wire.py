@@ -1,0 +1,172 @@
+"""What the servers of a run offered and answered on the wire, read from the recordings of their sessions."""
+
+import hashlib
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.json_values import dumps
+from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request, Single
+from mcpproxy.protocol.message_parts import as_object, member, singles, text_member
+from mcpproxy.session.frame import Frame
+from mcpproxy.session.outcomes import Kind
+from mcpproxy.view.calls import Call
+from mcpproxy.view.view import View
+
+_OPENING: Final = ("initialize", "server/discover")
+"""The methods whose result has the instructions of a server."""
+
+
+@slotted(frozen=True)
+class WireTool:
+    """A tool as a server listed it. ``page`` counts the pages of the list from 1; ``frame`` is its answer."""
+
+    server: int
+    name: str
+    description: str | None
+    schema: JSON
+    page: int
+    frame: int
+
+
+@slotted(frozen=True)
+class WireCall:
+    """A call of a tool. ``host_id`` is the id of the model's call, which some hosts send along.
+
+    ``result`` is ``None`` if there was no result. ``at_ns`` is its time in nanoseconds since 1970.
+    """
+
+    server: int
+    number: int
+    frame: int
+    answer: int
+    name: str
+    arguments: JSON
+    host_id: str
+    result: JSONObject | None
+    failed: bool
+    at_ns: int
+
+
+@slotted(frozen=True)
+class WireServer:
+    """A server of a run. ``number`` counts the servers from 0, ``label`` is that of its recording."""
+
+    number: int
+    label: str
+    name: str
+    path: str
+    instructions: str
+    tools: tuple[WireTool, ...]
+    calls: tuple[WireCall, ...]
+
+
+@slotted(frozen=True)
+class Piece:
+    """A part of a result. ``text`` is that of a text, ``digest`` the SHA-256 of the bytes of all else."""
+
+    kind: str
+    text: str = ""
+    mime: str = ""
+    size: int = 0
+    digest: str = ""
+
+
+def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
+    """Read the first session of a recording; ``started_ns`` is when it began, since 1970."""
+    sessions = view.sessions
+    name = sessions[0].server if sessions else ""
+    calls = [call for call in view.calls() if call.kind is Kind.REQUEST]
+    return WireServer(
+        number,
+        label,
+        name,
+        path,
+        _instructions(view, calls),
+        tuple(_tools(view, number)),
+        tuple(_calls(view, number, calls, started_ns)),
+    )
+
+
+def pieces(result: JSONObject) -> Iterator[Piece]:
+    """Yield the parts of a result: its content, then its structured content."""
+    content = result.get("content")
+    for item in content if isinstance(content, list) else ():
+        yield _piece(as_object(item) or {})
+    if (structured := result.get("structuredContent")) is not None:
+        yield Piece("structured", dumps(structured, compact=True))
+
+
+def _piece(item: JSONObject) -> Piece:
+    match item.get("type"):
+        case "text":
+            return Piece("text", text_member(item, "text") or "")
+        case "image" | "audio" as kind:
+            return _bytes(str(kind), text_member(item, "data") or "", text_member(item, "mimeType") or "")
+        case "resource":
+            held = as_object(item.get("resource")) or {}
+            if (text := text_member(held, "text")) is not None:
+                return Piece("resource", text, text_member(held, "mimeType") or "")
+            return _bytes("resource", text_member(held, "blob") or "", text_member(held, "mimeType") or "")
+        case "resource_link":
+            return Piece("link", text_member(item, "uri") or "")
+        case _:
+            return Piece("other")
+
+
+def _bytes(kind: str, data: str, mime: str) -> Piece:
+    try:
+        raw = b64decode(data)
+    except ValueError:
+        return Piece(kind, mime=mime)
+    return Piece(kind, mime=mime, size=len(raw), digest=hashlib.sha256(raw).hexdigest())
+
+
+def _tools(view: View, number: int) -> Iterator[WireTool]:
+    listed = [tool for tool in view.tools.all() if tool.listed]
+    pages = {frame: index for index, frame in enumerate(sorted({tool.frame for tool in listed}), start=1)}
+    for tool in listed:
+        definition = as_object(tool.definition) or {}
+        name = text_member(definition, "name") or tool.name
+        description = text_member(definition, "description")
+        yield WireTool(
+            number, name, description, definition.get("inputSchema"), pages[tool.frame], tool.frame
+        )
+
+
+def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Iterator[WireCall]:
+    for call in calls:
+        asked = _single(view, call.frame) if call.method == "tools/call" else None
+        if not isinstance(asked, Request):
+            continue
+        result = as_object(member(_value(view, call.answer), "result"))
+        yield WireCall(
+            number,
+            call.number,
+            call.frame,
+            call.answer or 0,
+            text_member(asked.params, "name") or "",
+            member(asked.params, "arguments") or {},
+            text_member(asked.params, "_meta", "callId") or "",
+            result,
+            call.is_error,
+            started_ns + call.started_ns,
+        )
+
+
+def _instructions(view: View, calls: list[Call]) -> str:
+    opened = (_value(view, call.answer) for call in calls if call.method in _OPENING)
+    return next((text for value in opened if (text := text_member(value, "result", "instructions"))), "")
+
+
+def _value(view: View, seq: int | None) -> JSON:
+    single = _single(view, seq) if seq else None
+    return None if single is None or isinstance(single, Malformed) else single.value
+
+
+def _single(view: View, seq: int) -> Single | None:
+    """Return the message of a frame; ``None`` for a batch, and for what is no frame."""
+    record = view.record(seq)
+    messages = singles(record.message) if isinstance(record, Frame) else ()
+    return messages[0] if len(messages) == 1 else None

@@ -1,0 +1,104 @@
+"""The words for what became of a tool, a call or a result, alike for everybody who shows it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.style import size
+from mcpproxy.base.visible import visible
+from mcpproxy.prompt.changes import TextChange, keywords
+from mcpproxy.prompt.names import written
+from mcpproxy.prompt.report import CallWay, PieceWay, ServerWay, ToolWay
+from mcpproxy.prompt.wire import WireTool
+from mcpproxy.view.runs import Certainty
+
+_PIECES: Final = {
+    "structured": "structured content",
+    "link": "resource link",
+    "other": "content of another type",
+}
+
+
+def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
+    """Yield what became of a tool, one clause each; nothing if the model was given what the server said."""
+    offered = way.match.offered
+    if offered is None:
+        other = way.match.taken_by
+        yield "not in the prompt" if other is None else _taken_words(other, server)
+        if way.match.tool.page > 1 and not _has_page(server, way.match.tool.page):
+            yield f"on page {way.match.tool.page} of the list, of which no tool is there"
+        if way.is_named:
+            yield "its name is in a text of the prompt"
+        return
+    is_certain = way.match.certainty is Certainty.CERTAIN
+    if way.match.prefix != server.prefix or not is_certain:
+        sure = "" if is_certain else f" ({way.match.certainty}: {way.match.why})"
+        yield f"named {visible(written(offered))}{sure}"
+    yield from text_words("description", way.description)
+    for what in ("lost", "added", "changed"):
+        if names := keywords(way.schema, what):
+            yield f"schema {what}: {', '.join(visible(name) for name in names)}"
+    if offered.deferred:
+        yield "deferred: the service holds it back until the model searches for it"
+    if way.since > 1:
+        yield f"from request {way.since} on"
+
+
+def text_words(noun: str, change: TextChange) -> Iterator[str]:
+    """Yield what became of a text; nothing if it is the same."""
+    match change.way:
+        case "cut":
+            yield f"{noun} cut: {change.kept:,} of {change.size:,} characters"
+        case "missing" if change.size:
+            yield f"{noun} left out ({change.size:,} characters)"
+        case "extended":
+            yield f"{noun} with other words around it"
+        case "changed":
+            yield f"{noun} in other words"
+        case _:
+            pass
+
+
+def call_words(way: CallWay) -> Iterator[str]:
+    """Yield what became of a call and its result; nothing if the model got what the server said."""
+    if way.model is None:
+        yield "no call of the model fits"
+        return
+    if way.certainty is Certainty.GUESS:
+        yield "a guess: only the tool fits"
+    if way.changed:
+        places = ", ".join(visible(change.pointer or "the whole") for change in way.changed[:3])
+        more = ", …" if len(way.changed) > 3 else ""
+        yield f"arguments differ at {places}{more}"
+    if not way.model.is_json:
+        yield "the model's arguments are no JSON"
+    if way.result is None:
+        yield "no later request has its result"
+        return
+    yield from (words for piece in way.pieces if (words := piece_words(piece)))
+
+
+def piece_words(way: PieceWay) -> str:
+    """Return what the model got of a part of a result; an empty string if all of it."""
+    piece, change = way.piece, way.change
+    noun = _PIECES.get(piece.kind, piece.kind)
+    if piece.mime and piece.digest:
+        noun = f"{noun} {visible(piece.mime)}, {size(piece.size)}"
+    match change.way:
+        case "missing":
+            length = "" if piece.digest or not change.size else f" ({change.size:,} characters)"
+            return f"{noun} lost{length}"
+        case "cut":
+            return f"{noun} cut: {change.kept:,} of {change.size:,} characters"
+        case "as text" if piece.kind != "text":
+            return f"{noun} as text"
+        case _:
+            return ""
+
+
+def _taken_words(other: WireTool, server: ServerWay) -> str:
+    whose = "the same server" if other.server == server.server.number else "another server"
+    return f"not in the prompt: its name there is that of {visible(other.name)} of {whose}"
+
+
+def _has_page(server: ServerWay, page: int) -> bool:
+    return any(way.match.offered is not None and way.match.tool.page == page for way in server.tools)

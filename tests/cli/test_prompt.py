@@ -1,0 +1,220 @@
+"""``mcpproxy prompt``: both sides of a run, as a host left them that renames, cuts and leaves out."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.cli.conftest import Mcpproxy
+from tests.view.logins import Recorded
+from tests.view.situations import Conversation
+
+BASE: Final = "http://127.0.0.1:8901"
+PICTURE: Final = "aGVsbG8="
+SOUND: Final = "c291bmQ="
+LONG: Final = "Says the weather. " * 200
+
+OBJECT: Final = {"type": "object"}
+
+
+def with_date(**format: str) -> dict[str, Any]:
+    """Return a schema of one property."""
+    return {"type": "object", "properties": {"at": {"type": "string", **format}}}
+
+
+def tool(name: str, description: str, schema: Any = OBJECT) -> dict[str, Any]:
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+def offered(name: str, description: str, schema: Any = OBJECT) -> dict[str, Any]:
+    return {"name": name, "description": description, "input_schema": schema}
+
+
+TOOLS: Final = [
+    tool("now", LONG, with_date(format="date")),
+    tool("wind.speed", "The wind."),
+    tool("tides", "The tides."),
+]
+LATER: Final = [tool("moon", "The moon.")]
+RESULT: Final = {
+    "content": [
+        {"type": "text", "text": "sunny"},
+        {"type": "image", "data": PICTURE, "mimeType": "image/png"},
+        {"type": "audio", "data": SOUND, "mimeType": "audio/wav"},
+    ],
+    "structuredContent": {"sky": "clear"},
+}
+
+
+def server(folder: Path, *, label: str = "weather", name: str = "w") -> Path:
+    """A session: two pages of tools, two calls."""
+    talk = Conversation(label=label)
+    begins: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+    hello = begins | {"capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+    info = begins | {"serverInfo": {"name": "w", "version": "1"}}
+    talk.asks(1, "initialize", hello, ms=1)
+    talk.answers(1, info | {"instructions": "Ask for a city first."}, ms=2)
+    talk.asks(2, "tools/list", {}, ms=3)
+    talk.answers(2, {"tools": TOOLS, "nextCursor": "p2"}, ms=4)
+    talk.asks(3, "tools/list", {"cursor": "p2"}, ms=5)
+    talk.answers(3, {"tools": LATER}, ms=6)
+    talk.asks(4, "tools/call", {"name": "now", "arguments": {"at": "2026-11-28", "token": "t"}}, ms=7)
+    talk.answers(4, RESULT, ms=8)
+    talk.asks(5, "tools/call", {"name": "wind.speed", "arguments": {"unit": "m/s"}}, ms=9)
+    talk.answers(5, {"content": [{"type": "text", "text": "x" * 5000}]}, ms=10)
+    path = folder / f"{name}.jsonl"
+    path.write_text("\n".join(talk.closes(ms=11)) + "\n", encoding="utf-8")
+    return path
+
+
+def model(folder: Path, *, refusal: Any = None) -> Path:
+    """What a host made of it: Anthropic Messages, a request with the tools, and one with the results."""
+    said = Recorded(folder / "m.jsonl", label="model", upstream=BASE)
+    tools = [
+        offered("Bash", "A shell."),
+        offered("mcp__weather__now", LONG[:2048] + "… [truncated]", with_date()),
+        offered("mcp__weather__wind_speed", "The wind."),
+        offered("mcp__weather__tides", "The tides."),
+    ]
+    question = {"role": "user", "content": "go"}
+    asked: dict[str, Any] = {"model": "claude", "tools": tools, "messages": [question]}
+    first = {"at": "2026-11-28", "token": "masked(len=1)"}
+    calls = [
+        {"type": "tool_use", "id": "a", "name": "mcp__weather__now", "input": first},
+        {"type": "tool_use", "id": "b", "name": "mcp__weather__wind_speed", "input": {"unit": "km/h"}},
+    ]
+    picture = {"type": "base64", "media_type": "image/png", "data": PICTURE}
+    kept = [{"type": "text", "text": '{"sky": "clear"}'}, {"type": "image", "source": picture}]
+    results = [
+        {"type": "tool_result", "tool_use_id": "a", "content": kept},
+        {"type": "tool_result", "tool_use_id": "b", "content": "x" * 2000 + " (cut)"},
+    ]
+    usage = {"input_tokens": 700, "output_tokens": 9}
+    url = f"{BASE}/v1/messages"
+    if refusal is not None:
+        said.ask("POST", url, (400, {}, refusal), body=asked)
+    else:
+        said.ask("POST", url, (200, {}, {"model": "claude", "content": calls, "usage": usage}), body=asked)
+        history = [
+            *asked["messages"],
+            {"role": "assistant", "content": calls},
+            {"role": "user", "content": results},
+        ]
+        done = {
+            "model": "claude",
+            "content": [{"type": "text", "text": "ok"}],
+            "usage": usage | {"input_tokens": 2900},
+        }
+        said.ask("POST", url, (200, {}, done), body=asked | {"messages": history})
+    said.login()
+    return said.path
+
+
+def test_what_a_host_made_of_a_server(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    ran = mcpproxy("prompt", str(model(tmp_path)), str(server(tmp_path)))
+    assert (ran.code, ran.err) == (0, "")
+    assert (
+        ran.out
+        == """\
+claude, Anthropic Messages, 2 requests with tools; 700 tokens in the first request, 2,900 in the last
+
+weather (w): 4 tools, 3 in the prompt
+  named mcp__weather__NAME
+  instructions left out (21 characters)
+  now
+    description cut: 2,048 of 3,600 characters
+    schema lost: format
+  wind.speed
+    named mcp__weather__wind_speed
+  moon
+    not in the prompt
+    on page 2 of the list, of which no tool is there
+  1 of 4 tools as the server said them
+  now (call 4)
+    text lost (5 characters)
+    audio audio/wav, 5 B lost
+    structured content as text
+  wind.speed (call 5)
+    a guess: only the tool fits
+    arguments differ at /unit
+    text cut: 2,000 of 5,000 characters
+
+1 other tool in the prompt: Bash
+"""
+    )
+
+
+def test_the_same_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    told = json.loads(mcpproxy("prompt", str(model(tmp_path)), str(server(tmp_path)), "--json").out)
+    assert (told["dialect"], told["requests"], told["others"]) == ("anthropic", 2, ["Bash"])
+    (weather,) = told["servers"]
+    now, wind, tides, moon = weather["tools"]
+    assert now["description"] == {"way": "cut", "size": 3600, "kept": 2048}
+    assert now["schema"] == [{"what": "lost", "at": "/properties/at/format"}]
+    assert wind["named"] == {"name": "mcp__weather__wind_speed", "namespace": None}
+    assert (tides["in_prompt"], tides["since_request"], moon["in_prompt"]) == (True, 1, False)
+    assert [(call["call"], call["model_call"], call["certainty"]) for call in weather["calls"]] == [
+        (4, "a", "likely"),
+        (5, "b", "guess"),
+    ]
+    assert [piece["way"] for piece in weather["calls"][0]["result"]] == [
+        "missing",
+        "same",
+        "missing",
+        "as text",
+    ]
+
+
+def test_a_refusal_is_led_back_to_its_tool(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    message = "tools.2.custom.input_schema: JSON schema is invalid"
+    error = {"type": "invalid_request_error", "message": message}
+    refused = model(tmp_path, refusal={"type": "error", "error": error})
+    ran = mcpproxy("prompt", str(refused), str(server(tmp_path)))
+    assert f"refused with 400: {message}\n" in ran.out
+    assert "  that is the tool wind.speed of weather, at custom.input_schema\n" in ran.out
+
+
+def test_recordings_that_were_open_at_the_same_time(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    one, other = server(tmp_path), server(tmp_path, label="elsewhere", name="e")
+    assert one != other
+    ran = mcpproxy("prompt", str(model(tmp_path)))
+    assert "weather (w): 4 tools, 3 in the prompt" in ran.out
+    assert "elsewhere (w): 4 tools, 0 in the prompt" in ran.out
+
+
+def test_two_tools_that_became_one_name(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    def listing(label: str, *names: str) -> str:
+        talk = Conversation(label=label)
+        talk.asks(1, "tools/list", {}, ms=1)
+        talk.answers(1, {"tools": [tool(name, label) for name in names]}, ms=2)
+        path = tmp_path / f"{label}.jsonl"
+        path.write_text("\n".join(talk.closes(ms=3)) + "\n", encoding="utf-8")
+        return str(path)
+
+    said = Recorded(tmp_path / "m.jsonl", upstream=BASE)
+    tools = [offered("search", "files"), offered("a_b", "files")]
+    answer: dict[str, Any] = {"model": "claude", "content": []}
+    said.ask("POST", f"{BASE}/v1/messages", (200, {}, answer), body={"model": "claude", "tools": tools})
+    said.login()
+    ran = mcpproxy(
+        "prompt", str(said.path), listing("files", "search", "a_b", "a.b"), listing("web", "search")
+    )
+    assert "  a.b\n    not in the prompt: its name there is that of a_b of the same server\n" in ran.out
+    assert "  search\n    not in the prompt: its name there is that of search of another server\n" in ran.out
+
+
+@pytest.mark.parametrize("stranger", ["server", "other http"])
+def test_a_recording_of_something_else_is_told(mcpproxy: Mcpproxy, tmp_path: Path, stranger: str) -> None:
+    if stranger == "server":
+        path = server(tmp_path)
+    else:
+        said = Recorded(tmp_path / "o.jsonl", upstream=BASE).ask(
+            "GET", f"{BASE}/v1/models", (200, {}, {"data": []})
+        )
+        said.login()
+        path = said.path
+    ran = mcpproxy("prompt", str(path))
+    assert (ran.code, ran.out) == (2, "")
+    assert "has no request to a model's interface" in ran.err
+    assert "mcpproxy http URL-OF-THE-MODEL" in ran.err
