@@ -152,17 +152,23 @@ def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
     """Return the two recordings of a comparison, the earlier first; without names, the last two.
 
     A label without ``b`` means the last two recordings with this label, and ``LABEL~N`` without ``b`` is
-    compared with the latest of them. Any other recording without ``b`` is compared with the latest.
+    compared with the latest of them. Any other recording without ``b`` is compared with the latest. Those
+    without a message are passed over, as by ``LABEL`` and by no name at all.
 
     Raises:
         UsageError: as in ``one``.
     """
-    if a is not None and b is None and _is_handle(a):
-        found = recent(paths.state_dir())
-        label, back = paths.split_label(a)
-        if not _with_name(found, a) and _with_label(found, label):
-            return one(f"{label}~{back or 1}"), one(label)
-    return one("-2" if a is None else a), one(b)
+    if b is not None or not (a is None or _is_handle(a)):
+        return one(a), one(b)
+    found = recent(paths.state_dir())
+    label, back = paths.split_label(a or "")
+    labelled = [] if a is None or _with_name(found, a) else _with_label(found, label)
+    of_whom = labelled or found
+    said = [at for at, path in enumerate(of_whom) if not _is_empty(path)] if a is None or labelled else []
+    before, latest = (said[1], said[0]) if len(said) > 1 else (1, 0)
+    if labelled:
+        return one(f"{label}~{back or before}"), one(f"{label}~{latest}" if latest else label)
+    return one(f"-{before + 1}" if a is None else a), one(None)
 
 
 def place(named: str | None) -> str:

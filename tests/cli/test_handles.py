@@ -143,6 +143,22 @@ def test_a_label_is_compared_with_the_one_before_it(mcpproxy: Mcpproxy, three: l
     ]
 
 
+def test_a_session_that_could_not_be_started_is_not_compared(
+    mcpproxy: Mcpproxy, three: list[str], state_dir: Path
+) -> None:
+    before, weather, latest = three
+    not_started = recordings.close(0, 0, code=127).replace('"exited"', '"not started"')
+    recordings.write(state_dir / "20261121T132030.000Z-files-14.jsonl", (recordings.HEADER, not_started))
+    assert mcpproxy("diff", "files").err.splitlines()[:2] == [
+        f"mcpproxy: files~2: {before}",
+        f"mcpproxy: files~1: {latest}",
+    ]
+    assert mcpproxy("diff").err.splitlines()[:2] == [
+        f"mcpproxy: -3: {weather}",
+        f"mcpproxy: the latest recording: {latest}",
+    ]
+
+
 def test_a_label_that_has_no_earlier_recording_says_how_many_there_are(
     mcpproxy: Mcpproxy, three: list[str], state_dir: Path
 ) -> None:

@@ -172,9 +172,9 @@ export function VirtualList({ label, list, total, columns, head, selected, onSel
     onKeyDown=${onKeyDown}
   >
     <div class="row head" role="row" aria-rowindex="1">${head}</div>
-    <div class="scroller" role="presentation" ref=${scroller} onScroll=${onScroll} onWheel=${onWheel}>
+    <div class="scroller" role="rowgroup" tabindex=${spacer > height ? "0" : undefined} ref=${scroller} onScroll=${onScroll} onWheel=${onWheel}>
       <div class="spacer" role="presentation" style=${{ height: `${spacer}px` }}>
-        <div class="window" role="rowgroup" style=${{ height: `${Math.min(height, spacer)}px` }}>${rows}</div>
+        <div class="window" role="presentation" style=${{ height: `${Math.min(height, spacer)}px` }}>${rows}</div>
       </div>
     </div>
   </div>`;
