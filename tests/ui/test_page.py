@@ -443,6 +443,31 @@ def test_a_late_comparison_does_not_stand_below_another_choice(visitor: Visitor,
     assert compared.inner_text() == seen
 
 
+@pytest.mark.parametrize("width", [1440, 400])
+def test_a_list_that_is_longer_than_its_pane_breaks_no_rule(
+    visitor: Visitor, tmp_path: Path, width: int
+) -> None:
+    talk = begun()
+    for number in range(60):
+        talk.asks(number + 2, "tools/call", {"name": "count"}, ms=100 + number)
+        talk.answers(number + 2, text("1"), ms=100 + number)
+    records = talk.closes(ms=999)
+    for number in range(30):
+        write(tmp_path / f"s{number}.jsonl", records)
+    visitor.page.set_viewport_size({"width": width, "height": 700})
+    with served(tmp_path) as running:
+        looks_at(visitor, running, "s7")
+        visitor.breaks_no_rule(f"a long list, {width}")
+        scroller = visitor.page.locator(".scroller")
+        scroller.focus()
+        visitor.presses("j")
+        expect(visitor.page.locator(".scroller .row.selected")).to_have_count(1)
+        if width > 400:
+            for below in range(0, 400, 40):
+                visitor.page.evaluate(f"document.querySelector('.sidebar').scrollTop = {below}")
+                visitor.breaks_no_rule(f"the sidebar, {below} px down")
+
+
 def test_failed_calls_stand_out_among_the_latencies(visitor: Visitor, page: Served) -> None:
     looks_at(visitor, page, "failed-tool")
     with visitor.page.expect_response("**/latencies**") as asked:
