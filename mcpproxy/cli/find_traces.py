@@ -69,7 +69,9 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
         is_guess = bool(found) and named is not None and means_by_part(named, found)
         if found and (tells or is_guess):
             fact = "the only recording with this in its name" if is_guess else ""
-            what = "the latest recording" if named is None else f"{named}, {fact}" if fact else named
+            is_last = named is None and found == recent(paths.state_dir())[0]
+            latest = "the latest recording" if is_last else "the latest recording with a message"
+            what = latest if named is None else f"{named}, {fact}" if fact else named
             tell(f"{what}: {found}")
         return [found or named or ""]
     if named.rstrip(os.sep).endswith(JOURNAL_SUFFIX):

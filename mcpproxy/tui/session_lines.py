@@ -106,7 +106,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 def _failed_calls(entry: RecordingEntry) -> Span:
     """Return how many calls failed, or else how many have no answer or were cancelled."""
     calls = entry.calls
-    if calls is None or not entry.has_failed:
+    if calls is None or calls.all_successful:
         return Span("")
     number, word = calls.unsuccessful(running=entry.running)[0]
     return Span(f"{number:,} {word}", loss_tone(word))

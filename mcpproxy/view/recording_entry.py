@@ -93,8 +93,14 @@ class RecordingEntry:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a call was not successful, as far as is known."""
-        return self.calls is not None and not self.calls.all_successful
+        """Whether a call was not successful, as far as is known, or the server failed before any message."""
+        return self.has_not_begun or (self.calls is not None and not self.calls.all_successful)
+
+    @property
+    def has_not_begun(self) -> bool:
+        """Whether the server could not be started, or exited with an error before any message."""
+        is_error = self.ending.startswith("exit ") and self.ending != "exit 0"
+        return self.is_empty and (is_error or self.ending == "not started")
 
     @property
     def failed_text(self) -> str:

@@ -107,7 +107,8 @@ def test_a_recording_without_a_message_is_not_the_latest(
     not_started = recordings.close(0, 0, code=127).replace('"exited"', '"not started"')
     name = "20261121T132030.000Z-weather-14.jsonl"
     empty = recordings.write(state_dir / name, (recordings.HEADER, not_started))
-    assert mcpproxy("check").err.startswith(f"mcpproxy: the latest recording: {three[LATEST]}\n")
+    passed_over = f"mcpproxy: the latest recording with a message: {three[LATEST]}\n"
+    assert mcpproxy("check").err.startswith(passed_over)
     assert mcpproxy("check", "-1").err.startswith(f"mcpproxy: -1: {empty}\n")
     for path in three:
         Path(path).unlink()
@@ -155,7 +156,7 @@ def test_a_session_that_could_not_be_started_is_not_compared(
     ]
     assert mcpproxy("diff").err.splitlines()[:2] == [
         f"mcpproxy: -3: {weather}",
-        f"mcpproxy: the latest recording: {latest}",
+        f"mcpproxy: the latest recording with a message: {latest}",
     ]
 
 

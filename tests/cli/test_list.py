@@ -97,6 +97,20 @@ def test_failed_recordings_alone_keep_their_handles(mcpproxy: Mcpproxy, state_di
     assert [(one["calls"], one["failed"], one["unanswered"]) for one in traces] == [(3, 0, 2), (3, 1, 0)]
 
 
+def test_a_server_that_failed_before_any_message_is_among_the_failed(
+    mcpproxy: Mcpproxy, state_dir: Path
+) -> None:
+    state_dir.mkdir(parents=True)
+    for hour, members in enumerate(
+        ('exited","exit_code":0', 'exited","exit_code":1', 'not started","exit_code":127')
+    ):
+        ended = close(0, 0).replace('exited","exit_code":0', members)
+        recordings.write(state_dir / f"20261121T1{hour}0000.000Z-weather-1.jsonl", (HEADER, ended))
+    listed = mcpproxy("list", "--failed").out.splitlines()[1:]
+    assert [line.split()[0] for line in listed] == ["-1", "-2"]
+    assert ["not started" in listed[0], "exit 1" in listed[1]] == [True, True]
+
+
 def test_recordings_with_findings_stand_beside_those_with_failed_calls(
     mcpproxy: Mcpproxy, state_dir: Path
 ) -> None:
