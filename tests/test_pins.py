@@ -101,6 +101,39 @@ def recorded(
     return recordings.write(path, records)
 
 
+def recorded_over_http(path: Path, *names: str, tools: list[dict[str, Any]]) -> str:
+    """A recording without session ids, each request on its own connection: handshakes with servers of these
+    names, and a list of these tools."""
+    hello: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+    messages: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (json.loads(recordings.INITIALIZE), {**hello, "serverInfo": {"name": name, "version": "1"}})
+        for name in names
+    ]
+    messages.append(({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, {"tools": tools}))
+    header: dict[str, Any] = {
+        **json.loads(recordings.HEADER),
+        "transport": "http",
+        "command": [],
+        "endpoint": "/mcp",
+    }
+    accept = ["Accept", "application/json, text/event-stream"]
+    head = {"headers": [["Content-Type", "application/json"], accept], "version": "1.1"}
+    records: list[dict[str, Any]] = [header]
+    for x, (request, result) in enumerate(messages, start=1):
+        at, seq = {"t": x, "exchange": x, "connection": x}, 4 * x
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+        target = {"method": "POST", "target": "/mcp", "endpoint": True}
+        records += [
+            {"type": "request", "seq": seq, **at, **head, **target},
+            {"type": "frame", "seq": seq + 1, "from": "client", **at, "message": request},
+            {"type": "response", "seq": seq + 2, **at, **head, "status": 200, "reason": "OK"},
+            {"type": "frame", "seq": seq + 3, "from": "server", **at, "message": answer},
+            {"type": "end", **at, "cut": False},
+        ]
+    lines = (*map(json.dumps, records), recordings.close(len(messages), len(messages)))
+    return recordings.write(path, lines)
+
+
 def findings(checked: Outcome) -> list[tuple[str, str, str | None]]:
     """Rule, severity and place of what ``check`` found."""
     [trace] = json.loads(checked.out)["traces"]
@@ -242,6 +275,29 @@ def test_a_server_over_http_may_know_no_sessions(mcpproxy: Mcpproxy) -> None:
         pinned = mcpproxy("pin", "-o", "-", server.url)
     assert (pinned.code, pinned.err) == (0, "")
     assert list(json.loads(pinned.out)["servers"]) == ["files"]
+
+
+def test_a_recording_without_session_ids_is_pinned_and_checked(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    before = recorded_over_http(tmp_path / "a.jsonl", "files", tools=[READ, WRITE])
+    after = recorded_over_http(tmp_path / "b.jsonl", "files", tools=[CHANGED])
+    file = tmp_path / "pins.json"
+    pinned = mcpproxy("pin", before, "-o", str(file))
+    assert (pinned.code, pinned.err) == (0, "")
+    assert list(pin_file.read(str(file))) == ["files"]
+
+    assert mcpproxy("check", before, "--pins", str(file)).code == 0
+    checked = findings(mcpproxy("check", after, "--pins", str(file), "--format", "json"))
+    assert {rule for rule, _, _ in checked} == {"PIN-001", "PIN-003"}
+
+
+def test_a_list_that_may_be_of_several_servers_is_not_pinned(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded_over_http(tmp_path / "a.jsonl", "files", "post", tools=[READ])
+    pinned = mcpproxy("pin", trace, "-o", "-")
+    assert pinned.code == 2
+    assert pinned.err.endswith(
+        "frame 15 lists the tools of a server whose name was not seen; "
+        "record a session from its start, with no other server at the same URL\n"
+    )
 
 
 def test_what_is_masked_is_not_pinned(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from mcpproxy.session.exchanges import (
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead, SseEvent
-from mcpproxy.session.history import ModernAnswer, keep_latest
+from mcpproxy.session.history import ModernAnswer, get_or_make, keep_latest
 
 _EVENT_ID_BYTES: Final = 200
 """About how many bytes it takes to remember an event id."""
@@ -40,12 +40,16 @@ Key: TypeAlias = tuple[str, RequestId]
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Record the caller of a stateless session, and give the session the memory that all stateless
-    sessions share.
+    sessions share. Give any session the memory that all sessions at its URL share.
 
     In any session, set ``may_lack_messages`` if messages of the session may be missing because of a gap or
     because they were attributed to another session.
     """
     message_history = session.judge.history
+    if not session.is_http_sse:  # Its messages go to a URL of its own.
+        message_history.endpoint_memories = get_or_make(
+            history.endpoint_memories, exchange.request.target, dict[type, object], MAX_REMEMBERED
+        )
     if session.stateless:
         message_history.only_stateless = True
         message_history.stateless_memories = history.memories

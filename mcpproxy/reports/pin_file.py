@@ -85,11 +85,8 @@ class CollectedPins:
         self.contradictions += (f"{where}: {line}" for line in contradictions)
 
 
-def collect_pins(trace: Trace, only_server: str | None = None) -> CollectedPins:
+def collect_pins(trace: Trace) -> CollectedPins:
     """Return the pins of a recording: the tools on all pages of all lists, and the instructions.
-
-    ``only_server`` is the name of its server, if it is known to have one only. Over HTTP without session ids
-    the messages do not show to which handshake they belong.
 
     Raises:
         TraceError: the recording cannot be read, or has no list of tools, or lacks the name of a server that
@@ -102,8 +99,6 @@ def collect_pins(trace: Trace, only_server: str | None = None) -> CollectedPins:
     for event in trace.events():
         if not isinstance(event, Finding):
             observer.observe(event)
-    if only_server is not None:
-        answers = [replace(answer, server=only_server) for answer in answers]
     pages = [answer for answer in answers if answer.tools is not None]
     if not pages:
         raise TraceError(
@@ -115,7 +110,8 @@ def collect_pins(trace: Trace, only_server: str | None = None) -> CollectedPins:
             if answer.tools is None:
                 continue
             fact = f"frame {answer.seq} lists the tools of a server whose name was not seen"
-            raise TraceError(trace.path, None, fact, "record a session from its start")
+            advice = "record a session from its start, with no other server at the same URL"
+            raise TraceError(trace.path, None, fact, advice)
         collected_pins.add(_pins_in(answer, answer.server, trace.path), f"frame {answer.seq}")
     with_list = {page.server for page in pages if page.server is not None}
     with_whole_list = {page.server for page in pages if page.ends_whole_list}

@@ -364,6 +364,9 @@ class HttpHistory:
     memories: dict[type, object] = field(
         default_factory=dict[type, object]
     )  # by class: the state of families of checks; all stateless requests share this state
+    endpoint_memories: dict[str, dict[type, object]] = field(
+        default_factory=dict[str, dict[type, object]]
+    )  # by target and class: the state of families of checks that all sessions at one URL share
     lost_requests: dict[tuple[str, RequestId], LostRequest] = field(
         default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller (``History.caller``) and id: stateless requests whose stream ended before the answer came

@@ -266,6 +266,8 @@ class History:
     # In a stateless session over HTTP: the state that families of checks share with all such sessions.
     # Otherwise ``None``: the session has one caller, and ``_memories`` serves for all its requests.
     stateless_memories: dict[type, object] | None = None
+    # Over HTTP: the state that families of checks share with all sessions at the same URL.
+    endpoint_memories: dict[type, object] | None = None
 
     @property
     def in_both_eras(self) -> bool:
@@ -303,10 +305,7 @@ class History:
 
         The instance is made on first use.
         """
-        instance = self._memories.get(memory)
-        if instance is None:
-            instance = self._memories[memory] = memory()
-        return instance  # pyright: ignore[reportReturnType] # each instance is stored under its own type
+        return _instance(self._memories, memory)
 
     def forget_finished(self) -> None:
         """Forget requests that were answered. Fewer findings may follow from that, but no false ones."""
@@ -325,10 +324,20 @@ class History:
         The entries of such a class are keyed by ``caller``, because the requests may be of many clients.
         """
         memories = self._memories if self.stateless_memories is None else self.stateless_memories
-        instance = memories.get(memory)
-        if instance is None:
-            instance = memories[memory] = memory()
-        return instance  # pyright: ignore[reportReturnType] # each instance is stored under its own type
+        return _instance(memories, memory)
+
+    def across_sessions(self, memory: type[Memory]) -> Memory:
+        """Like ``of``, but over HTTP all sessions at the same URL share one instance."""
+        memories = self._memories if self.endpoint_memories is None else self.endpoint_memories
+        return _instance(memories, memory)
+
+
+def _instance(memories: dict[type, object], memory: type[Memory]) -> Memory:
+    """Return the instance of ``memory`` in ``memories``, which is made on first use."""
+    instance = memories.get(memory)
+    if instance is None:
+        instance = memories[memory] = memory()
+    return instance  # pyright: ignore[reportReturnType] # each instance is stored under its own type
 
 
 @slotted(frozen=True)

@@ -1,9 +1,10 @@
 """Pins: the tools and instructions of a server that a user has approved, and whether they have changed.
 
 A server is identified by the name that it gives in the handshake or, in the stateless revisions, in the
-``_meta`` of its results. If only one server has pins, they also apply to a server without a name. Only what
-was seen is judged: an incomplete list does not show that a tool is missing, and a server whose handshake was
-not seen is not identified.
+``_meta`` of its results. Over HTTP without session ids, nothing shows to which handshake a list belongs; its
+server is then identified by the one name that was given at the same URL. If only one server has pins, they
+also apply to a server without a name. Only what was seen is judged: an incomplete list does not show that a
+tool is missing, and a server whose handshake was not seen is not identified.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
 """
@@ -69,6 +70,13 @@ class NamesByCaller:
     """The name of each caller's server (see ``History.caller``); ``None`` if the name is masked."""
 
     names: dict[str, str | None] = field(default_factory=dict[str, str | None])
+
+
+@slotted()
+class NameAtEndpoint:
+    """The one name given at a URL: ``ABSENT`` if none was, ``None`` if names differ or are masked."""
+
+    name: "str | Absent | None" = ABSENT
 
 
 @slotted()
@@ -294,15 +302,20 @@ def remember_name(context: MessageContext, history: History) -> None:
     name = _own_name(context, history)
     if not isinstance(name, Absent):
         keep_latest(history.across_requests(NamesByCaller).names, history.caller, name, MAX_CALLERS)
+        known = history.across_sessions(NameAtEndpoint)
+        known.name = name if isinstance(known.name, Absent) or known.name == name else None
 
 
 def _server(context: MessageContext, history: History) -> str | None:
     """Return the name of the server that answers; empty if it gives none, ``None`` if it is unknown."""
     name = _own_name(context, history)
     if isinstance(name, Absent):
+        name = history.across_requests(NamesByCaller).names.get(history.caller, ABSENT)
+    if isinstance(name, Absent):
+        name = history.across_sessions(NameAtEndpoint).name
+    if isinstance(name, Absent):
         # A stateless server may give no name. A stateful server gives its name in the handshake only.
-        if_never_given = "" if context.stateless and not history.has_gap else None
-        return history.across_requests(NamesByCaller).names.get(history.caller, if_never_given)
+        return "" if context.stateless and not history.has_gap else None
     return name
 
 
@@ -339,9 +352,10 @@ def _instructions(message: Response) -> str | None:
 
 def _ends_whole_list(page: Page, history: History) -> bool:
     """Whether ``page`` is the last page of a list of which all pages were seen."""
-    return (
-        page.next_cursor is None and page.walk.is_whole and not history.has_gap and not history.in_both_eras
-    )
+    if page.next_cursor is not None or not page.walk.is_whole or history.in_both_eras:
+        return False
+    is_only_page = not page.walk.seq
+    return is_only_page or not history.has_gap
 
 
 FAMILY: Final = RuleFamily(

@@ -147,7 +147,7 @@ def _collect_live_pins(
                 if not _is_refusal(fault):
                     break
             else:
-                collected = pin_file.collect_pins(open_trace(trace), server)
+                collected = pin_file.collect_pins(open_trace(trace))
                 if is_whole and server is not None:
                     collected.partial.discard(server)
                 return name, collected
