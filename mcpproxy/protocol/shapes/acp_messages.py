@@ -108,7 +108,8 @@ session/request_permission params
     title                      string                 acp-2
     description??              string                 acp-2
     subject??                  PermissionSubject      acp-2
-    options                    PermissionOption[]
+    options                    PermissionOption[]     -      acp-2
+    options                    PermissionOption[1..]  acp-2
 
 session/request_permission result
     outcome                    Outcome

@@ -219,6 +219,8 @@ def _type(text: str, revision: str) -> Shape:
         return OneOf([_type(alternative, revision) for alternative in alternatives])
     if text.endswith("[]"):
         return Array(_type(text.removesuffix("[]"), revision))
+    if text.endswith("[1..]"):
+        return Array(_type(text.removesuffix("[1..]"), revision), may_be_empty=False)
     if text.startswith("{"):
         return Map(_type(text[1:-1], revision))
     if ".." in text:

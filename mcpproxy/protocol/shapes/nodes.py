@@ -101,15 +101,20 @@ class Array(Shape):
     expected = "an array"
     python_types = (list,)
 
-    def __init__(self, item: Shape) -> None:
+    def __init__(self, item: Shape, *, may_be_empty: bool = True) -> None:
         self._item = item
         test = item.test
         self.test: Test = lambda value: type(value) is list and all(map(test, value))
+        if not may_be_empty:
+            self.expected = "an array with an item or more"
+            self.test = lambda value: type(value) is list and bool(value) and all(map(test, value))
 
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
         if not isinstance(value, list):
             yield self.mismatch(value, pointer)
             return
+        if not value:
+            yield ShapeViolation(pointer, self.expected, "an empty array", "mismatch")
         for index, item in enumerate(value):
             if not self._item.test(item):
                 yield from self._item.report(item, f"{pointer}/{index}")

@@ -27,8 +27,9 @@ say where the row applies::
     method params!                      the params are required, even if all their members are optional
 
 Types: ``string number boolean integer null object any``, ``count`` (an integer of 0 or more), ``0..1``
-(a number in that range), ``'text'`` (that string), ``T[]``, ``{T}`` (an object whose values are T),
-``T|U`` and the name of a block. Objects are open: a member that is not listed may have any value.
+(a number in that range), ``'text'`` (that string), ``T[]``, ``T[1..]`` (an array that is not empty),
+``{T}`` (an object whose values are T), ``T|U`` and the name of a block. Objects are open: a member that
+is not listed may have any value.
 Lines that begin with ``#`` are comments.
 """
 
