@@ -94,6 +94,7 @@ CASES = (
     warns("unknown-method", "odd-method-refusal", "-32603", "RPC-020"),
     warns("unknown-method", "odd-method-refusal", "-32603", "ERR-002", "2026-07-28"),
     fails("unknown-notification", "answered-notification", "was refused with -32601", "RPC-015"),
+    fails("unknown-notification", "answered-notification", "with -32601", "RPC-015", "2024-11-05"),
     warns("invalid-params", "odd-params-refusal", "was refused with -32603"),
     warns("invalid-params", "params-as-they-come", "answered with a result"),
     warns("malformed-json", "end-at-malformed-json", "it ended with exit code 1"),
