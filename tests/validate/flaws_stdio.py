@@ -1,5 +1,6 @@
 """Servers that read and write badly, and do not end as they should."""
 
+import fcntl
 import json
 import os
 import select
@@ -214,3 +215,28 @@ def tools_of_this_process(server: Server) -> None:
 @flaw
 def words_of_this_process(server: Server) -> None:
     server.tools[1]["description"] = f"Adds, in process {os.getpid()}."
+
+
+def _is_first() -> bool:
+    """Take the file ``LOCK`` until this process ends; whether no other process has it."""
+    lock = os.open(os.environ["LOCK"], os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@flaw
+def deaf_while_first(server: Server) -> None:
+    """Only the process with the lock has work that it does not leave."""
+    if _is_first():
+        deaf_to_eof(server)
+        deaf_to_sigterm(server)
+
+
+@flaw
+def one_at_a_time(server: Server) -> None:
+    """No flaw at all: where one process works, a second has nothing to do."""
+    if not _is_first():
+        os._exit(1)

@@ -179,6 +179,14 @@ def test_a_probe_sees_the_flaw(case: Case, tmp_path: Path) -> None:
     assert not seen.conclusion.rule or seen.conclusion.source.startswith("https://")
 
 
+@pytest.mark.parametrize(("flaw", "status"), [("deaf-while-first", "info"), ("one-at-a-time", "passed")])
+def test_a_process_that_is_to_end_is_alone(flaw: str, status: Status, tmp_path: Path) -> None:
+    patience_s = PATIENCE_S if status == "info" else 10
+    names = ("ping", "stdin-eof", "sigterm")
+    result = tried(target(flaw, LOCK=str(tmp_path / "lock")), tmp_path, names, timeout_s=patience_s)
+    assert [check(result, name).status for name in names] == ["passed", status, status]
+
+
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-11-25", "2026-07-28"])
 def test_the_good_twin_passes_all(revision: str, tmp_path: Path) -> None:
     result = tried(target(), tmp_path, PROBES, revision)

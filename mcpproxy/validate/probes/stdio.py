@@ -110,6 +110,7 @@ async def _messages_in_one_write(context: ProbeContext) -> Conclusion:
 
 
 async def _stdin_eof(context: ProbeContext) -> Conclusion:
+    await context.close_session()  # A second process may end although the first, alone, would not.
     async with context.new_session("stdin-eof", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()
@@ -129,6 +130,7 @@ async def _stdin_eof(context: ProbeContext) -> Conclusion:
 async def _sigterm(context: ProbeContext) -> Conclusion:
     if not hasattr(signal, "SIGKILL"):
         raise Skipped("this system has no SIGTERM that can be caught")
+    await context.close_session()  # as for stdin-eof
     async with context.new_session("sigterm", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()
@@ -221,6 +223,14 @@ PROBES: Final = (
         unlawful=True,
     ),
     Probe(
+        "restart",
+        "robustness",
+        "Another process, or another session, lists the same tools.",
+        _restart,
+        rules=("TOOL-013",),
+        needs=("tools",),
+    ),
+    Probe(
         "stdin-eof",
         "transport",
         "When its stdin is closed, the server ends promptly, with exit code 0.",
@@ -236,13 +246,5 @@ PROBES: Final = (
         _sigterm,
         transports=("stdio",),
         session=False,
-    ),
-    Probe(
-        "restart",
-        "robustness",
-        "Another process, or another session, lists the same tools.",
-        _restart,
-        rules=("TOOL-013",),
-        needs=("tools",),
     ),
 )
