@@ -127,6 +127,32 @@ LIFECYCLE: Final[dict[str, Script]] = {
         (C, result(1, roots=[]), []),
         (Close("exited", 0), []),
     ),
+    "what could not be read has no id that does not stand there": (
+        *HANDSHAKE,
+        (C, b'{"jsonrpc":"2.0","id":4711,"method":}', ["RPC-001"]),
+        (S, result(4711), []),
+        (S, error("server-error", -32700), []),
+        (C, request(7, "ping") | {"method": 42}, ["RPC-002"]),
+        (S, result(7), []),
+        (C, request("0815", "ping"), []),
+        (S, result(815), ["PROTO-007"]),
+    ),
+    "an unclosed line as well, once it is certain that it is no part of a message": (
+        *HANDSHAKE,
+        (C, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', []),
+        (C, request("0815", "ping"), ["RPC-001"]),
+        (S, result(815), ["PROTO-007"]),
+    ),
+    "an escape may be of any letter of an id": (
+        *HANDSHAKE,
+        (C, b'{"jsonrpc":"2.0","id":"\\u0061","method":}', ["RPC-001"]),
+        (S, result("a"), []),
+    ),
+    "a number in another form may be read as any id": (
+        *HANDSHAKE,
+        (C, b'{"jsonrpc":"2.0","id":81.5e1,"method":}', ["RPC-001"]),
+        (S, result(815), []),
+    ),
     "a late initialize makes up for it": (
         (C, request(1, "tools/list"), ["PROTO-005"]),
         (S, error(1, -32600), []),

@@ -281,14 +281,14 @@ class MessageJudge:
                 return findings
         elif isinstance(message.value, dict) and "id" in message.value:
             # The other side may answer it with an error that has its id.
-            self._history.side(frame.sender).sent_unreadable = True
+            self._history.side(frame.sender).take_unread(frame.raw)
         return findings + self._judge(frame, message)
 
     def _take_unreadable(self, frame: Frame) -> None:
         """Note a frame that was meant as a message and that nobody can read."""
         side = self._history.side(frame.sender)
         if frame.terminated or frame.exchange:
-            side.sent_unreadable = True  # it may have been read otherwise, and any id may be in it
+            side.take_unread(frame.raw)
         else:
             side.cut_bytes = len(frame.raw)  # without its end nobody takes it for a message
 

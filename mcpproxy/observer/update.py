@@ -44,7 +44,8 @@ def remember(context: MessageContext, history: History, size: int) -> None:
         asker.refused_seq = context.frame.seq
     elif type(message) is Notification:
         side.notified_seq = context.frame.seq
-        side.sent_unreadable |= "id" in message.value  # The other side may refuse it with that id.
+        if "id" in message.value:
+            side.take_unread(context.frame.raw)  # The other side may answer it with that id.
         if message.method == "notifications/cancelled":
             _remember_cancellation(context, message, history)
         elif step is Input.INITIALIZED and not history.initialized:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, TypeVar
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
@@ -32,6 +33,13 @@ CRASHES: Final = frozenset({4, 6, 7, 8, 11})
 
 RECENT_ANSWERS: Final = 1024
 """How many of the latest answered requests are remembered."""
+
+MAX_UNREAD_BYTES: Final = 1 << 14
+"""How much text of unreadable messages is remembered."""
+
+_UNCLEAR_TEXT: Final = pattern(rb"""[^ -~\t\r\n]|\\|(?<![\w."'])-?\d+[.eExX_]|\d{16}""")
+"""What one parser may read as another id than stands in the text: bytes beyond ASCII, escapes, fractions,
+and integers that are rounded."""
 
 
 @typing.runtime_checkable
@@ -188,15 +196,31 @@ class Side:
     # The frame of the latest error without an id that this side received. Such an error may answer any
     # earlier request of this side.
     refused_seq: int = 0
-    sent_unreadable: bool = False  # this side sent what could not be read, or a notification with an id
+    sent_unreadable: bool = False  # this side sent what could not be read, with any id
+    # The text of messages that could not be read, and of notifications with an id: an id that the other side
+    # reads in them stands there.
+    unread_text: bytes = b""
     cut_bytes: int = 0  # on stdio, the size of its last line if that was cut off in the middle
     in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
     has_other_framing: bool = False  # its stream began as that of another transport, which was reported
 
     @property
     def fully_read(self) -> bool:
-        """Whether all messages of this side could be read. An unreadable message may contain any id."""
-        return not self.sent_unreadable and not self.held_lines.frames
+        """Whether all messages of this side could be read."""
+        return not (self.sent_unreadable or self.unread_text or self.held_lines.frames)
+
+    def take_unread(self, raw: bytes) -> None:
+        """Remember the text of a message that could not be read."""
+        if len(self.unread_text) + len(raw) > MAX_UNREAD_BYTES or _UNCLEAR_TEXT.search(raw):
+            self.sent_unreadable = True
+        else:
+            self.unread_text += raw + b"\n"
+
+    def may_have_sent(self, id: RequestId) -> bool:
+        """Whether an unreadable message of this side may have ``id``."""
+        if self.sent_unreadable or self.held_lines.frames:
+            return True
+        return bool(self.unread_text) and str(id).lstrip("-").encode("utf-8", "replace") in self.unread_text
 
 
 @slotted()

@@ -179,6 +179,12 @@ def test_a_probe_sees_the_flaw(case: Case, tmp_path: Path) -> None:
     assert not seen.conclusion.rule or seen.conclusion.source.startswith("https://")
 
 
+def test_what_was_not_json_hides_no_wrong_id(tmp_path: Path) -> None:
+    names = ("malformed-json", "invalid-request", "id-digits")
+    result = tried(target("numbers-for-digits"), tmp_path, names)
+    assert check(result, "id-digits").conclusion.rule == "PROTO-007"
+
+
 @pytest.mark.parametrize(("flaw", "status"), [("deaf-while-first", "info"), ("one-at-a-time", "passed")])
 def test_a_process_that_is_to_end_is_alone(flaw: str, status: Status, tmp_path: Path) -> None:
     patience_s = PATIENCE_S if status == "info" else 10

@@ -144,7 +144,11 @@ def _unmatched_id(
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(request.seq,))
         return
     receiver = other(context.sender)
-    if not asker.fully_read or history.has_gap or history.of(UnclearRequests).is_sent_by(receiver):
+    # A result repeats an id that was read. An error may have one of its own: JSON-RPC wants null for what
+    # could not be read, which the schemas before 2025-11-25 do not allow.
+    is_error = isinstance(message, ErrorResponse)
+    is_of_unread = not asker.fully_read if is_error else asker.may_have_sent(message.id)
+    if is_of_unread or history.has_gap or history.of(UnclearRequests).is_sent_by(receiver):
         return  # The response may be to a request in which the other side read another id.
     first_seq = asker.used_ids.first_use(message.id)
     awaited, open_seq = _the_open_request(asker)
