@@ -49,6 +49,10 @@ def error(id: object, code: int = -32603, **more: object) -> dict[str, object]:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "failed", **more}}
 
 
+def refusal(id: object, message: str) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": message}}
+
+
 def initialize(id: object = 0, version: str = REVISION, **capabilities: object) -> dict[str, object]:
     info = {"name": "client", "version": "1.0"}
     opening = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": info}
@@ -142,6 +146,15 @@ LIFECYCLE: Final[dict[str, Script]] = {
         (C, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', []),
         (C, request("0815", "ping"), ["RPC-001"]),
         (S, result(815), ["PROTO-007"]),
+    ),
+    "an error without an id answers what it names, else the open request": (
+        *HANDSHAKE,
+        (C, notification("notifications/cancelled", requestId=5), ["CANC-001"]),
+        (C, request(6, "tools/list"), []),
+        (S, refusal(None, "not found: notifications/cancelled"), ["RPC-015"]),
+        (S, refusal("", "Unknown method: notifications/cancelled"), ["RPC-015"]),
+        (S, refusal(None, "only after notifications/cancelled"), ["RPC-012"]),
+        (S, refusal("", "not found"), ["PROTO-007"]),
     ),
     "an escape may be of any letter of an id": (
         *HANDSHAKE,

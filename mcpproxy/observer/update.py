@@ -44,6 +44,7 @@ def remember(context: MessageContext, history: History, size: int) -> None:
         asker.refused_seq = context.frame.seq
     elif type(message) is Notification:
         side.notified_seq = context.frame.seq
+        side.notification = context.frame.seq, message.method
         if "id" in message.value:
             side.take_unread(context.frame.raw)  # The other side may answer it with that id.
         if message.method == "notifications/cancelled":

@@ -192,6 +192,7 @@ class Side:
     held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
     closed_ns: int | None = None  # when this side closed its stream
     notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
+    notification: tuple[int, str] = 0, ""  # the frame and the method of the latest notification
     last_answered_seq: int = 0  # the frame of this side's latest request that was answered
     # The frame of the latest error without an id that this side received. Such an error may answer any
     # earlier request of this side.

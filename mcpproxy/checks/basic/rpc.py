@@ -4,10 +4,9 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Final
 
-from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
+from mcpproxy.checks.basic.response_ids import id_text, response_id
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
@@ -22,7 +21,6 @@ from mcpproxy.checks.engine.rows import (
     is_the_senders,
 )
 from mcpproxy.protocol import methods
-from mcpproxy.protocol.error_message import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -33,7 +31,6 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
 )
 from mcpproxy.protocol.message_parts import as_object, member, or_none
-from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import other
@@ -70,21 +67,11 @@ def _unusual_id(message: Request, raw_id: "JSON", context: MessageContext) -> It
         problem = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
         yield Violation("RPC-003", "R-004", problem, pointer=pointer)
     elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
-        text = _id_text(context, raw_id)
+        text = id_text(context, raw_id)
         problem = (
             f"{context.sender} wrote the id {message.id} as {text}, which some parsers read as a fraction"
         )
         yield Violation("RPC-003", "R-004", problem, pointer=pointer, at_most="info")
-
-
-def _id_text(context: MessageContext, id: JSON) -> str:
-    """Return the id of a message; a float, which parsing may have rounded, as its sender wrote it."""
-    if not isinstance(id, float):
-        return shown(id)
-    raw = context.frame.raw
-    if context.at:  # The message is an element of a batch.
-        raw = next(islice(elements(raw), int(context.at[1:]), None), b"")
-    return shortened((value_bytes(raw, ("id",)) or b"").decode("utf-8", "replace")) or str(id)
 
 
 def request_id_reused(context: MessageContext[Request], history: History) -> Iterable[Violation]:
@@ -112,118 +99,6 @@ def _reused_id(message: Request, first_seq: int, side: Side, context: MessageCon
             yield Violation("RPC-006", "R-007", problem, pointer=context.at + "/id", related=(in_flight.seq,))
     else:
         yield Violation("RPC-005", "R-006", problem, pointer=context.at + "/id", related=related)
-
-
-def response_id(context: MessageContext[Response | ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report a response whose id matches no pending request of the other side (PROTO-007, RPC-007, RPC-012,
-    RPC-015).
-    """
-    message, request = context.message, context.answers
-    return (
-        () if request is not None and request.id == message.id else _unmatched_id(message, context, history)
-    )
-
-
-def _unmatched_id(
-    message: Response | ErrorResponse, context: MessageContext[Response | ErrorResponse], history: History
-) -> Iterator[Violation]:
-    asker = history.side(other(context.sender))
-    pointer = context.at + "/id"
-    if message.id is ABSENT or message.id is None:
-        yield from _missing_response_id(context, history)
-        return
-    raw_id = message.value["id"]
-    answered = f"number {_id_text(context, raw_id)}" if isinstance(raw_id, float) else spelled(message.id)
-    if (request := context.answers) is not None:
-        # The request is known all the same: only the JSON type of the id is wrong, or the response has the
-        # members of the awaited result of initialize.
-        problem = (
-            f"{context.sender} answered with {answered}; the request in frame {request.seq} "
-            f"({request.method}) used {spelled(request.id)}"
-        )
-        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(request.seq,))
-        return
-    receiver = other(context.sender)
-    # A result repeats an id that was read. An error may have one of its own: JSON-RPC wants null for what
-    # could not be read, which the schemas before 2025-11-25 do not allow.
-    is_error = isinstance(message, ErrorResponse)
-    is_of_unread = not asker.fully_read if is_error else asker.may_have_sent(message.id)
-    if is_of_unread or history.has_gap or history.of(UnclearRequests).is_sent_by(receiver):
-        return  # The response may be to a request in which the other side read another id.
-    first_seq = asker.used_ids.first_use(message.id)
-    awaited, open_seq = _the_open_request(asker)
-    if first_seq is not None:
-        where = f"; the request was frame {first_seq}" if first_seq else ""
-        problem = f"{context.sender} answered request {answered} a second time{where}{awaited}"
-        related = (*((first_seq,) if first_seq else ()), *open_seq)
-        yield Violation("RPC-007", "R-009", problem, pointer=pointer, related=related)
-    elif not history.may_lack_messages:
-        # With ``may_lack_messages``, over HTTP, the request may have been attributed to another session.
-        problem = f"{context.sender} answered {answered}, an id that the {receiver} never used{awaited}"
-        yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=open_seq)
-
-
-def _the_open_request(asker: Side) -> tuple[str, tuple[int, ...]]:
-    """Return which request is open, in words, and its frame; nothing unless it is exactly one.
-
-    The answer to a cancelled request is not awaited any more.
-    """
-    awaited = [*islice((request for request in asker.pending.values() if not request.cancelled), 2)]
-    if len(awaited) != 1:
-        return "", ()
-    (request,) = awaited
-    method = f" ({shortened(request.method)})" if request.method else ""
-    return f"; open is {spelled(request.id)}{method}", (request.seq,)
-
-
-def _missing_response_id(
-    context: MessageContext[Response | ErrorResponse], history: History
-) -> Iterator[Violation]:
-    """Report a response without a usable id (PROTO-007, RPC-012, RPC-015).
-
-    The rule depends on the requests that the response may answer.
-    """
-    message = context.message
-    asker = history.side(other(context.sender))
-    pointer = context.at + "/id" if "id" in message.value else context.at
-    fault = "a null id" if message.value.get("id", ABSENT) is None else "no id"
-    awaited, open_seq = _the_open_request(asker)
-    if "id" in message.value and message.value["id"] is not None:
-        if history.has_gap or not asker.fully_read:
-            return  # The response may answer an unreadable request that has the same unusable id.
-        yield Violation(
-            "PROTO-007",
-            "R-008",
-            f"{context.sender} answered with id {_id_text(context, message.value['id'])}, "
-            f"which no request can have{awaited}",
-            pointer=pointer,
-            related=open_seq,
-        )
-        return
-    if history.has_gap or not asker.fully_read or history.over_http:
-        # The response may answer a message that could not be read. Over HTTP, the rules of HTTP judge the
-        # response, because its exchange shows the request.
-        return
-    if asker.notified_seq and not asker.pending:
-        seq = asker.notified_seq
-        problem = f"{context.sender} answered the notification in frame {seq} (a response with {fault})"
-        yield Violation("RPC-015", "R-017", problem, pointer=pointer, related=(seq,))
-    elif isinstance(message, Response):
-        yield Violation(
-            "PROTO-007",
-            "R-008",
-            f"{context.sender} sent a result with {fault}; it answers no request{awaited}",
-            pointer=pointer,
-            related=open_seq,
-        )
-    elif asker.pending and not may_be_refused(other(context.sender), history):
-        problem = (
-            f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
-            f"{awaited}"
-        )
-        is_unread = "id" in message.value and error_code(message) in (PARSE_ERROR, INVALID_REQUEST)
-        level = "info" if is_unread else None
-        yield Violation("RPC-012", "R-014", problem, pointer=pointer, related=open_seq, at_most=level)
 
 
 def result_or_error(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
