@@ -46,6 +46,13 @@ def params_as_they_come(server: Server) -> None:
 
 
 @flaw
+def nameless_call_as_tool_error(server: Server) -> None:
+    good = server.call
+    failed: Json = {**text("Unknown tool: undefined"), "isError": True}
+    server.methods["tools/call"] = lambda params: good(params) if "name" in params else failed
+
+
+@flaw
 def end_at_malformed_json(server: Server) -> None:
     server.malformed = lambda: os._exit(1)
 

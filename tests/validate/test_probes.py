@@ -97,6 +97,7 @@ CASES = (
     fails("unknown-notification", "answered-notification", "with -32601", "RPC-015", "2024-11-05"),
     warns("invalid-params", "odd-params-refusal", "was refused with -32603"),
     warns("invalid-params", "params-as-they-come", "answered with a result"),
+    warns("invalid-params", "nameless-call-as-tool-error", "a tool execution error (isError), not with"),
     warns("malformed-json", "end-at-malformed-json", "it ended with exit code 1"),
     warns("malformed-json", "result-for-malformed-json", "with a result, not with -32700"),
     fails("malformed-json", "result-without-request", "that has the id 815", "PROTO-007"),

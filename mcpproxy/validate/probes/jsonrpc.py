@@ -95,11 +95,8 @@ async def _invalid_params(context: ProbeContext) -> Conclusion:
     if answer.is_error:
         text = f"{method} with empty params was refused with {shown(answer.code)}; -32602 says what is wrong"
         return Conclusion("warning", text, answer.frames, source=JSON_RPC)
-    if answer.members.get("isError") is True:
-        answered = "a tool execution error (isError), not with -32602"
-        text = f"{method} without the name of a tool was answered with {answered}"
-        return context.violation("TOOL-006/R-143", text, answer.frames)
-    text = f"{method} with empty params was answered with a result, not with -32602"
+    answered = "a tool execution error (isError)" if answer.members.get("isError") is True else "a result"
+    text = f"{method} with empty params was answered with {answered}, not with -32602"
     return Conclusion("warning", text, answer.frames, source=JSON_RPC)
 
 
@@ -294,7 +291,6 @@ PROBES: Final = (
         "errors",
         "A request without its required params is refused with -32602.",
         _invalid_params,
-        rules=("TOOL-006",),
     ),
     Probe(
         "malformed-json",
