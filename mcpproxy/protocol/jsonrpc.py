@@ -261,6 +261,22 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and Infinity are JavaScript, not JSON (RFC 8259 section 6).
 
 
+def is_answer(value: JSONObject) -> bool:
+    """Whether an object without a method answers a request.
+
+    A line of a log may happen to have an id, and the body of an HTTP error often has a member ``error`` that
+    is not one of JSON-RPC, as in OAuth. So what says no version must have more of an answer.
+    """
+    if "result" in value:
+        return True
+    error = value.get("error", ABSENT)
+    if value.get("jsonrpc") == "2.0":
+        return error is not ABSENT or "id" in value
+    if error is ABSENT:
+        return False
+    return "id" in value or (type(error) is dict and type(error.get("code")) is int)
+
+
 def classify(value: JSONObject, exact: Any, repeats: bool = True) -> Single:
     """Return the message with the JSON object ``value``; its kind follows from the members.
 
@@ -275,11 +291,9 @@ def classify(value: JSONObject, exact: Any, repeats: bool = True) -> Single:
         if "result" in value and "error" not in value:
             result = value["result"]
             return Response(value, id, result, regular and type(result) is dict, repeats)
-        error = value.get("error", ABSENT)
-        # With neither result nor error it may be a line of a log that happens to have an id.
-        if error is ABSENT and (id is ABSENT or value.get("jsonrpc") != "2.0"):
+        if not is_answer(value):
             return Malformed(Flaw.NO_KIND, value)
-        return ErrorResponse(value, id, error, repeats)
+        return ErrorResponse(value, id, value.get("error", ABSENT), repeats)
     if "result" in value or "error" in value:
         return Malformed(Flaw.MIXED_KIND, value)
     method = value["method"]

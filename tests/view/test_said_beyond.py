@@ -64,6 +64,7 @@ def test_the_data_of_an_error_is_in_its_cause(data: Any, words: str, tmp_path: P
         ("database is locked\n", "body: database is locked"),
         (TRACEBACK, "body: DbError: database is locked"),
         ("<html><style>p { a: b }</style>\n<h1>Bad <b>Gateway</b></h1>\r\n</html>", "body: Bad Gateway"),
+        ({"error": "locked", "detail": 7}, 'body: {"error":"locked","detail":7}'),
         ("<html", ""),
         ("Internal Server Error", ""),  # the status says it
         ("", ""),

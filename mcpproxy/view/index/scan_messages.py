@@ -3,7 +3,7 @@
 from typing import Any, Final, cast
 
 from mcpproxy.protocol import acp
-from mcpproxy.protocol.jsonrpc import JSON, RequestId
+from mcpproxy.protocol.jsonrpc import JSON, RequestId, is_answer
 from mcpproxy.protocol.mcp_in_acp import MESSAGE
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
@@ -80,7 +80,7 @@ class MessageScan:
             if "id" in message and not method.startswith("notifications/"):
                 return self._request(method, id, message.get("params"), seen)
             return self._notification(method, message.get("params"), seen)
-        if "method" not in message and _is_answer(message):
+        if "method" not in message and is_answer(message):
             return self._answer(message, id, seen)
         return self._orphan(_NOT_A_MESSAGE, seen)
 
@@ -373,13 +373,6 @@ class MessageScan:
             for facts in self.sessions:
                 facts.protocol = "acp"
         self.sessions[session].take_initialize(params)
-
-
-def _is_answer(message: dict[str, Any]) -> bool:
-    """Whether a message without a method is an answer, as ``protocol.jsonrpc.classify`` decides it."""
-    if "result" in message or "error" in message:
-        return True
-    return "id" in message and message.get("jsonrpc") == "2.0"
 
 
 def _begins_or_ends_tool_call(params: dict[str, Any]) -> bool:
