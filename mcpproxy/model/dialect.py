@@ -46,12 +46,16 @@ def dialect_of(target: str, body: JSONObject) -> Dialect | None:
 
     Requests that only count tokens, or ask for other things, are none.
     """
+    if "jsonrpc" in body:  # the path of messages of MCP's transport with SSE may end as that of a model
+        return None
     path = target.partition("?")[0]
     for ending, dialect in _BY_PATH:
         if ending.search(path):
             return dialect
     if isinstance(body.get("contents"), list):
         return _GEMINI if path.endswith("Content") else None
-    if isinstance(body.get("messages"), list) and "model" in body and not path.endswith("/count_tokens"):
-        return _ANTHROPIC if "anthropic_version" in body else _CHAT
+    if isinstance(body.get("messages"), list) and not path.endswith("/count_tokens"):
+        if "anthropic_version" in body:
+            return _ANTHROPIC
+        return _CHAT if "model" in body else None
     return None

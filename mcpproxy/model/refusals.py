@@ -6,7 +6,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.model.turns import ModelRequest, OfferedTool, ServiceRefusal
 from mcpproxy.model.values import text_of
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.message_parts import as_object, member
 
 _PLACE: Final = pattern(
     r"\btools(?:\.|\[)(?P<tool>\d{1,6})\]?"
@@ -21,7 +21,9 @@ _LONGEST: Final = 4000
 def read_refusal(body: JSON) -> ServiceRefusal | None:
     """Read the body of an error in any dialect; ``None`` if it has no error."""
     holder = as_object(body[0] if isinstance(body, list) and body else body) or {}
-    error = holder.get("error")
+    error = holder.get("error") or member(holder.get("response"), "error")
+    if error is None and holder.get("type") == "error":
+        error = holder
     if isinstance(error, str):
         return ServiceRefusal(error[:_LONGEST])
     if (told := as_object(error)) is None:
@@ -58,7 +60,7 @@ def _named_place(*texts: str) -> tuple[str, str]:
 def _stands_at(tool: OfferedTool, place: str) -> bool:
     """Whether a tool stands at a place. Clients and services do not write the name of the group alike."""
     pointer = tool.pointer.replace("function_declarations", "functionDeclarations")
-    return f"{pointer}/".startswith(f"{place}/")
+    return pointer in (place, f"{place}/function")
 
 
 def _names(text: str, name: str) -> bool:

@@ -4,14 +4,12 @@ Each dialect (``model.dialects``) reads its own JSON into these classes. A point
 place in the body where something was read.
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
 
 ContentKind: TypeAlias = Literal["text", "image", "audio", "file", "reference", "other"]
-
-NO_TEXT: Final = ""
 
 
 @slotted(frozen=True)
@@ -56,7 +54,7 @@ class Content:
     """
 
     kind: ContentKind
-    text: str = NO_TEXT
+    text: str = ""
     mime: str = ""
     size: int = 0
     digest: str = ""
@@ -109,7 +107,7 @@ class ModelAnswer:
     """What the model answered. ``whole`` is false if the stream was cut before its end."""
 
     calls: tuple[ModelCall, ...] = ()
-    text: str = NO_TEXT
+    text: str = ""
     usage: Usage | None = None
     model: str = ""
     ending: str = ""

@@ -5,10 +5,8 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Final
 
-import orjson
-
 from mcpproxy.model.turns import Content, ContentKind, ModelCall
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
 from mcpproxy.protocol.message_parts import as_object, text_member
 
 _TO_STANDARD: Final = str.maketrans("-_", "+/")
@@ -43,9 +41,8 @@ def called(name: str, arguments: JSON, pointer: str, id: str = "", namespace: st
     """Return a call whose arguments are a value, or a string that holds one. An empty string is ``{}``."""
     if not isinstance(arguments, str):
         return ModelCall(name, {} if arguments is None else arguments, pointer, id, namespace)
-    try:
-        value: JSON = orjson.loads(arguments) if arguments.strip() else {}
-    except orjson.JSONDecodeError:
+    value = read(arguments.encode("utf-8", "surrogatepass")) if arguments.strip() else {}
+    if isinstance(value, Flaw):
         return ModelCall(name, arguments, pointer, id, namespace, is_json=False)
     return ModelCall(name, value, pointer, id, namespace)
 

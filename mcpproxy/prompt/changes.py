@@ -1,101 +1,96 @@
-"""What became of a tool's description and schema, and of a result, between the wire and the prompt."""
+"""What became of a value or a text between the wire and the prompt."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.model.turns import Content, ModelResult
-from mcpproxy.prompt.wire import Piece
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.wording import token
+from mcpproxy.session.masked_values import MARK
 
-Way: TypeAlias = Literal["same", "cut", "extended", "changed", "missing", "as text"]
+Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing", "as text", "unknown"]
 
-_MOST_DIFFERENCES: Final = 200
+_MOST_CHANGES: Final = 200
+_SHARED: Final = 32
+"""How many characters of its beginning a text must share with another one to be a part of it that was cut."""
+_OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
+"""The keywords of JSON Schema whose members are names that the author chose."""
 
 
 @slotted(frozen=True)
 class TextChange:
-    """What became of a text: ``kept`` of its ``size`` characters are in the prompt, from its beginning on."""
+    """What became of a text. ``kept`` of its ``size`` characters are there from its beginning on.
+
+    ``has_end`` is true for a text of which the end is there, too, so that it was cut in its middle.
+    """
 
     way: Way
     size: int
     kept: int
+    has_end: bool = False
 
 
 @slotted(frozen=True)
-class SchemaChange:
-    """A difference of two schemas at ``pointer``: ``lost``, ``added`` or ``changed``."""
+class ValueChange:
+    """A difference of two values at ``pointer``. ``name`` is that of the member, for people."""
 
     what: Literal["lost", "added", "changed"]
     pointer: str
-    keyword: str
+    name: str
 
 
 def text_change(told: str | None, said: str | None) -> TextChange:
     """Compare a description on the wire with that in the prompt. A host may put words before or after it."""
-    wire, prompt = told or "", said or ""
-    if wire.strip() == prompt.strip():
-        return TextChange("same", len(wire), len(wire))
-    if wire and wire.strip() in prompt:
-        return TextChange("extended", len(wire), len(wire))
-    if not prompt:
-        return TextChange("missing", len(wire), 0)
-    kept = _kept(wire, prompt)
-    return TextChange("cut" if kept >= min(len(wire), 8) else "changed", len(wire), kept)
+    wire, prompt = (told or "").strip(), (said or "").strip()
+    size = len(told or "")
+    in_lines = " ".join(wire.split()), " ".join(prompt.split())
+    if in_lines[0] == in_lines[1]:
+        return TextChange("same", size, size)
+    if not wire or not prompt:
+        return TextChange("missing" if wire else "added", size, 0)
+    if in_lines[0] in in_lines[1]:
+        return TextChange("extended", size, size)
+    cut = _cut(wire, prompt)
+    return TextChange("cut", size, *cut) if cut else TextChange("changed", size, 0)
 
 
-def schema_changes(wire: JSON, prompt: JSON) -> list[SchemaChange]:
-    """Return the differences of two schemas, at most ``_MOST_DIFFERENCES``."""
-    found: list[SchemaChange] = []
-    for change in _differences(wire, prompt, "", ""):
-        found.append(change)
-        if len(found) == _MOST_DIFFERENCES:
-            break
-    return found
+def text_reached(text: str, said: Iterable[str]) -> TextChange:
+    """Say how much of ``text`` is in one of the texts, as it is or as a string of JSON."""
+    wire, size = text.strip(), len(text)
+    best = TextChange("missing", size, 0)
+    for one in said:
+        if wire == one.strip():
+            return TextChange("same", size, size)
+        for form in dict.fromkeys((wire, *_in_json(wire))):
+            if _has(one, form):
+                best = TextChange("as text", size, size)
+            elif (cut := _cut(form, one)) and cut[0] > best.kept:
+                best = TextChange("cut", size, min(cut[0] * size // len(form), size - 1), cut[1])
+        if MARK in one and best.way == "missing":
+            best = TextChange("unknown", size, 0)
+    return best
 
 
-def keywords(changes: Iterable[SchemaChange], what: str) -> list[str]:
-    """Return the keywords that were lost, added or changed, each with how often if that is more than once."""
-    counted = Counter(change.keyword for change in changes if change.what == what)
+def value_reached(value: JSON, said: Iterable[str]) -> bool:
+    """Whether one of the texts has ``value`` as JSON, in whatever spacing."""
+    return any(next(changes(value, found), None) is None for one in said for found in _values(one))
+
+
+def changes(before: JSON, after: JSON) -> Iterator[ValueChange]:
+    """Yield the differences of two values, at most ``_MOST_CHANGES``, in the order of ``before``.
+
+    Where one of them is masked in its recording, nothing is known, and nothing is yielded.
+    """
+    return islice(_differences(before, after), _MOST_CHANGES)
+
+
+def names(found: Iterable[ValueChange], what: str) -> list[str]:
+    """Return the names that were lost, added or changed, each with how often if that is more than once."""
+    counted = Counter(change.name for change in found if change.what == what)
     return [name if count == 1 else f"{name} ({count})" for name, count in counted.most_common()]
-
-
-def piece_change(
-    piece: Piece, result: ModelResult, beside: Iterable[Content], texts: Iterable[str]
-) -> TextChange:
-    """Say what the model got of a piece of a result, in the result or beside it."""
-    if piece.kind in ("text", "resource", "link", "structured") and piece.text:
-        said = [content.text for content in result.content if content.kind == "text"]
-        return _text_reached(piece, [*said, *texts])
-    digests = {content.digest for content in (*result.content, *beside) if content.digest}
-    if piece.digest and piece.digest in digests:
-        return TextChange("same", piece.size, piece.size)
-    return TextChange("missing", piece.size, 0)
-
-
-def _text_reached(piece: Piece, said: list[str]) -> TextChange:
-    text = piece.text.strip()
-    if text in (one.strip() for one in said):
-        return TextChange("same", len(text), len(text))
-    escaped = json.dumps(text)[1:-1]
-    unescaped = json.dumps(text, ensure_ascii=False)[1:-1]
-    if any(text in one or escaped in one or unescaped in one or _same_json(text, one) for one in said):
-        return TextChange("as text", len(text), len(text))
-    kept = max((_kept(text, one) for one in said), default=0)
-    return (
-        TextChange("cut", len(text), kept)
-        if kept >= min(len(text), 16)
-        else TextChange("missing", len(text), 0)
-    )
-
-
-def _kept(wire: str, prompt: str) -> int:
-    """Return how much of the beginning of a text is somewhere in another one."""
-    head = wire[:16]
-    start = prompt.find(head) if head else -1
-    return common_length(wire, prompt[max(start, 0) :])
 
 
 def common_length(one: str, other: str) -> int:
@@ -104,26 +99,76 @@ def common_length(one: str, other: str) -> int:
     return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
-def _same_json(one: str, other: str) -> bool:
-    if one[:1] not in "{[" or other[:1] not in "{[":
-        return False
-    try:
-        return bool(json.loads(one) == json.loads(other))
-    except ValueError:
-        return False
+def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
+    """Return how much of the beginning of ``wire`` is in ``prompt``, and whether its end follows; ``None`` if
+    its beginning is not there."""
+    start = prompt.find(wire[:_SHARED]) if len(wire) > _SHARED else -1
+    if start < 0:
+        kept = common_length(wire, prompt)
+        return (kept, False) if kept >= 8 and kept >= len(prompt) // 2 else None
+    kept = common_length(wire, prompt[start:])
+    return kept, prompt.find(wire[-_SHARED:], start + kept) >= 0
 
 
-def _differences(wire: JSON, prompt: JSON, pointer: str, keyword: str) -> Iterator[SchemaChange]:
-    if wire == prompt:
-        return
-    if isinstance(wire, dict) and isinstance(prompt, dict):
-        for name in (*wire, *(name for name in prompt if name not in wire)):
-            place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-            if name not in prompt:
-                yield SchemaChange("lost", place, name)
-            elif name not in wire:
-                yield SchemaChange("added", place, name)
-            else:
-                yield from _differences(wire[name], prompt[name], place, name)
-    else:
-        yield SchemaChange("changed", pointer, keyword)
+def _has(text: str, part: str) -> bool:
+    """Whether a text holds another one; one of a few characters only as a line or a string of JSON."""
+    if len(part) >= 8:
+        return part in text
+    return bool(part) and (f'"{part}"' in text or part in (line.strip() for line in text.splitlines()))
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    from_json = json.dumps(text, ensure_ascii=False)[1:-1]
+    return from_json, json.dumps(text)[1:-1]
+
+
+_MOST_STARTS: Final = 8
+
+
+def _values(text: str) -> Iterator[JSON]:
+    """Yield the objects and arrays of JSON in a text, as far as they begin among the first few brackets."""
+    decoder = json.JSONDecoder()
+    at = 0
+    for _ in range(_MOST_STARTS):
+        starts = [start for start in (text.find("{", at), text.find("[", at)) if start >= 0]
+        if not starts:
+            return
+        at = min(starts)
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        yield value
+
+
+def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
+    stack: list[tuple[JSON, JSON, str, str, bool]] = [(before, after, "", "", False)]
+    while stack:
+        one, other, pointer, name, holds_names = stack.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            inner: list[tuple[JSON, JSON, str, str, bool]] = []
+            for key in (*one, *(key for key in other if key not in one)):
+                place, word = pointer + token(key), f"property {key}" if holds_names else key
+                if key not in other or key not in one:
+                    yield ValueChange("lost" if key in one else "added", place, word)
+                else:
+                    is_of_names = key in _OF_NAMES and not holds_names
+                    inner.append((one[key], other[key], place, word, is_of_names))
+            stack += reversed(inner)
+        elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            pairs = enumerate(zip(one, other, strict=True))
+            stack += reversed(
+                [(left, right, pointer + token(at), name, False) for at, (left, right) in pairs]
+            )
+        elif not _is_masked(one) and not _is_masked(other) and not _is_equal(one, other):
+            yield ValueChange("changed", pointer, name)
+
+
+def _is_masked(value: JSON) -> bool:
+    return isinstance(value, str) and MARK in value
+
+
+def _is_equal(one: JSON, other: JSON) -> bool:
+    """Whether two values are equal, of which at most one is an object or an array. ``1`` is not ``true``."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)

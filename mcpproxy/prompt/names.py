@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.turns import OfferedTool
-from mcpproxy.prompt.changes import common_length
+from mcpproxy.prompt.changes import changes, common_length
 from mcpproxy.prompt.wire import WireServer, WireTool
 from mcpproxy.view.runs import Certainty
 
@@ -41,64 +42,63 @@ def written(offered: OfferedTool) -> str:
     return f"{offered.namespace} / {offered.name}" if offered.namespace else offered.name
 
 
-def common_prefix(matches: Sequence[Match]) -> str:
-    """Return what a host puts before the names of a server: the prefix of more than half of its tools."""
-    counted = Counter(match.prefix for match in matches if match.offered is not None)
-    counted.pop(None, None)
-    prefix, count = counted.most_common(1)[0] if counted else (None, 0)
-    return prefix or "" if 2 * count > sum(1 for match in matches if match.offered is not None) else ""
-
-
-def _missing(tool: WireTool, prefixes: frozenset[str], found: Iterable[Match]) -> Match:
-    """Return the match of a tool that is not in the prompt, or only under a name that another one has."""
-    taken = (match.tool for match in found if match.offered and _is_alike(tool, prefixes, match.offered))
-    return Match(tool, None, Certainty.CERTAIN, "", next(taken, None))
-
-
-def _made_sure(matches: Sequence[Match]) -> list[Match]:
-    """Return the matches of a server. What is named as most of its tools are is certain."""
-    prefix = common_prefix(matches)
-    bare = plain(prefix)
-    return [
-        Match(match.tool, match.offered, Certainty.CERTAIN, "named as the other tools of the server")
-        if match.offered is not None
-        and len(matches) > 1
-        and bare
-        and plain(written(match.offered)) == f"{bare}_{plain(match.tool.name)}"
-        else match
-        for match in matches
-    ]
-
-
+@cache
 def plain(name: str) -> str:
     """Return a name in lower case, with ``_`` in the place of everything but letters and digits."""
     return _OTHERS.sub("_", name.lower()).strip("_")
+
+
+def common_prefix(matches: Sequence[Match]) -> str:
+    """Return what a host puts before the names of a server: the prefix of most of its tools, and of two."""
+    counted = Counter(match.prefix for match in matches if match.prefix is not None)
+    prefix, count = counted.most_common(1)[0] if counted else ("", 0)
+    there = sum(1 for match in matches if match.offered is not None)
+    return prefix if count > 1 and 2 * count > there else ""
 
 
 def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> list[Match]:
     """Find each tool of the servers among those that a request offers.
 
     The surest ways are tried first, for all tools, so that a tool whose name only looks alike does not take
-    the place of one that is named exactly.
+    the place of one that is named exactly. Of several that fit, those that say the same belong together.
     """
     named = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
-    free = list(offered)
+    free = {written(one): one for one in offered}
     found: dict[int, Match] = {}
     for fits, certainty, why in _WAYS:
-        for index, tool in enumerate(tools):
-            if index in found:
-                continue
-            fitting = [one for one in free if fits(tool, named[tool.server], one)]
-            if fitting:
-                one = max(fitting, key=lambda one: _likeness(tool, one))
-                found[index] = Match(tool, one, certainty, why)
-                free.remove(one)
+        pairs = [
+            (_likeness(tool, one), at, name)
+            for at, tool in enumerate(tools)
+            if at not in found
+            for name, one in free.items()
+            if fits(tool, named[tool.server], one)
+        ]
+        for _, at, name in sorted(pairs, reverse=True):
+            if at not in found and name in free:
+                found[at] = Match(tools[at], free.pop(name), certainty, why)
     by_server: dict[int, list[Match]] = {server.number: [] for server in servers}
-    for index, tool in enumerate(tools):
-        match = found.get(index) or _missing(tool, named[tool.server], found.values())
-        by_server[tool.server].append(match)
+    for at, tool in enumerate(tools):
+        by_server[tool.server].append(found.get(at) or _missing(tool, found.values()))
     return [match for matches in by_server.values() for match in _made_sure(matches)]
+
+
+def _missing(tool: WireTool, found: Iterable[Match]) -> Match:
+    """Return the match of a tool that is not in the prompt, or only under a name that another one has."""
+    name = plain(tool.name)
+    taken = (match.tool for match in found if match.offered and plain(match.tool.name) == name)
+    return Match(tool, None, Certainty.CERTAIN, "", next(taken, None))
+
+
+def _made_sure(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches of a server. What is named as most of its tools are is certain."""
+    bare = plain(common_prefix(matches))
+    return [
+        Match(match.tool, match.offered, Certainty.CERTAIN, "named as the other tools of the server")
+        if bare and match.offered and plain(written(match.offered)) == f"{bare}_{plain(match.tool.name)}"
+        else match
+        for match in matches
+    ]
 
 
 def _prefixes(server: WireServer) -> frozenset[str]:
@@ -113,7 +113,7 @@ def _whole(one: OfferedTool) -> str:
 
 def _is_named_so(tool: WireTool, prefixes: frozenset[str], one: OfferedTool) -> bool:
     return one.name == tool.name and (
-        not one.namespace or any(prefix in plain(one.namespace) for prefix in prefixes)
+        not one.namespace or any(f"_{prefix}_" in f"_{plain(one.namespace)}_" for prefix in prefixes)
     )
 
 
@@ -142,7 +142,8 @@ _WAYS: Final = (
 """How a tool is found in a prompt, the surest way first."""
 
 
-def _likeness(tool: WireTool, one: OfferedTool) -> tuple[bool, bool, int]:
-    """Which of several fitting tools is the one: by what is said of it, and by its arguments."""
+def _likeness(tool: WireTool, one: OfferedTool) -> tuple[bool, bool, int, int]:
+    """Which of several fitting pairs are the ones: by what is said of them, and by their arguments."""
     told, said = tool.description or "", one.description or ""
-    return tool.schema == one.schema, told == said, common_length(told, said)
+    alike = next(changes(tool.schema, one.schema), None) is None
+    return told == said, alike, common_length(told, said), len(tool.name)

@@ -1,34 +1,39 @@
 """What a model saw of the servers of a run: each tool, call and result, from the wire to the prompt."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from re import escape
+from typing import Final, TypeVar
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.refusals import refused_tool
-from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool, ServiceRefusal, Usage
-from mcpproxy.prompt.changes import SchemaChange, TextChange, piece_change, schema_changes, text_change
+from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool, Usage
+from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_change, text_reached, value_reached
 from mcpproxy.prompt.model_turns import ModelTurn
 from mcpproxy.prompt.names import Match, common_prefix, matched, written
 from mcpproxy.prompt.wire import Piece, WireCall, WireServer, pieces
-from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.view.runs import Certainty
 
-MASKED: Final = "masked("
-"""How a value begins that the recording holds masked. Nothing is said of what it was."""
+_Item = TypeVar("_Item", bound=Hashable)
+
+_TEXTS: Final = ("text", "resource", "link", "error message")
 
 
 @slotted(frozen=True)
 class ToolWay:
     """A tool from the wire to the prompt.
 
-    ``since`` is the number of the first request that offers it, counted from 1 among those that offer any
-    tool; 0 if none does. ``is_named`` says that the prompt has at least its name in a text.
+    ``since`` and ``until`` are the numbers of the first and the last request that offer it, counted from 1
+    among those that offer any tool of the servers; 0 if none does. ``is_named`` says that the prompt has at
+    least its name in a text.
     """
 
     match: Match
     since: int
+    until: int
     description: TextChange
-    schema: tuple[SchemaChange, ...]
+    schema: tuple[ValueChange, ...]
     is_named: bool
 
 
@@ -50,7 +55,7 @@ class CallWay:
     wire: WireCall
     model: ModelCall | None
     certainty: Certainty
-    changed: tuple[SchemaChange, ...]
+    changed: tuple[ValueChange, ...]
     result: ModelResult | None
     pieces: tuple[PieceWay, ...]
 
@@ -59,7 +64,8 @@ class CallWay:
 class ServerWay:
     """A server of the run: its tools, its calls, and what became of its instructions.
 
-    ``prefix`` is what the host puts before the names of its tools, as ``mcp__files__``.
+    ``prefix`` is what the host puts before the names of its tools, as ``mcp__files__``, or a namespace as
+    ``mcp__files / ``. ``last`` is the number of the last request that offers a tool of any server.
     """
 
     server: WireServer
@@ -67,14 +73,23 @@ class ServerWay:
     tools: tuple[ToolWay, ...]
     calls: tuple[CallWay, ...]
     instructions: TextChange
+    last: int
 
 
-@slotted(frozen=True)
+@slotted()
 class RefusedRequest:
-    """A request that the service refused, and the tool that it means, if any is known."""
+    """A request that the service refused, ``times`` in the same words; ``seq`` is the frame of the first.
 
-    turn: ModelTurn
-    refusal: ServiceRefusal
+    ``offered`` is the tool that it means, if any is known, ``within`` the place in it as the service writes
+    it, and ``match`` that tool on the wire. ``is_placed`` is false if only a name in the text says which.
+    """
+
+    seq: int
+    status: int
+    message: str
+    times: int
+    within: str
+    is_placed: bool
     offered: OfferedTool | None
     match: Match | None
 
@@ -111,6 +126,32 @@ class _Arrived:
     texts: tuple[str, ...]
 
 
+@slotted()
+class _Offer:
+    """A tool as the last request with it offers it, and the numbers of the first and the last one."""
+
+    tool: OfferedTool
+    since: int
+    until: int
+
+
+class _News:
+    """Tells what is new in a sequence that is sent again and again, whatever is put before it."""
+
+    def __init__(self) -> None:
+        self._known: Final[Counter[int]] = Counter()
+
+    def of(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """Yield the items that no earlier sequence had as often."""
+        counted: Counter[int] = Counter()
+        for item in items:
+            key = hash(item)
+            counted[key] += 1
+            if counted[key] > self._known[key]:
+                self._known[key] = counted[key]
+                yield item
+
+
 class _Seen:
     """What the requests of a conversation had, taken in order.
 
@@ -120,55 +161,75 @@ class _Seen:
     def __init__(self, servers: Sequence[WireServer]) -> None:
         self._servers: Final = servers
         self._requests = 0
-        self._dialect = self._model = ""
-        self._offered: Final[dict[tuple[str, str], tuple[OfferedTool, int]]] = {}
-        """(Namespace, name) -> the tool as the last request with it has it, and the number of the first."""
-        self._texts: tuple[str, ...] = ()
-        self._beside: tuple[Content, ...] = ()
+        self._dialects: Final[Counter[tuple[str, str]]] = Counter()
+        self._offers: Final[dict[str, _Offer]] = {}
+        """The whole name of a tool -> its offer."""
+        self._texts: Final = _News()
+        self._beside: Final = _News()
         self._named: Final[set[str]] = set()
         self._instructions: Final = [TextChange("missing", len(one.instructions), 0) for one in servers]
         self._calls: Final[list[ModelCall]] = []
-        self._arrived: Final[dict[tuple[str, str], _Arrived]] = {}
-        self._refused: Final[list[tuple[ModelTurn, ServiceRefusal, OfferedTool | None]]] = []
+        self._arrived: Final[dict[str, list[_Arrived]]] = {}
+        """The id of a call, or a space and the name of its tool -> its results in their order."""
+        self._refused: Final[dict[tuple[int, str], RefusedRequest]] = {}
         self._usages: Final[list[Usage]] = []
 
     def take(self, turn: ModelTurn) -> None:
         request, answer = turn.request, turn.answer
         self._requests += 1
-        self._dialect, self._model = request.dialect, request.model or (answer.model if answer else "")
+        self._dialects[request.dialect, request.model or (answer.model if answer else "")] += 1
         for tool in request.tools:
-            key = tool.namespace, tool.name
-            self._offered[key] = tool, self._offered[key][1] if key in self._offered else self._requests
-        texts = request.texts[_in_common(request.texts, self._texts) :]
-        beside = request.beside[_in_common(request.beside, self._beside) :]
-        self._texts, self._beside = request.texts, request.beside
+            offer = self._offers.setdefault(written(tool), _Offer(tool, self._requests, 0))
+            offer.tool, offer.until = tool, self._requests
+        texts, beside = tuple(self._texts.of(request.texts)), tuple(self._beside.of(request.beside))
         self._take_texts(texts)
+        counted: Counter[str] = Counter()
         for result in request.results:
-            self._arrived.setdefault((result.call_id, result.name), _Arrived(result, beside, texts))
+            key = result.call_id or f" {result.name}"
+            arrived = self._arrived.setdefault(key, [])
+            counted[key] += 1
+            if counted[key] > len(arrived):
+                arrived.append(_Arrived(result, beside, texts))
         if turn.refusal is not None:
-            self._refused.append((turn, turn.refusal, refused_tool(turn.refusal, request)))
+            self._take_refusal(turn)
         if answer is not None:
             self._calls.extend(answer.calls)
             if answer.usage is not None:
                 self._usages.append(answer.usage)
 
+    def _take_refusal(self, turn: ModelTurn) -> None:
+        refusal = turn.refusal
+        if refusal is None:
+            return
+        key = turn.status, refusal.message
+        if key not in self._refused:
+            tool = refused_tool(refusal, turn.request)
+            self._refused[key] = RefusedRequest(
+                turn.seq, turn.status, refusal.message, 0, refusal.within, bool(refusal.tool), tool, None
+            )
+        self._refused[key].times += 1
+
     def _take_texts(self, texts: Iterable[str]) -> None:
         for text in texts:
             for server in self._servers:
-                change = text_change(server.instructions, text)
-                if change.kept > self._instructions[server.number].kept and change.way != "changed":
-                    self._instructions[server.number] = change
-                self._named.update(tool.name for tool in server.tools if tool.name in text)
+                if server.instructions:
+                    change = text_change(server.instructions, text)
+                    if change.kept > self._instructions[server.number].kept:
+                        self._instructions[server.number] = change
+                self._named.update(tool.name for tool in server.tools if _names(text, tool.name))
 
     def report(self) -> PromptReport:
-        matches = matched(self._servers, [tool for tool, _ in self._offered.values()])
-        since = {id(tool): number for tool, number in self._offered.values()}
-        known = {id(match.offered) for match in matches}
-        tools = [_tool_way(match, since, self._named) for match in matches]
-        calls = _call_ways(self._calls, self._servers, matches, self._arrived)
+        matches = matched(self._servers, [offer.tool for offer in self._offers.values()])
+        found = [self._offers[written(match.offered)] for match in matches if match.offered is not None]
+        first = min((offer.since for offer in found), default=1)
+        last = max((offer.until for offer in found), default=0) - first + 1
+        tools = [self._tool_way(match, first) for match in matches]
+        known = {written(match.offered) for match in matches if match.offered is not None}
+        calls = _Calls(self._calls, self._arrived).ways(self._servers, matches)
+        (dialect, model), _ = (self._dialects.most_common(1) or [(("", ""), 0)])[0]
         return PromptReport(
-            self._dialect,
-            self._model,
+            dialect,
+            model,
             self._requests,
             tuple(
                 ServerWay(
@@ -177,83 +238,109 @@ class _Seen:
                     tuple(way for way in tools if way.match.tool.server == server.number),
                     tuple(way for way in calls if way.wire.server == server.number),
                     self._instructions[server.number],
+                    last,
                 )
                 for server in self._servers
             ),
-            tuple(tool for tool, _ in self._offered.values() if id(tool) not in known),
-            tuple(RefusedRequest(*refused, _match_of(refused[2], matches)) for refused in self._refused),
+            tuple(offer.tool for name, offer in self._offers.items() if name not in known),
+            tuple(self._refusals(matches)),
             self._usages[0] if self._usages else None,
             self._usages[-1] if self._usages else None,
         )
 
+    def _refusals(self, matches: Iterable[Match]) -> Iterator[RefusedRequest]:
+        by_name = {written(match.offered): match for match in matches if match.offered is not None}
+        for refused in self._refused.values():
+            if refused.offered is not None:
+                refused.match = by_name.get(written(refused.offered))
+            yield refused
 
-def _in_common(now: Sequence[object], before: Sequence[object]) -> int:
-    """Return how many items two sequences have in common at their beginning."""
-    pairs = enumerate(zip(now, before, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(now), len(before)))
-
-
-def _tool_way(match: Match, since: Mapping[int, int], named: Container[str]) -> ToolWay:
-    tool, offered = match.tool, match.offered
-    if offered is None:
+    def _tool_way(self, match: Match, first: int) -> ToolWay:
+        tool, offered = match.tool, match.offered
+        if offered is None:
+            gone = TextChange("missing", len(tool.description or ""), 0)
+            return ToolWay(match, 0, 0, gone, (), tool.name in self._named)
+        offer = self._offers[written(offered)]
         return ToolWay(
-            match, 0, TextChange("missing", len(tool.description or ""), 0), (), tool.name in named
+            match,
+            offer.since - first + 1,
+            offer.until - first + 1,
+            text_change(tool.description, offered.description),
+            tuple(changes(tool.schema, offered.schema)),
+            is_named=True,
         )
-    return ToolWay(
-        match,
-        since[id(offered)],
-        text_change(tool.description, offered.description),
-        tuple(schema_changes(tool.schema, offered.schema)),
-        is_named=True,
-    )
 
 
-def _match_of(offered: OfferedTool | None, matches: Iterable[Match]) -> Match | None:
-    """Return the tool on the wire of one in a prompt; requests have it again, so names are compared."""
-    if offered is None:
+class _Calls:
+    """Finds the model's call for each call on the wire, and the result that the model was given for it."""
+
+    def __init__(self, calls: Iterable[ModelCall], arrived: Mapping[str, list[_Arrived]]) -> None:
+        # Of a request that was sent again, only the answer that was taken up has results.
+        self._free: Final = sorted(calls, key=lambda call: call.id not in arrived)
+        self._ids: Final = {call.id for call in self._free}
+        self._arrived: Final = {key: list(results) for key, results in arrived.items()}
+
+    def ways(self, servers: Iterable[WireServer], matches: Iterable[Match]) -> list[CallWay]:
+        """Return the ways of all calls, in their order in time."""
+        names = {
+            (match.tool.server, match.tool.name): match.offered
+            for match in matches
+            if match.offered is not None
+        }
+        wires = sorted((call for server in servers for call in server.calls), key=lambda call: call.at_ns)
+        found: dict[int, tuple[ModelCall, Certainty]] = {}
+        for fits, certainty in _CALL_WAYS:
+            for at, wire in enumerate(wires):
+                if at not in found and (call := self._first(fits, wire, names.get((wire.server, wire.name)))):
+                    found[at] = call, certainty
+        none: tuple[ModelCall | None, Certainty] = None, Certainty.CERTAIN
+        return [self._way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
+
+    def _first(self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None) -> ModelCall | None:
+        call = next((call for call in self._free if fits(wire, offered, call)), None)
+        if call is not None:
+            self._free.remove(call)
+        return call
+
+    def _way(self, wire: WireCall, call: ModelCall | None, certainty: Certainty) -> CallWay:
+        if call is None:
+            return CallWay(wire, None, certainty, (), None, ())
+        came = self._result(call)
+        changed = tuple(changes(call.arguments, wire.arguments))
+        if came is None:
+            return CallWay(wire, call, certainty, changed, None, ())
+        parts = tuple(pieces(wire))
+        own = {piece.digest for piece in parts}
+        ways = tuple(PieceWay(piece, _reached(piece, came, own)) for piece in parts)
+        return CallWay(wire, call, certainty, changed, came.result, ways)
+
+    def _result(self, call: ModelCall) -> _Arrived | None:
+        """Return the next result of a call: by its id, else by the name of its tool, with an id that the host
+        made if the service gave none."""
+        by_id = self._arrived.get(call.id) if call.id else None
+        if by_id:
+            return by_id.pop(0)
+        for key, results in self._arrived.items():
+            if results and results[0].result.name == call.name and key not in self._ids:
+                return results.pop(0)
         return None
-    whole = written(offered)
-    found = (match for match in matches if match.offered is not None and written(match.offered) == whole)
-    return next(found, None)
 
 
-def _call_ways(
-    calls: Iterable[ModelCall],
-    servers: Iterable[WireServer],
-    matches: Iterable[Match],
-    arrived: Mapping[tuple[str, str], _Arrived],
-) -> list[CallWay]:
-    """Find the model's call for each call on the wire: by its id, else by its tool and its arguments."""
-    names = {
-        (match.tool.server, match.tool.name): (match.offered.namespace, match.offered.name)
-        for match in matches
-        if match.offered is not None
-    }
-    free = list(calls)
-    wires = sorted((call for server in servers for call in server.calls), key=lambda call: call.at_ns)
-    ways: dict[int, tuple[ModelCall, Certainty]] = {}
-    for fits, certainty in _CALL_WAYS:
-        for index, wire in enumerate(wires):
-            name = names.get((wire.server, wire.name), ("", wire.name))
-            call = None if index in ways else next((call for call in free if fits(wire, name, call)), None)
-            if call is not None:
-                ways[index] = call, certainty
-                free.remove(call)
-    return [
-        _call_way(wire, *ways.get(at, (None, Certainty.CERTAIN)), arrived) for at, wire in enumerate(wires)
-    ]
+_Fits = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
 
 
-def _has_its_id(wire: WireCall, _name: tuple[str, str], call: ModelCall) -> bool:
-    return bool(wire.host_id) and wire.host_id == call.id
+def _has_its_id(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    return bool(wire.host_id) and wire.host_id == call.id and _is_of(wire, offered, call)
 
 
-def _is_equal(wire: WireCall, name: tuple[str, str], call: ModelCall) -> bool:
-    return _is_of(wire, name, call) and not _argument_changes(wire.arguments, call.arguments)
+def _is_equal(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    return _is_of(wire, offered, call) and next(changes(wire.arguments, call.arguments), None) is None
 
 
-def _is_of(_wire: WireCall, name: tuple[str, str], call: ModelCall) -> bool:
-    return call.name == name[1] and (not call.namespace or call.namespace == name[0])
+def _is_of(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    if offered is None:
+        return call.name == wire.name
+    return call.name == offered.name and (not call.namespace or call.namespace == offered.namespace)
 
 
 _CALL_WAYS: Final = (
@@ -264,31 +351,33 @@ _CALL_WAYS: Final = (
 """How the model's call is found, the surest way first."""
 
 
-def _call_way(
-    wire: WireCall,
-    call: ModelCall | None,
-    certainty: Certainty,
-    arrived: Mapping[tuple[str, str], _Arrived],
-) -> CallWay:
-    if call is None:
-        return CallWay(wire, None, certainty, (), None, ())
-    by_name = "" if call.id else call.name
-    came = next((one for (id, name), one in arrived.items() if id == call.id and by_name in ("", name)), None)
-    parts: list[PieceWay] = []
-    if came is not None and wire.result is not None:
-        for piece in pieces(wire.result):
-            parts.append(PieceWay(piece, piece_change(piece, came.result, came.beside, came.texts)))
-    changed = tuple(_argument_changes(wire.arguments, call.arguments))
-    return CallWay(wire, call, certainty, changed, came.result if came else None, tuple(parts))
+def _reached(piece: Piece, came: _Arrived, own: Container[str]) -> TextChange:
+    """Say what the model got of a part of a result, in the result or beside it.
+
+    ``own`` are the digests of all its parts: a picture that is none of them may be one in another form.
+    """
+    content = (*came.result.content, *came.beside)
+    said = [*(one.text for one in content if one.kind == "text"), *came.texts]
+    if piece.kind == "structured":
+        reached = value_reached(piece.value, said)
+        change = text_reached(piece.text, said)
+        return TextChange("as text", len(piece.text), len(piece.text)) if reached else change
+    if piece.kind in _TEXTS and not piece.digest:
+        if not piece.text.strip():
+            return TextChange("same", 0, 0)
+        change = text_reached(piece.text, said)
+        is_bare = piece.kind == "link" and change.way == "same"  # its name and description are gone
+        return TextChange("as text", change.size, change.kept) if is_bare else change
+    if piece.digest and any(one.digest == piece.digest for one in content):
+        return TextChange("same", piece.size, piece.size)
+    if len(piece.data) >= 8 and any(piece.data in one for one in said):
+        return TextChange("as text", piece.size, piece.size)
+    is_unsure = not piece.digest or any(one.kind != "text" and one.digest not in own for one in content)
+    return TextChange("unknown" if is_unsure else "missing", piece.size, 0)
 
 
-def _argument_changes(wire: JSON, model: JSON) -> list[SchemaChange]:
-    """Return how the arguments on the wire differ from the model's, where the recording has both unmasked."""
-    return [change for change in schema_changes(model, wire) if not _is_masked(model, change.pointer)]
-
-
-def _is_masked(value: JSON, pointer: str) -> bool:
-    for name in pointer.split("/")[1:]:
-        key = name.replace("~1", "/").replace("~0", "~")
-        value = value.get(key) if isinstance(value, dict) else None
-    return isinstance(value, str) and value.startswith(MASKED)
+def _names(text: str, name: str) -> bool:
+    """Whether a text has the name of a tool, and not only as a part of a longer word."""
+    return (
+        name in text and pattern(rf"(?<![A-Za-z0-9]){escape(name)}(?![A-Za-z0-9])").search(text) is not None
+    )

@@ -2,7 +2,8 @@
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.model.turns import Usage
-from mcpproxy.prompt.changes import SchemaChange, TextChange
+from mcpproxy.prompt.changes import TextChange, ValueChange
+from mcpproxy.prompt.names import written
 from mcpproxy.prompt.report import CallWay, PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
@@ -15,7 +16,7 @@ def as_json(report: PromptReport) -> str:
         "requests": report.requests,
         "usage": {"first": _usage(report.first_usage), "last": _usage(report.last_usage)},
         "servers": [_server(server) for server in report.servers],
-        "others": [tool.name for tool in report.others],
+        "others": [written(tool) for tool in report.others],
         "refusals": [_refusal(refused) for refused in report.refusals],
     }
     return dumps(value, indent=2)
@@ -30,6 +31,7 @@ def _server(server: ServerWay) -> JSONObject:
         "label": server.server.label,
         "name": server.server.name,
         "recording": server.server.path,
+        "prefix": server.prefix,
         "instructions": _text(server.instructions),
         "tools": [_tool(way) for way in server.tools],
         "calls": [_call(way) for way in server.calls],
@@ -45,7 +47,11 @@ def _tool(way: ToolWay) -> JSONObject:
         "in_prompt": offered is not None,
         "named": None if offered is None else {"name": offered.name, "namespace": offered.namespace or None},
         "certainty": way.match.certainty,
+        "why": way.match.why or None,
+        "name_taken_by": way.match.taken_by.name if way.match.taken_by is not None else None,
+        "named_in_text": way.is_named,
         "since_request": way.since or None,
+        "until_request": way.until or None,
         "deferred": offered is not None and offered.deferred,
         "description": _text(way.description),
         "schema": [_change(change) for change in way.schema],
@@ -56,7 +62,7 @@ def _call(way: CallWay) -> JSONObject:
     return {
         "call": way.wire.number,
         "tool": way.wire.name,
-        "model_call": way.model.id if way.model is not None else None,
+        "model_call": way.model.id or None if way.model is not None else None,
         "certainty": way.certainty if way.model is not None else None,
         "arguments": [_change(change) for change in way.changed],
         "result": [
@@ -71,18 +77,20 @@ def _call(way: CallWay) -> JSONObject:
 def _refusal(refused: RefusedRequest) -> JSONObject:
     match = refused.match
     return {
-        "frame": refused.turn.seq,
-        "status": refused.turn.status,
-        "message": refused.refusal.message,
+        "frame": refused.seq,
+        "status": refused.status,
+        "message": refused.message,
+        "times": refused.times,
+        "named": written(refused.offered) if refused.offered is not None else None,
         "server": match.tool.server if match is not None else None,
         "tool": match.tool.name if match is not None else None,
-        "within": refused.refusal.within or None,
+        "within": refused.within or None,
     }
 
 
 def _text(change: TextChange) -> JSONObject:
-    return {"way": change.way, "size": change.size, "kept": change.kept}
+    return {"way": change.way, "size": change.size, "kept": change.kept, "has_end": change.has_end}
 
 
-def _change(change: SchemaChange) -> JSONObject:
+def _change(change: ValueChange) -> JSONObject:
     return {"what": change.what, "at": change.pointer}

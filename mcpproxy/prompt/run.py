@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from mcpproxy.model.dialect import dialect_of
@@ -27,15 +28,18 @@ def is_of_a_model(trace: Trace) -> bool:
     """
     if trace.header.transport != "http":
         return False
-    seen = 0
-    for record in trace.records():
-        if isinstance(record, RequestHead):
-            seen += 1
-            if record.method == "POST" and dialect_of(record.target, {}) is not None:
-                return True
-            if seen == _LOOKED_AT:
-                break
-    return False
+    heads = (record for record in trace.records() if isinstance(record, RequestHead))
+    first = islice((head for head in heads if head.method == "POST"), _LOOKED_AT)
+    return any(dialect_of(head.target, {}) is not None for head in first)
+
+
+def has_turns(trace: Trace) -> bool:
+    """Whether a recording has a request to a model, by its path or its shape.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
+    return trace.header.transport == "http" and next(model_turns(trace), None) is not None
 
 
 def open_beside(model: str) -> list[str]:

@@ -1,12 +1,11 @@
 """What the servers of a run offered and answered on the wire, read from the recordings of their sessions."""
 
-import hashlib
-from base64 import b64decode
 from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.slotted import slotted
+from mcpproxy.model.values import blob
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request, Single
 from mcpproxy.protocol.message_parts import as_object, member, singles, text_member
 from mcpproxy.session.frame import Frame
@@ -34,18 +33,17 @@ class WireTool:
 class WireCall:
     """A call of a tool. ``host_id`` is the id of the model's call, which some hosts send along.
 
-    ``result`` is ``None`` if there was no result. ``at_ns`` is its time in nanoseconds since 1970.
+    ``result`` is ``None`` if there was no result, and ``error`` is then the message of the error, if any.
+    ``at_ns`` is its time in nanoseconds since 1970.
     """
 
     server: int
     number: int
-    frame: int
-    answer: int
     name: str
     arguments: JSON
     host_id: str
     result: JSONObject | None
-    failed: bool
+    error: str
     at_ns: int
 
 
@@ -64,17 +62,25 @@ class WireServer:
 
 @slotted(frozen=True)
 class Piece:
-    """A part of a result. ``text`` is that of a text, ``digest`` the SHA-256 of the bytes of all else."""
+    """A part of a result: ``text``, or bytes with their ``size``, SHA-256 (``digest``) and base64 (``data``).
+
+    ``value`` is that of structured content.
+    """
 
     kind: str
     text: str = ""
+    value: JSON = None
+    data: str = ""
     mime: str = ""
     size: int = 0
     digest: str = ""
 
 
 def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
-    """Read the first session of a recording; ``started_ns`` is when it began, since 1970."""
+    """Read a recording; ``started_ns`` is when it began, since 1970.
+
+    Of several sessions all calls are read, and each tool as it was listed last.
+    """
     sessions = view.sessions
     name = sessions[0].server if sessions else ""
     calls = [call for call in view.calls() if call.kind is Kind.REQUEST]
@@ -89,13 +95,18 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
     )
 
 
-def pieces(result: JSONObject) -> Iterator[Piece]:
-    """Yield the parts of a result: its content, then its structured content."""
+def pieces(call: WireCall) -> Iterator[Piece]:
+    """Yield the parts of what a call was answered with: its content, then its structured content; or the
+    message of its error."""
+    result = call.result
+    if result is None:
+        yield from (Piece("error message", text) for text in (call.error,) if text)
+        return
     content = result.get("content")
     for item in content if isinstance(content, list) else ():
         yield _piece(as_object(item) or {})
     if (structured := result.get("structuredContent")) is not None:
-        yield Piece("structured", dumps(structured, compact=True))
+        yield Piece("structured", dumps(structured, compact=True), structured)
 
 
 def _piece(item: JSONObject) -> Piece:
@@ -116,23 +127,21 @@ def _piece(item: JSONObject) -> Piece:
 
 
 def _bytes(kind: str, data: str, mime: str) -> Piece:
-    try:
-        raw = b64decode(data)
-    except ValueError:
-        return Piece(kind, mime=mime)
-    return Piece(kind, mime=mime, size=len(raw), digest=hashlib.sha256(raw).hexdigest())
+    held = blob(data, mime)
+    return Piece(kind, data=data, mime=mime, size=held.size, digest=held.digest)
 
 
 def _tools(view: View, number: int) -> Iterator[WireTool]:
     listed = [tool for tool in view.tools.all() if tool.listed]
-    pages = {frame: index for index, frame in enumerate(sorted({tool.frame for tool in listed}), start=1)}
+    frames: dict[int, set[int]] = {}
     for tool in listed:
+        frames.setdefault(tool.session, set()).add(tool.frame)
+    for tool in {tool.name: tool for tool in listed}.values():
         definition = as_object(tool.definition) or {}
         name = text_member(definition, "name") or tool.name
         description = text_member(definition, "description")
-        yield WireTool(
-            number, name, description, definition.get("inputSchema"), pages[tool.frame], tool.frame
-        )
+        page = sorted(frames[tool.session]).index(tool.frame) + 1
+        yield WireTool(number, name, description, definition.get("inputSchema"), page, tool.frame)
 
 
 def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Iterator[WireCall]:
@@ -140,17 +149,15 @@ def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Itera
         asked = _single(view, call.frame) if call.method == "tools/call" else None
         if not isinstance(asked, Request):
             continue
-        result = as_object(member(_value(view, call.answer), "result"))
+        answered = _value(view, call.answer)
         yield WireCall(
             number,
             call.number,
-            call.frame,
-            call.answer or 0,
             text_member(asked.params, "name") or "",
             member(asked.params, "arguments") or {},
             text_member(asked.params, "_meta", "callId") or "",
-            result,
-            call.is_error,
+            as_object(member(answered, "result")),
+            text_member(answered, "error", "message") or "",
             started_ns + call.started_ns,
         )
 

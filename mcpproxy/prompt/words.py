@@ -1,11 +1,11 @@
-"""The words for what became of a tool, a call or a result, alike for everybody who shows it."""
+"""The words for what became of a tool, a call or a result."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.style import size
 from mcpproxy.base.visible import visible
-from mcpproxy.prompt.changes import TextChange, keywords
+from mcpproxy.prompt.changes import TextChange, names
 from mcpproxy.prompt.names import written
 from mcpproxy.prompt.report import CallWay, PieceWay, ServerWay, ToolWay
 from mcpproxy.prompt.wire import WireTool
@@ -35,23 +35,27 @@ def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
         yield f"named {visible(written(offered))}{sure}"
     yield from text_words("description", way.description)
     for what in ("lost", "added", "changed"):
-        if names := keywords(way.schema, what):
-            yield f"schema {what}: {', '.join(visible(name) for name in names)}"
+        if found := names(way.schema, what):
+            yield f"schema {what}: {', '.join(visible(name) for name in found)}"
     if offered.deferred:
         yield "deferred: the service holds it back until the model searches for it"
     if way.since > 1:
         yield f"from request {way.since} on"
+    if way.until < server.last:
+        yield f"until request {way.until}"
 
 
 def text_words(noun: str, change: TextChange) -> Iterator[str]:
     """Yield what became of a text; nothing if it is the same."""
     match change.way:
         case "cut":
-            yield f"{noun} cut: {change.kept:,} of {change.size:,} characters"
+            yield f"{noun} {_cut_words(change)}"
+        case "added":
+            yield f"{noun} added by the host"
         case "missing" if change.size:
             yield f"{noun} left out ({change.size:,} characters)"
         case "extended":
-            yield f"{noun} with other words around it"
+            yield f"{noun} within other text"
         case "changed":
             yield f"{noun} in other words"
         case _:
@@ -61,7 +65,7 @@ def text_words(noun: str, change: TextChange) -> Iterator[str]:
 def call_words(way: CallWay) -> Iterator[str]:
     """Yield what became of a call and its result; nothing if the model got what the server said."""
     if way.model is None:
-        yield "no call of the model fits"
+        yield "no matching call of the model"
         return
     if way.certainty is Certainty.GUESS:
         yield "a guess: only the tool fits"
@@ -74,6 +78,8 @@ def call_words(way: CallWay) -> Iterator[str]:
     if way.result is None:
         yield "no later request has its result"
         return
+    if way.wire.result is None and not way.wire.error:
+        yield "the server gave no result"
     yield from (words for piece in way.pieces if (words := piece_words(piece)))
 
 
@@ -87,12 +93,19 @@ def piece_words(way: PieceWay) -> str:
         case "missing":
             length = "" if piece.digest or not change.size else f" ({change.size:,} characters)"
             return f"{noun} lost{length}"
+        case "unknown":
+            return f"{noun} not found, but it may be there in another form"
         case "cut":
-            return f"{noun} cut: {change.kept:,} of {change.size:,} characters"
-        case "as text" if piece.kind != "text":
+            return f"{noun} {_cut_words(change)}"
+        case "as text" if piece.kind not in ("text", "error message"):
             return f"{noun} as text"
         case _:
             return ""
+
+
+def _cut_words(change: TextChange) -> str:
+    words = f"cut: its first {change.kept:,} of {change.size:,} characters"
+    return f"{words}, and its end" if change.has_end else words
 
 
 def _taken_words(other: WireTool, server: ServerWay) -> str:

@@ -109,6 +109,19 @@ def test_what_is_not_as_it_should_be_holds_nothing(name: str, body: Any) -> None
     assert DIALECTS[name].read_answer(body, True).calls == ()
 
 
+def test_a_stream_whose_last_event_has_no_output_has_the_items_before_it() -> None:
+    *items, last = STREAMS["responses"]
+    empty: Any = {**last, "response": {**last["response"], "output": []}}
+    dialect = DIALECTS["responses"]
+    assert calls(dialect.read_answer(*dialect.folded([*items, empty])).calls) == [
+        ("c1", "forecast", ARGUMENTS)
+    ]
+
+
+def test_a_message_of_mcp_is_no_turn() -> None:
+    assert dialect_of("/messages?session_id=1", {"jsonrpc": "2.0", "method": "ping"}) is None
+
+
 def test_arguments_that_are_no_json_are_kept_as_they_are() -> None:
     body: Any = {
         "choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": "{oops"}}]}}]
@@ -179,4 +192,5 @@ def test_a_refusal_that_names_a_tool_or_none() -> None:
     assert meant({"message": 'Invalid schema for function "forecast": no'}) == "forecast"
     assert meant("overloaded") is None
     assert meant({"message": "tools.99.custom: no"}) is None
+    assert meant({"message": "tools: too many"}) is None
     assert read_refusal({"choices": []}) is None

@@ -123,10 +123,12 @@ def _content(block: JSONObject) -> Content:
     match block.get("type"):
         case "text":
             return Content("text", text_of(block, "text"))
+        case "document" if source.get("type") == "text":
+            return Content("text", text_of(source, "data"))
         case "image" | "document" if source.get("type") == "base64":
             return blob(text_of(source, "data"), text_of(source, "media_type"))
         case "image" | "document":
-            return Content("reference", text_of(source, "url", "file_id", "data"))
+            return Content("reference", text_of(source, "url", "file_id"))
         case "tool_reference":
             return Content("reference", text_of(block, "tool_name"))
         case _:

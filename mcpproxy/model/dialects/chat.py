@@ -78,8 +78,10 @@ def folded(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
         for _, piece in objects(delta.get("tool_calls")):
             function = as_object(piece.get("function")) or {}
             call, arguments = calls.setdefault(number(piece, "index"), ({}, []))
-            call.update({name: text for name in ("id",) if (text := text_of(piece, name))})
-            call.update({name: text for name in ("name",) if (text := text_of(function, name))})
+            if id := text_of(piece, "id"):
+                call["id"] = id
+            if name := text_of(function, "name"):
+                call["name"] = name
             arguments.append(text_of(function, "arguments"))
     made: list[JSON] = [
         {

@@ -65,12 +65,17 @@ def folded(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
         kind = event.get("type")
         response = as_object(event.get("response"))
         if kind in _ENDS and response is not None:
-            return response, True
+            # One service leaves the output empty here, and sends its items before alone.
+            return {**response, "output": response.get("output") or _in_order(done)}, True
         if response is not None:
             begun = response
         elif kind == "response.output_item.done":
             done[number(event, "output_index")] = event.get("item")
-    return {**begun, "output": [done[index] for index in sorted(done)]}, False
+    return {**begun, "output": _in_order(done)}, False
+
+
+def _in_order(items: dict[int, JSON]) -> list[JSON]:
+    return [items[index] for index in sorted(items)]
 
 
 def _tools(holder: JSONObject, pointer: str, namespace: str = "") -> Iterator[OfferedTool]:

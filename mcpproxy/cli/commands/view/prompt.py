@@ -4,16 +4,19 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
+from mcpproxy.base.paths import state_dir
 from mcpproxy.base.style import Style, count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.opening import open_trace
+from mcpproxy.prompt.names import written
 from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay
 from mcpproxy.prompt.report_json import as_json
-from mcpproxy.prompt.run import is_of_a_model, open_beside, read_run
+from mcpproxy.prompt.run import has_turns, is_of_a_model, open_beside, read_run
 from mcpproxy.prompt.words import call_words, text_words, tool_words
 
 EPILOG: Final = """\
@@ -33,6 +36,8 @@ Without SERVER, all recordings in the same folder that were open at the same tim
   mcpproxy prompt model --json | jq .    all of it as one JSON object"""
 
 _INDENT: Final = 2
+_LOOKED_AT: Final = 200
+"""How many of the latest recordings are looked at for one of a model."""
 
 
 def run(argv: list[str]) -> int:
@@ -52,8 +57,8 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="also tools and calls that came through unchanged")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = parser.parse_args(argv)
-    model = find_traces.one(options.model)
-    if not is_of_a_model(open_trace(model)):
+    model = _latest() if options.model is None else find_traces.one(options.model)
+    if not has_turns(open_trace(model)):
         raise UsageError(
             model,
             "has no request to a model's interface",
@@ -63,6 +68,18 @@ def run(argv: list[str]) -> int:
     report = read_run(model, servers)
     emit([as_json(report)] if options.json else lines(report, terminal_style(), everything=options.all))
     return 0
+
+
+def _latest() -> str:
+    """Return the latest recording of a model's interface; the latest of all if there is none."""
+    for path in find_traces.recent(state_dir())[:_LOOKED_AT]:
+        try:
+            if is_of_a_model(open_trace(path)):
+                tell(f"the latest recording of a model's interface: {path}")
+                return path
+        except TraceError:
+            continue
+    return find_traces.one(None)
 
 
 def lines(report: PromptReport, style: Style, *, everything: bool = False) -> Iterator[str]:
@@ -80,7 +97,7 @@ def lines(report: PromptReport, style: Style, *, everything: bool = False) -> It
         yield "no server was recorded at the same time; name its recording: mcpproxy prompt MODEL SERVER"
     if report.others:
         yield ""
-        names = ", ".join(visible(tool.name) for tool in report.others)
+        names = ", ".join(visible(written(tool)) for tool in report.others)
         yield from _filled(f"{count(len(report.others), 'other tool')} in the prompt: {names}", style, 0)
 
 
@@ -88,7 +105,7 @@ def _tokens(report: PromptReport) -> str:
     first, last = report.first_usage, report.last_usage
     if first is None or last is None:
         return ""
-    return f"; {first.input:,} tokens in the first request, {last.input:,} in the last"
+    return f"; {first.input:,} tokens in the first answered one, {last.input:,} in the last"
 
 
 def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Iterator[str]:
@@ -105,8 +122,8 @@ def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Itera
     calls = [
         (f"{visible(way.wire.name)} (call {way.wire.number})", list(call_words(way))) for way in server.calls
     ]
-    yield from _rows(tools, "tools", style, everything=everything)
-    yield from _rows(calls, "calls", style, everything=everything)
+    yield from _rows(tools, "tools unchanged", style, everything=everything)
+    yield from _rows(calls, "results reached the model unchanged", style, everything=everything)
 
 
 def _rows(
@@ -124,19 +141,23 @@ def _rows(
             yield from _filled(clause, style, _INDENT * 2)
     if same:
         told = f": {', '.join(same)}" if everything else ""
-        yield from _filled(f"{len(same)} of {len(rows)} {what} as the server said them{told}", style, _INDENT)
+        yield from _filled(f"{len(same)} of {len(rows)} {what}{told}", style, _INDENT)
 
 
 def _refusal_lines(refused: RefusedRequest, report: PromptReport, style: Style) -> Iterator[str]:
-    head = f"refused with {refused.turn.status}: {visible(refused.refusal.message)}"
+    times = f" ({refused.times} times)" if refused.times > 1 else ""
+    how = f"refused with {refused.status}" if refused.status >= 400 else "failed in its stream"
+    head = f"{how}{times}: {visible(refused.message)}"
     yield from (style.paint(line, "red") for line in _filled(head, style, 0))
-    if refused.match is not None:
-        tool = refused.match.tool
-        at = f", at {visible(refused.refusal.within)}" if refused.refusal.within else ""
-        label = visible(report.servers[tool.server].server.label)
-        yield f"  that is the tool {visible(tool.name)} of {label}{at}"
-    elif refused.offered is not None:
-        yield f"  that is the tool {visible(refused.offered.name)}, of none of the servers"
+    if refused.offered is None:
+        return
+    is_meant = "that is" if refused.is_placed else "perhaps it means"
+    at = f", at {visible(refused.within)}" if refused.within else ""
+    if refused.match is None:
+        yield f"  {is_meant} the tool {visible(written(refused.offered))}, of none of the servers{at}"
+    else:
+        label = visible(report.servers[refused.match.tool.server].server.label)
+        yield f"  {is_meant} the tool {visible(refused.match.tool.name)} of {label}{at}"
 
 
 def _filled(text: str, style: Style, indent: int) -> Iterator[str]:

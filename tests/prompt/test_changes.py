@@ -1,0 +1,187 @@
+"""What became of a text, a value or a call on its way to the prompt: nothing is called lost that is there."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.model.turns import Content, ModelAnswer, ModelCall, ModelRequest, ModelResult, OfferedTool
+from mcpproxy.model.values import blob
+from mcpproxy.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
+from mcpproxy.prompt.model_turns import ModelTurn
+from mcpproxy.prompt.names import matched, written
+from mcpproxy.prompt.report import CallWay, read_prompt
+from mcpproxy.prompt.wire import WireCall, WireServer, WireTool
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.session.masked_values import mask
+from mcpproxy.view.runs import Certainty
+
+LONG = "It was a dark and stormy night; the rain fell in torrents, except at occasional intervals. " * 4
+
+
+@pytest.mark.parametrize(
+    ("wire", "prompt", "way"),
+    [
+        ("Says hello.", "Says hello.\n", "same"),
+        ("Says hello\n   to all.", "Says hello to all.", "same"),
+        ("Says hello.", "Input constraint: one. Says hello.", "extended"),
+        (LONG, LONG[:200] + "… [truncated]", "cut"),
+        ("Says hello.", None, "missing"),
+        (None, "A tool.", "added"),
+        ("", "", "same"),
+        (
+            "You are asked for a city before anything else.",
+            "You are Claude Code, a tool for people.",
+            "changed",
+        ),
+    ],
+)
+def test_a_description(wire: str | None, prompt: str | None, way: str) -> None:
+    assert text_change(wire, prompt).way == way
+
+
+def test_a_text_that_was_cut_in_its_middle_says_so() -> None:
+    told = "".join(f"{number:06}" for number in range(500))
+    assert text_reached(told, [told[:600] + " …12 lines left out… " + told[-300:]]) == TextChange(
+        "cut", 3000, 600, has_end=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "way"),
+    [
+        ("sunny today", ["sunny today"], "same"),
+        ("sunny today", ["Output:\nsunny today\n"], "as text"),
+        ('say "hi" to æøå', [json.dumps({"output": 'say "hi" to æøå'})], "as text"),
+        ("0", ["Wall time: 0.5"], "missing"),
+        ("0", ["Output:\n0"], "as text"),
+        ("sunny today", [f"token {mask('x')}"], "unknown"),
+        ("[" * 5000, ["[" * 3000 + "…"], "cut"),
+    ],
+)
+def test_the_text_of_a_result(text: str, said: list[str], way: str) -> None:
+    assert text_reached(text, said).way == way
+
+
+def test_structured_content_is_found_in_any_spacing() -> None:
+    value: JSON = {"city": "Tromsø", "days": [1, 2]}
+    assert value_reached(value, ['Wall time: 1 s\nOutput:\n{"city":"Tromsø","days":[1,2]}'])
+    assert value_reached(value, [f"<untrusted>\n{json.dumps(value, indent=4)}\n</untrusted>"])
+    assert not value_reached(value, ['{"city":"Oslo","days":[1,2]}', "[" * 100_000, "{" * 100_000])
+
+
+def test_differences_name_keywords_and_properties() -> None:
+    wire: JSON = {"properties": {"format": {"type": "string", "format": "date"}, "a": {"enum": [1, 2]}}}
+    prompt: JSON = {"properties": {"a": {"enum": [1, True]}, "wait": {}}}
+    found = list(changes(wire, prompt))
+    assert names(found, "lost") == ["property format"]
+    assert names(found, "added") == ["property wait"]
+    assert [(one.what, one.pointer) for one in found][-1] == ("changed", "/properties/a/enum/1")
+
+
+def test_of_a_masked_value_nothing_is_said_and_any_depth_is_read() -> None:
+    assert not list(changes({"k": [str(mask("x"))]}, {"k": ["x"]}))
+    assert not list(changes({"k": "x"}, {"k": str(mask("x"))}))
+    deep: Any = 1
+    for _ in range(900):
+        deep = {"a": deep}
+    assert [one.what for one in changes(deep, {"a": 2})] == ["changed"]
+
+
+# Names
+
+
+def server(number: int, label: str, *tools: str) -> WireServer:
+    listed = tuple(WireTool(number, name, label, {}, 1, 1) for name in tools)
+    return WireServer(number, label, label, "", "", listed, ())
+
+
+def offers(*names: str, description: str = "") -> list[OfferedTool]:
+    return [OfferedTool(name, f"/tools/{at}", description=description) for at, name in enumerate(names)]
+
+
+def test_equal_names_of_two_servers_go_to_whose_words_they_have() -> None:
+    servers = [server(0, "web", "search"), server(1, "files", "search")]
+    web, files = matched(servers, offers("search", description="files"))
+    assert (web.offered, files.offered and files.offered.name) == (None, "search")
+    assert web.taken_by is not None
+    assert web.taken_by.server == 1
+
+
+def test_a_longer_name_is_not_taken_for_its_end() -> None:
+    found = matched([server(0, "awk", "list", "file_list")], offers("mcp__awk__file_list"))
+    assert [match.offered and written(match.offered) for match in found] == [None, "mcp__awk__file_list"]
+    assert found[0].taken_by is None
+
+
+def test_one_tool_does_not_prove_its_own_prefix() -> None:
+    found = matched([server(0, "mine", "search", "gone")], offers("other__search"))
+    assert found[0].certainty is Certainty.LIKELY
+
+
+# Calls
+
+
+def turn(results: list[ModelResult], *calls: ModelCall, beside: tuple[Content, ...] = ()) -> ModelTurn:
+    request = ModelRequest("gemini", "m", tuple(offers("count")), results=tuple(results), beside=beside)
+    return ModelTurn(1, 0, request, 200, ModelAnswer(calls), None)
+
+
+def ways(turns: list[ModelTurn], *answers: str | dict[str, Any]) -> tuple[CallWay, ...]:
+    def wire(number: int, answer: str | dict[str, Any]) -> WireCall:
+        content: Any = [{"type": "text", "text": answer}] if isinstance(answer, str) else [answer]
+        return WireCall(0, number, "count", {"n": 1}, "", {"content": content}, "", number)
+
+    talk = tuple(wire(number, answer) for number, answer in enumerate(answers))
+    one = WireServer(0, "s", "s", "", "", (WireTool(0, "count", None, {}, 1, 1),), talk)
+    return read_prompt(turns, [one]).servers[0].calls
+
+
+def call(id: str = "") -> ModelCall:
+    return ModelCall("count", {"n": 1}, "", id)
+
+
+def result(id: str, text: str) -> ModelResult:
+    return ModelResult(id, "count", (Content("text", text),), "")
+
+
+def test_calls_without_ids_have_their_results_in_order() -> None:
+    first, second = result("", "the first answer"), result("", "the second answer")
+    turns = [turn([], call()), turn([first], call()), turn([first, second])]
+    found = ways(turns, "the first answer", "the second answer")
+    assert [way.pieces[0].change.way for way in found] == ["same", "same"]
+
+
+def test_an_id_that_the_host_made_is_found_by_the_name() -> None:
+    (found,) = ways([turn([], call()), turn([result("count-17", "an answer of it")])], "an answer of it")
+    assert found.pieces[0].change.way == "same"
+
+
+def test_a_request_that_was_sent_again_leaves_no_call_behind() -> None:
+    turns = [turn([], call("lost")), turn([], call("taken")), turn([result("taken", "an answer of it")])]
+    (found,) = ways(turns, "an answer of it")
+    assert found.model is not None
+    assert (found.model.id, found.pieces[0].change.way) == ("taken", "same")
+
+
+@pytest.mark.parametrize(
+    ("content", "beside", "way"),
+    [
+        ((Content("text", "no picture"),), (), "missing"),
+        ((blob("aGVsbG8=", "image/png"),), (), "same"),
+        ((Content("text", "none"),), (blob("aGVsbG8=", "image/png"),), "same"),
+        ((blob("b3RoZXI=", "image/jpeg"),), (), "unknown"),
+        ((Content("reference", "file-7"),), (), "unknown"),
+        ((Content("text", '{"data": "aGVsbG8="}'),), (), "as text"),
+    ],
+)
+def test_a_picture(content: tuple[Content, ...], beside: tuple[Content, ...], way: str) -> None:
+    given = ModelResult("a", "count", content, "")
+    picture = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
+    (found,) = ways([turn([], call("a")), turn([given], beside=beside)], picture)
+    assert found.pieces[0].change.way == way
+
+
+def test_every_dialect_has_a_name_for_people() -> None:
+    assert sorted(DIALECTS) == ["anthropic", "chat", "gemini", "responses"]
