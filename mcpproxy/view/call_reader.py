@@ -232,7 +232,7 @@ def result_preview(record: object, element: int | None = None, method: str = "",
         message = outcome_in(message.get("result"))
     elif method == MESSAGE and isinstance(member(params, "serverId"), str):
         code: Any = member(message["error"], "code")
-        name = f" ({ERRORS[code]})" if code in ERRORS else ""
+        name = f" ({ERRORS[code]})" if type(code) is int and code in ERRORS else ""
         whose = f"of ACP{name}, not of MCP: "
     method, _ = inside(method, params)
     if "error" in message or "result" not in message:

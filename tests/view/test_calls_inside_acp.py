@@ -63,6 +63,11 @@ def test_an_error_of_acp_is_named_as_that(tmp_path: Path) -> None:
     assert (call.outcome, error_words(call)) == (Outcome.RPC_ERROR, words)
 
 
+def test_a_code_that_is_no_number_has_no_name(tmp_path: Path) -> None:
+    call = called(tmp_path, BY_SERVER, error={"code": [1], "message": "no"})
+    assert error_words(call) == "error without an integer code: of ACP, not of MCP: no"
+
+
 def test_by_connection_an_error_may_be_of_either(tmp_path: Path) -> None:
     call = called(tmp_path, BY_CONNECTION, error={"code": -32602, "message": "unknown"})
     assert error_words(call) == "error -32602: unknown"
