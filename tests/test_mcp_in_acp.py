@@ -371,6 +371,18 @@ def test_a_proxy_is_opened_like_an_agent(prefix: str) -> None:
     assert found == [*(expected for _, _, expected in script), []]
 
 
+@pytest.mark.parametrize("scripts", [BY_SERVER, BY_CONNECTION])
+def test_an_id_that_is_too_long_to_remember_is_none(scripts: dict[str, Script]) -> None:
+    text = json.dumps(scripts["a result that does not"])
+    text = text.replace("s-1", "s" * 1_001).replace("c-1", "c" * 1_001)
+    assert not any(judged(json.loads(text))), "its messages are not judged"
+
+
+def test_a_name_that_is_too_long_to_remember_is_none() -> None:
+    text = json.dumps(BY_SERVER["a result that does not"]).replace("project-tools", "n" * 1_001)
+    assert only(json.loads(text)).message.startswith('in the MCP session "s-1": ')
+
+
 def test_what_mcpproxy_refuses_did_not_happen() -> None:
     observer = Observer(catalogue.load())
     ((_, asked, _), *_), found = BY_SERVER["a result that fits its outputSchema"][-2:], list[Finding]()

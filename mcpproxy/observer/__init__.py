@@ -88,7 +88,7 @@ class Observer:
 
     def _measure(self) -> int:
         """Return about how many bytes the whole state takes."""
-        return measure((self._messages.history, self._carried.judges, self._http.history))
+        return measure((self._messages.history, self._carried.remembered, self._http.history))
 
     def _tidy(self, event: Event) -> None:
         """Measure the state. If it is too large, forget answered requests; if need be, then everything."""

@@ -21,7 +21,7 @@ from mcpproxy.protocol import mcp_in_acp
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.jsontext import compact_json
 from mcpproxy.protocol.mcp_in_acp import Carried, Channel
-from mcpproxy.protocol.message_parts import as_object, member, text_member
+from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Finding, Frame, Gap, other
 from mcpproxy.session.history import History, keep_latest
@@ -50,19 +50,19 @@ class CarriedSessions:
         """Id of a server -> its name, as the client of ACP gave it."""
 
     @property
-    def judges(self) -> list[MessageJudge]:
-        """The judges of the sessions that are remembered."""
-        return [session.judge for session in self._sessions.values()]
+    def remembered(self) -> object:
+        """All that is remembered, to be measured."""
+        return self._sessions, self._names
 
     def observe_gap(self, gap: Gap) -> None:
         """Note that messages are missing, perhaps of every session."""
-        for judge in self.judges:
-            judge.observe(gap)
+        for session in self._sessions.values():
+            session.judge.observe(gap)
 
     def forget_finished(self) -> None:
         """Forget answered requests in all sessions."""
-        for judge in self.judges:
-            judge.history.forget_finished()
+        for session in self._sessions.values():
+            session.judge.history.forget_finished()
 
     def forget(self) -> None:
         """Judge every session from now on as one that was joined late."""
@@ -94,18 +94,17 @@ class CarriedSessions:
     def _remember_names(self, message: Request) -> None:
         servers = member(message.params, "mcpServers")
         for server in servers if isinstance(servers, list) else ():
-            id = text_member(server, "serverId") or text_member(server, "id")
-            name = text_member(server, "name")
+            id, name = mcp_in_acp.name_in(server, "serverId", "id"), mcp_in_acp.name_in(server, "name")
             if id is not None and name is not None and member(server, "type") == "acp":
                 keep_latest(self._names, id, name, MAX_REMEMBERED)
 
     def _connect(self, context: MessageContext, message: Response, history: History) -> None:
         """Begin the session of a new connection."""
-        name = text_member(message.result, "connectionId")
+        name = mcp_in_acp.name_in(message.result, "connectionId")
         if name is None or context.answers is None:
             return
         params = context.answers.params
-        id = text_member(params, "serverId") or text_member(params, "acpId") or name
+        id = mcp_in_acp.name_in(params, "serverId", "acpId") or name
         channel = Channel("connectionId", name)
         self._sessions.pop(channel, None)
         self._session(channel, self._names.get(id, id), history, joined_late=history.has_gap)

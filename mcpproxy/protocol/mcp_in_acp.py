@@ -53,6 +53,9 @@ ERRORS: Final = {
 }
 """The errors of ACP for a request by server, with their names in the SDK (``McpBindingErrorCode``)."""
 
+_LONGEST_NAME: Final = 1_000
+"""How many characters the name or the id of a server or a connection has that is remembered."""
+
 _OUTCOMES: Final = frozenset({"result", "error", "_meta"})
 
 
@@ -71,11 +74,22 @@ class Carried(NamedTuple):
     at: str
 
 
+def name_in(value: "JSON | Absent", *names: str) -> str | None:
+    """Return the first of these members of ``value`` that is a text, ``None`` if there is none.
+
+    A text of more than ``_LONGEST_NAME`` characters counts as none.
+    """
+    members = value if isinstance(value, dict) else {}
+    for name in names:
+        if isinstance(text := members.get(name), str) and len(text) <= _LONGEST_NAME:
+            return text
+    return None
+
+
 def channel_of(params: "JSON | Absent") -> Channel | None:
     """Return the channel that the params of ``mcp/message`` name, ``None`` if they name none."""
-    members = params if isinstance(params, dict) else {}
     for by in ("serverId", "connectionId"):
-        if isinstance(name := members.get(by), str):
+        if (name := name_in(params, by)) is not None:
             return Channel(by, name)
     return None
 
