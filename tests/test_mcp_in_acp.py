@@ -112,6 +112,12 @@ def fail(id: int, code: int, *found: str) -> Said:
     return CLIENT, {"id": id, "error": {"code": code, "message": "failed"}}, [*found]
 
 
+def ask_for_progress(id: int, request: str, token: object) -> Said:
+    asker, message, found = ask(id, request, "tools/call", name="count", arguments={})
+    message["params"]["params"]["_meta"] = {**META, "progressToken": token}
+    return asker, message, found
+
+
 TOOLS: Final[Script] = (*OPENED, ask(0, "r-0", "tools/list"), give(0, LISTED))
 
 BY_SERVER: Final[dict[str, Script]] = {
@@ -147,6 +153,37 @@ BY_SERVER: Final[dict[str, Script]] = {
         ask(1, "r-1", "tools/call", name="count", arguments={}),
         fail(1, -33000),
         ask(2, "r-1", "tools/call", name="count", arguments={}),
+        give(2, counted(1, resultType="complete")),
+    ),
+    "and so is its progress token": (
+        *TOOLS,
+        ask_for_progress(1, "r-1", "p"),
+        tell("r-1", "notifications/progress", progressToken="p", progress=5),
+        fail(1, -33000),
+        ask_for_progress(2, "r-2", "p"),
+        tell("r-2", "notifications/progress", progressToken="p", progress=1),
+        give(2, counted(1, resultType="complete")),
+    ),
+    "a request that was cancelled in ACP may be sent again before that is answered": (
+        *TOOLS,
+        ask_for_progress(1, "r-1", "p"),
+        (AGENT, {"method": "$/cancel_request", "params": {"requestId": 1}}, []),
+        ask_for_progress(2, "r-2", "p"),
+        fail(1, -32800),
+    ),
+    "two sessions of ACP have the same progress token": (
+        *TOOLS,
+        ask_for_progress(1, "r-1", 1),
+        ask_for_progress(2, "r-2", 1),
+        give(2, counted(1, resultType="complete")),
+        tell("r-1", "notifications/progress", progressToken=1, progress=1),
+        give(1, counted(1, resultType="complete")),
+    ),
+    "two sessions of ACP get different lists": (
+        *TOOLS,
+        ask(1, "r-1", "tools/list"),
+        give(1, {**LISTED, "tools": []}),
+        ask(2, "r-2", "tools/call", name="count", arguments={}),
         give(2, counted(1, resultType="complete")),
     ),
     "the id of a request that is still open is not": (
@@ -279,6 +316,33 @@ BY_CONNECTION: Final[dict[str, Script]] = {
     "a cancellation names an id that is not on this wire": (
         *CONNECTED,
         over("c-1", None, "notifications/cancelled", requestId="of the client"),
+    ),
+    "after it, the request may be sent again with its progress token": (
+        *CONNECTED,
+        over("c-1", 2, "tools/call", name="count", arguments={}, _meta={"progressToken": 1}),
+        over("c-1", None, "notifications/cancelled", requestId="of the client"),
+        over("c-1", 3, "tools/call", name="count", arguments={}, _meta={"progressToken": 1}),
+    ),
+    "a subscription has an id that is not on this wire": (
+        *OPENED,
+        *connected(0, "c-1"),
+        over("c-1", 2, "subscriptions/listen", notifications={"toolsListChanged": True}, _meta=META),
+        over(
+            "c-1",
+            None,
+            "notifications/subscriptions/acknowledged",
+            sender=CLIENT,
+            notifications={"toolsListChanged": True},
+            _meta={"io.modelcontextprotocol/subscriptionId": "of the client"},
+        ),
+        over(
+            "c-1",
+            None,
+            "notifications/tools/list_changed",
+            sender=CLIENT,
+            _meta={"io.modelcontextprotocol/subscriptionId": "of the client"},
+        ),
+        answer(2, {"resultType": "complete", "_meta": {}}),
     ),
     "of a connection that was opened before, nothing is missing": (
         *OPENED,

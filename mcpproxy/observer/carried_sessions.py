@@ -29,6 +29,14 @@ from mcpproxy.session.history import History, keep_latest
 MAX_REMEMBERED: Final = 256
 """How many sessions are judged at a time, and how many names of servers are remembered."""
 
+_LEFT_OUT: Final = {
+    # The sessions of ACP share the server. Each may have a client of its own, with its own tokens and lists.
+    "serverId": frozenset({"PROG-002", "PROG-004", "PROG-005", "PROM-003", "RES-005", "TOOL-006"}),
+    # Requests of MCP have no ids. So nothing shows which request was cancelled, or has a subscription.
+    "connectionId": frozenset({"PROG-002", *(f"SUB-{number:03}" for number in range(3, 11))}),
+}
+"""By what names the channel: rules that its sessions may seem to break although they do not."""
+
 
 @slotted(eq=False)
 class _Session:
@@ -153,6 +161,7 @@ class CarriedSessions:
             return []
         carried = mcp_in_acp.answered(message, channel, id)
         if carried is None:
+            asked.cancelled = True
             asker.pending.pop(id)
             return []
         return self._observe(session, context, carried, channel)
@@ -173,7 +182,7 @@ class CarriedSessions:
             context.at + carried.at,
             f"{context.at}/params/requestId" if channel.by == "serverId" else None,
             f"in the MCP session {shown(session.name)}: ",
-            _judged_outside(self._dispatch) if channel.by == "connectionId" else frozenset(),
+            _left_out(self._dispatch, channel.by),
         )
         try:
             return session.judge.judge_frame(frame)
@@ -182,10 +191,13 @@ class CarriedSessions:
 
 
 @lru_cache(maxsize=64)
-def _judged_outside(dispatch: Dispatch) -> frozenset[str]:
-    """Return the rules about the envelope of any message, which by connection only the one of ACP has."""
-    rows = dispatch.message_checks
-    return frozenset(code for row in rows if row.protocols == ANY_PROTOCOL for code in row.rules)
+def _left_out(dispatch: Dispatch, by: str) -> frozenset[str]:
+    """Return the rules that are not judged inside.
+
+    By connection, these are also the rules about the envelope of any message, which only that of ACP has.
+    """
+    rows = dispatch.message_checks if by == "connectionId" else ()
+    return _LEFT_OUT[by].union(*(row.rules for row in rows if row.protocols == ANY_PROTOCOL))
 
 
 def _names_an_id(carried: Carried) -> bool:

@@ -35,24 +35,24 @@ class Envelope:
     """The message of ACP around a message of MCP that is judged.
 
     ``at`` is the JSON Pointer to the members of the message inside, and ``id_at`` that to its id; ``None`` if
-    it has no id of its own. ``label`` begins the texts of its findings. ``judged_outside`` are rules for the
-    messages of any protocol that only the message outside can break.
+    it has no id of its own. ``label`` begins the texts of its findings. ``left_out`` are rules that are not
+    judged in the message inside.
     """
 
     at: str
     id_at: str | None
     label: str
-    judged_outside: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
     def outside(self, violation: Violation, sender: Sender) -> Violation | None:
         """Return a violation in the message inside, by default of ``sender``, as one in the message outside.
 
-        ``None`` if it is about what only the message outside has.
+        ``None`` if it is about what only the message outside has, or left out.
         """
         pointer = None if violation.pointer is None else self.at + violation.pointer
         if violation.pointer == "/id":
             pointer = self.id_at
-        if violation.rule in self.judged_outside or (violation.pointer == "/id" and pointer is None):
+        if violation.rule in self.left_out or (violation.pointer == "/id" and pointer is None):
             return None
         blame = violation.blame or sender
         return Violation(
