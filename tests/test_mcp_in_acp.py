@@ -409,6 +409,51 @@ def test_after_a_gap_nothing_is_missing() -> None:
     assert found == []
 
 
+def swapped(script: Script) -> Script:
+    """The agent has the server, and its client uses it, as a conductor that of a proxy."""
+    opened, carried = script[: len(OPENED)], script[len(OPENED) :]
+    other: dict[Sender, Sender] = {CLIENT: AGENT, AGENT: CLIENT}
+    return (*opened, *((other[sender], message, found) for sender, message, found in carried))
+
+
+@pytest.mark.parametrize("scripts", [BY_SERVER, BY_CONNECTION])
+def test_who_asks_for_a_connection_or_a_server_is_the_client(scripts: dict[str, Script]) -> None:
+    assert not any(judged(swapped(scripts["a result that fits its outputSchema"])))
+    finding = only(swapped(scripts["a result that does not"]))
+    assert (finding.rule, finding.blame) == ("TOOL-002", AGENT)
+
+
+def test_two_connections_of_one_name_are_not_mixed_up() -> None:
+    assert not any(judged((*CONNECTED, *swapped((*OPENED, *connected(2, "c-1")))[len(OPENED) :], *LISTING)))
+
+
+def server(number: int, said: Said) -> Said:
+    sender, message, found = said
+    return sender, {**message, "params": {**message["params"], "serverId": f"s-{number}"}}, found
+
+
+def test_of_servers_that_were_forgotten_nothing_is_missing() -> None:
+    asked = [server(number, ask_for_progress(number, "r", "p")) for number in range(300)]
+    told = tell("r", "notifications/progress", progressToken="p", progress=1)
+    again = [server(number, ask(number + 300, "r", "tools/list")) for number in range(300)]
+    told_again = [server(number, told) for number in range(300)]
+    assert not any(judged((*OPENED, *asked, *told_again, *again, *told_again)))
+
+
+def test_a_server_in_use_is_not_forgotten() -> None:
+    script = [*TOOLS]
+    for number in range(2, 400):
+        script += (
+            server(number, ask(2 * number, "r", "tools/list")),
+            ask(2 * number + 1, f"{number}", "tools/list"),
+        )
+    script += (
+        ask(900, "r-1", "tools/call", name="count", arguments={}),
+        give(900, counted("one", resultType="complete")),
+    )
+    assert only((*script,)).rule == "TOOL-002"
+
+
 def test_a_session_that_begins_with_a_carried_message_is_one_of_acp() -> None:
     script = (over("c-1", 2, "tools/list"), answer(2, {"tools": [COUNT]}))
     assert judged(script, numbered_from=7) == [[], [], []]

@@ -1,8 +1,9 @@
 """The judges of the MCP sessions that a connection of ACP carries: one for each server or connection.
 
 A message of MCP is judged as one of its own session when the message of ACP that carries it is judged. Both
-have the same frame. What is found in it blames the peer of ACP that sent it: the client of ACP is the server
-of MCP. An error of ACP that is none of MCP ends a request as if it had never been sent.
+have the same frame. What is found in it blames the peer of ACP that sent it. Either peer may be the client of
+MCP: the agent uses the servers of its client, and a conductor those of its proxy. An error of ACP that is
+none of MCP ends a request as if it had never been sent.
 
 The end of the recording is not told to these judges: the judge of ACP says which requests have no answer.
 """
@@ -23,7 +24,7 @@ from mcpproxy.protocol.jsontext import compact_json
 from mcpproxy.protocol.mcp_in_acp import Carried, Channel
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import Finding, Frame, Gap, other
+from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender
 from mcpproxy.session.history import History, keep_latest
 
 MAX_REMEMBERED: Final = 256
@@ -40,10 +41,18 @@ _LEFT_OUT: Final = {
 
 @slotted(eq=False)
 class _Session:
-    """A session, and what its findings call it: the name of its server, or else its id."""
+    """A session, and what its findings call it: the name of its server, or else its id.
+
+    ``client`` is the peer of ACP that is the client of MCP.
+    """
 
     judge: MessageJudge
     name: str
+    client: Sender
+
+    def role(self, sender: Sender) -> Sender:
+        """Return what a peer of ACP is in MCP."""
+        return CLIENT if sender == self.client else SERVER
 
 
 class CarriedSessions:
@@ -56,6 +65,8 @@ class CarriedSessions:
         self._sessions: Final[dict[Channel, _Session]] = {}
         self._names: Final[dict[str, str]] = {}
         """Id of a server -> its name, as the client of ACP gave it."""
+        self._forgot_some = False
+        """Whether there were too many sessions, so that one without a beginning may have been seen before."""
 
     @property
     def remembered(self) -> object:
@@ -108,29 +119,37 @@ class CarriedSessions:
 
     def _connect(self, context: MessageContext, message: Response, history: History) -> None:
         """Begin the session of a new connection."""
-        name = mcp_in_acp.name_in(message.result, "connectionId")
-        if name is None or context.answers is None:
+        name, request = mcp_in_acp.name_in(message.result, "connectionId"), context.answers
+        if name is None or request is None:
             return
-        params = context.answers.params
-        id = mcp_in_acp.name_in(params, "serverId", "acpId") or name
+        id = mcp_in_acp.name_in(request.params, "serverId", "acpId") or name
         channel = Channel("connectionId", name)
-        self._sessions.pop(channel, None)
-        self._session(channel, self._names.get(id, id), history, joined_late=history.has_gap)
+        known = self._sessions.pop(channel, None)
+        if known is None or known.client == request.sender:  # Otherwise both peers have one of this name.
+            self._begin(channel, id, request.sender, history, joined_late=history.has_gap)
 
-    def _session(self, channel: Channel, name: str, history: History, *, joined_late: bool) -> _Session:
-        """Return the session of a channel, which is new if it was unknown."""
-        session = self._sessions.get(channel)
-        if session is None:
-            judge = MessageJudge(
-                self._build_findings,
-                self._dispatch,
-                self._memory_use,
-                revision=mcp_in_acp.SERVER_REVISION if channel.by == "serverId" else None,
-                joined_late=joined_late,
-                masked=history.masked,
-            )
-            session = _Session(judge, name)
-            keep_latest(self._sessions, channel, session, MAX_REMEMBERED)
+    def _begin(
+        self, channel: Channel, id: str, client: Sender, history: History, *, joined_late: bool
+    ) -> _Session:
+        """Begin the session of a channel to the server with this id."""
+        judge = MessageJudge(
+            self._build_findings,
+            self._dispatch,
+            self._memory_use,
+            revision=mcp_in_acp.SERVER_REVISION if channel.by == "serverId" else None,
+            joined_late=joined_late,
+            masked=history.masked,
+        )
+        session, count = _Session(judge, self._names.get(id, id), client), len(self._sessions)
+        keep_latest(self._sessions, channel, session, MAX_REMEMBERED)
+        self._forgot_some = self._forgot_some or len(self._sessions) <= count
+        return session
+
+    def _used(self, channel: Channel) -> _Session | None:
+        """Return the session of a channel, which is now the last to be forgotten; ``None`` if unknown."""
+        session = self._sessions.pop(channel, None)
+        if session is not None:
+            self._sessions[channel] = session
         return session
 
     def _judge_carried(self, context: MessageContext, history: History) -> list[Finding]:
@@ -140,22 +159,25 @@ class CarriedSessions:
             channel, carried = mcp_in_acp.channel_of(message.params), mcp_in_acp.asked(message)
             if channel is None or carried is None:
                 return []
-            # A server has no beginning that must be seen: each of its requests says everything.
-            is_late = history.has_gap or channel.by == "connectionId"
-            name = self._names.get(channel.name, channel.name)
-            session = self._session(channel, name, history, joined_late=is_late)
+            session = self._used(channel)
+            if session is None:
+                # Who asked for a connection is its client. By server, the first request shows that: servers
+                # of this revision send none. There is no other beginning, as each request says everything.
+                if channel.by == "connectionId" or isinstance(message, Notification):
+                    return []
+                is_late = history.has_gap or self._forgot_some
+                session = self._begin(channel, channel.name, context.sender, history, joined_late=is_late)
             if channel.by == "connectionId" and _names_an_id(carried):
                 return []
             return self._observe(session, context, carried, channel)
         if request is None or not isinstance(message, Response | ErrorResponse):
             return []
         channel = mcp_in_acp.channel_of(request.params)
-        session = self._sessions.get(channel) if channel is not None else None
+        session = self._used(channel) if channel is not None else None
         id = mcp_in_acp.id_of(request.id, as_object(request.params) or {})
         if channel is None or session is None or id is None:
             return []
-        # The client of MCP is the agent, which is the server of ACP.
-        asker = session.judge.history.side(other(request.sender))
+        asker = session.judge.history.side(session.role(request.sender))
         asked = asker.pending.get(id)
         if asked is None or asked.seq != request.seq:
             return []
@@ -173,7 +195,7 @@ class CarriedSessions:
         outer, build_findings = context.frame, self._build_findings
         frame = Frame(
             outer.seq,
-            other(outer.sender),
+            session.role(outer.sender),
             compact_json(carried.message.value),  # pyright: ignore[reportArgumentType] # it is an object
             outer.observed_at_ns,
             refused=outer.refused,
@@ -182,6 +204,7 @@ class CarriedSessions:
             context.at + carried.at,
             f"{context.at}/params/requestId" if channel.by == "serverId" else None,
             f"in the MCP session {shown(session.name)}: ",
+            session.client,
             _left_out(self._dispatch, channel.by),
         )
         try:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.session.frame import Blame, Finding, Repeated, Sender, Severity, other
+from mcpproxy.session.frame import CLIENT, Blame, Finding, Repeated, Sender, Severity, other
 
 RANK: Final[dict[Severity, int]] = {"info": 0, "warning": 1, "error": 2}
 
@@ -35,13 +35,15 @@ class Envelope:
     """The message of ACP around a message of MCP that is judged.
 
     ``at`` is the JSON Pointer to the members of the message inside, and ``id_at`` that to its id; ``None`` if
-    it has no id of its own. ``label`` begins the texts of its findings. ``left_out`` are rules that are not
+    it has no id of its own. ``label`` begins the texts of its findings. ``client`` is the sender of ACP
+    that is the client inside. ``left_out`` are rules that are not
     judged in the message inside.
     """
 
     at: str
     id_at: str | None
     label: str
+    client: Sender
     left_out: frozenset[str] = frozenset()
 
     def outside(self, violation: Violation, sender: Sender) -> Violation | None:
@@ -61,7 +63,7 @@ class Envelope:
             self.label + violation.message,
             pointer,
             violation.related,
-            blame if blame == "proxy" else other(blame),
+            blame if blame == "proxy" or self.client == CLIENT else other(blame),
             violation.at_most,
             violation.frame,
             violation.candidates,
