@@ -270,6 +270,7 @@ def shaken(name: str, id: int, version: str = "2025-11-25") -> Script:
     )
 
 
+UNKNOWN: Final = {"code": -32601, "message": "Method not found"}
 CONNECTED: Final[Script] = (*OPENED, *connected(0, "c-1"), *shaken("c-1", 1))
 LISTING: Final[Script] = (over("c-1", 2, "tools/list"), answer(2, {"tools": [COUNT]}))
 
@@ -312,6 +313,15 @@ BY_CONNECTION: Final[dict[str, Script]] = {
         *CONNECTED,
         over("c-1", 2, "tools/list"),
         (CLIENT, {"id": 2, "error": {"code": "no", "message": "no"}}, ["RPC-011"]),
+    ),
+    "a peer that does not know what carries MCP says nothing of MCP": (
+        *CONNECTED,
+        over("c-1", 2, "ping"),
+        (CLIENT, {"id": 2, "error": {"code": -32601, "message": "mcp/message is not supported"}}, []),
+        over("c-1", 3, "ping"),
+        (CLIENT, {"id": 3, "error": UNKNOWN | {"data": {"method": "mcp/message"}}}, []),
+        over("c-1", 4, "ping"),
+        (CLIENT, {"id": 4, "error": UNKNOWN}, ["LIFE-004"]),
     ),
     "a cancellation names an id that is not on this wire": (
         *CONNECTED,

@@ -15,6 +15,7 @@ in ``schema/v1/schema.unstable.json`` of ``@agentclientprotocol/sdk`` 2.4.0
 
 from typing import Any, Final, NamedTuple, cast
 
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
@@ -115,6 +116,8 @@ def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId)
     ``None`` if there is none: an error of what carries it, or a result without an outcome of MCP.
     """
     source, at = message.value, ""
+    if isinstance(message, ErrorResponse) and _names_a_carrier(message.error):
+        return None
     if channel.by == "serverId":
         source, at = message.result if isinstance(message, Response) else None, "/result"
     if not isinstance(source, dict):
@@ -125,6 +128,15 @@ def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId)
         return None
     value: JSONObject = {"jsonrpc": "2.0", "id": id, name: source[name]}
     return Carried(classify(value, value, False), at)
+
+
+def _names_a_carrier(error: "JSON | Absent") -> bool:
+    """Whether an error says that a peer of ACP has no method of ``CARRIERS``."""
+    if not isinstance(error, dict) or error.get("code") != METHOD_NOT_FOUND:
+        return False
+    data = error.get("data")
+    texts = (error.get("message"), data.get("method") if isinstance(data, dict) else data)
+    return any(name in text for text in texts if isinstance(text, str) for name in CARRIERS)
 
 
 def id_of(id: RequestId | None, params: JSONObject) -> RequestId | None:
