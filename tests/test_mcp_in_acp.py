@@ -502,12 +502,31 @@ def test_a_name_that_is_too_long_to_remember_is_none() -> None:
     assert only(json.loads(text)).message.startswith('in the MCP session "s-1": ')
 
 
+def judged_refused(script: Script, refused: int) -> list[str]:
+    """Return the rules that are broken if mcpproxy refuses the message at this place."""
+    observer, found = Observer(catalogue.load()), list[Finding]()
+    for number, (sender, message, _) in enumerate(script):
+        raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        found += observer.observe(Frame(number + 1, sender, raw, refused=number == refused))
+    return [finding.rule for finding in found]
+
+
 def test_what_mcpproxy_refuses_did_not_happen() -> None:
-    observer = Observer(catalogue.load())
-    ((_, asked, _), *_), found = BY_SERVER["a result that fits its outputSchema"][-2:], list[Finding]()
-    for number, (sender, message, _) in enumerate(TOOLS, 1):
-        found += observer.observe(Frame(number, sender, json.dumps({"jsonrpc": "2.0", **message}).encode()))
-    raw = json.dumps({"jsonrpc": "2.0", **asked}).encode()
-    found += observer.observe(Frame(90, AGENT, raw, refused=True))
-    found += observer.observe(Frame(91, AGENT, raw))
-    assert found == []
+    call, result = BY_SERVER["a result that fits its outputSchema"][-2:]
+    assert judged_refused((*TOOLS, call, call, result), len(TOOLS)) == []
+
+
+def test_a_connection_that_mcpproxy_refuses_has_not_begun() -> None:
+    """Nor has one ended."""
+    script = (*CONNECTED, *connected(2, "c-1"), *LISTING)
+    assert judged_refused(script, len(CONNECTED) + 1) == []
+    end: Script = ((AGENT, {"id": 9, "method": "mcp/disconnect", "params": {"connectionId": "c-1"}}, []),)
+    faulty = BY_CONNECTION["a result that does not"][len(CONNECTED) :]
+    script = (*CONNECTED, *end, answer(9, {}), *faulty)
+    assert judged_refused(script, len(CONNECTED) + 1) == ["TOOL-002"]
+
+
+def test_an_error_of_acp_that_mcpproxy_refuses_ends_nothing() -> None:
+    call = ask(1, "r-1", "tools/call", name="count", arguments={})
+    script = (*TOOLS, call, fail(1, -33000), ask(2, "r-1", "tools/list"))
+    assert judged_refused(script, len(TOOLS) + 1) == ["RPC-006"]

@@ -94,9 +94,11 @@ class CarriedSessions:
         ``history`` is that of the connection before the message.
         """
         message = context.message
+        if context.method == mcp_in_acp.MESSAGE:
+            return self._judge_carried(context, history)
+        if context.frame.refused:
+            return []
         match context.method:
-            case mcp_in_acp.MESSAGE:
-                return self._judge_carried(context, history)
             case mcp_in_acp.CONNECT:
                 if isinstance(message, Response):
                     self._connect(context, message, history)
@@ -182,11 +184,12 @@ class CarriedSessions:
         if asked is None or asked.seq != request.seq:
             return []
         carried = mcp_in_acp.answered(message, channel, id)
-        if carried is None:
+        if carried is not None:
+            return self._observe(session, context, carried, channel)
+        if not context.frame.refused:
             asked.cancelled = True
             asker.pending.pop(id)
-            return []
-        return self._observe(session, context, carried, channel)
+        return []
 
     def _observe(
         self, session: _Session, context: MessageContext, carried: Carried, channel: Channel
