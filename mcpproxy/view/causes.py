@@ -10,7 +10,8 @@ from mcpproxy.base.style import count, duration
 from mcpproxy.base.telling_line import TRACEBACK, telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, Malformed, Notification, Response
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.mcp_in_acp import MESSAGE, outcome_in
+from mcpproxy.protocol.message_parts import member, singles, value_of
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.reports.transcripts.preview import preview
 from mcpproxy.session.exchanges import Fields
@@ -118,17 +119,19 @@ def said_beyond(call: Call, parts: Sequence[Part]) -> str:
         if not isinstance(frame := part.record, Frame) or frame.sender == call.sender:
             continue
         if call.outcome is Outcome.RPC_ERROR and (part.seq == call.answer or part.role is Role.GIVEN):
-            name, text = "data", _data_of(frame, call.id)
+            name, text = "data", _data_of(frame, call)
         elif call.outcome is Outcome.HTTP_ERROR and part.role is Role.BODY:
             name, text = "body", text or _body_of(frame)
     return f"{name}: {text}" if text and text not in call.result else ""
 
 
-def _data_of(frame: Frame, id: str) -> str:
-    """Return the ``data`` of the error in a frame; in a batch, of the one with this id."""
+def _data_of(frame: Frame, call: Call) -> str:
+    """Return the ``data`` of the error in a frame; in a batch, of the one with the id of the call."""
     errors = [each for each in singles(frame.message) if isinstance(each, ErrorResponse)]
     if len(errors) > 1:
-        errors = [each for each in errors if id_text(each.value.get("id")) == id]
+        errors = [each for each in errors if id_text(each.value.get("id")) == call.id]
+    if not errors and call.method == MESSAGE:  # its result may carry the error
+        return _on_one_line(member(outcome_in(member(value_of(frame.message), "result")), "error", "data"))
     return _on_one_line(member(errors[0].error, "data")) if errors else ""
 
 

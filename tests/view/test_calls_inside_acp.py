@@ -57,6 +57,13 @@ def test_an_error_of_mcp_has_its_code(tmp_path: Path) -> None:
     assert (call.outcome, error_words(call)) == (Outcome.RPC_ERROR, "error -32602: no such city")
 
 
+@pytest.mark.parametrize("channel", [BY_SERVER, BY_CONNECTION])
+def test_the_data_of_an_error_of_mcp_is_told(tmp_path: Path, channel: dict[str, str]) -> None:
+    error = {"error": {"code": -32602, "message": "no such city", "data": {"city": "Oslo"}}}
+    call = called(tmp_path, channel, **({"result": error} if channel is BY_SERVER else error))
+    assert call.cause == 'data: {"city":"Oslo"}'
+
+
 def test_an_error_of_acp_is_named_as_that(tmp_path: Path) -> None:
     call = called(tmp_path, BY_SERVER, error={"code": -33001, "message": "unavailable"})
     words = "error -33001: of ACP (serverUnavailable), not of MCP: unavailable"
