@@ -156,6 +156,48 @@ LIFECYCLE: Final[dict[str, Script]] = {
         (S, refusal(None, "only after notifications/cancelled"), ["RPC-012"]),
         (S, refusal("", "not found"), ["PROTO-007"]),
     ),
+    "an error may refuse an array, or what is no request, under the id null": (
+        *HANDSHAKE,
+        (S, error(None, -32600), ["RPC-015"]),
+        (C, [], ["RPC-017"]),
+        (S, error(None, -32600), []),
+        (C, notification("notifications/cancelled", requestId=5), ["CANC-001"]),
+        (C, request(6, "tools/list"), []),
+        (S, error(None, -32600), []),
+        (S, result(6, tools=[]), []),
+        (C, READY, ["LIFE-002"]),
+        (S, error(None, -32601), ["RPC-015"]),
+    ),
+    **{
+        f"an invalid notification may be refused as a request without an id: {invalid}": (
+            *HANDSHAKE,
+            (C, invalid, broken),
+            (S, error(None, -32600), []),
+            (C, READY, ["LIFE-002"]),
+            (S, error(None, -32601), ["RPC-015"]),
+        )
+        for invalid, broken in (
+            (b'{"jsonrpc":"2.0","method":"x/y","params":"z"}', ["RPC-016", "PROTO-006"]),
+            (b'{"jsonrpc":"1.0","method":"x/y"}', ["PROTO-002", "PROTO-006"]),
+            (b'{"method":"tools/list"}', ["PROTO-002", "RPC-014"]),
+        )
+    },
+    "two notifications in an array may be refused together": (
+        *HANDSHAKE,
+        (C, [READY, READY], ["RPC-017", "LIFE-002", "LIFE-002"]),
+        (S, error(None, -32600), []),
+    ),
+    "an error names the method that it does not know, and not one to be sent first": (
+        *HANDSHAKE,
+        (C, notification("x/foo"), ["PROTO-006"]),
+        (C, notification("x/bar"), ["PROTO-006"]),
+        (C, request(1, "x/foo_bar"), ["RPC-019"]),
+        (S, refusal(None, "Method not found: x/foo_bar"), ["RPC-012"]),
+        (S, error(None, -32600, message="unknown session, send x/foo and x/bar first"), ["RPC-012"]),
+        (S, error(None, -32600, message="Session not found: x/foo first"), ["RPC-012"]),
+        (S, refusal(None, "Method 'x/foo' not found"), ["RPC-015"]),
+        (S, refusal(None, "x/bar is not supported"), ["RPC-015"]),
+    ),
     "an escape may be of any letter of an id": (
         *HANDSHAKE,
         (C, b'{"jsonrpc":"2.0","id":"\\u0061","method":}', ["RPC-001"]),

@@ -250,7 +250,8 @@ class MessageJudge:
         of another transport was only printed.
         """
         side, peer = self._history.side(sender), self._history.side(other(sender))
-        was_read = side.used_ids.size or side.notified_seq or peer.last_answered_seq or peer.refused_seq
+        has_asked = side.used_ids.size or side.latest_notifications
+        was_read = has_asked or peer.last_answered_seq or peer.refused_seq
         return side.has_other_framing and not was_read
 
     def _judge_leniently(self, frame: Frame, message: Message) -> list[Finding]:
@@ -305,6 +306,7 @@ class MessageJudge:
                 check(context, message, history), frame.seq, frame.sender, history.candidates
             )
         self._memory_use.added += weight(frame.raw)
+        history.side(frame.sender).sent_invalid = True
         for index, item in enumerate(message.items):
             if type(item) is Malformed and item.flaw is Flaw.SCALAR:  # there may be millions of them
                 findings += self._judge_noise(
@@ -312,6 +314,7 @@ class MessageJudge:
                 )
             else:
                 findings += self._judge_single(frame, item, f"/{index}")
+        history.side(frame.sender).notified_seq = 0  # An array is no notification, whatever it holds.
         return findings
 
     def _judge_noise(

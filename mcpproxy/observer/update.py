@@ -14,6 +14,7 @@ from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     ErrorResponse,
     JSONObject,
+    Malformed,
     Notification,
     Request,
     Response,
@@ -24,7 +25,13 @@ from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 from mcpproxy.session.frame import CLIENT
-from mcpproxy.session.history import History, SentRequest, Side
+from mcpproxy.session.history import History, SentRequest, Side, keep_latest
+
+_MOST_NOTIFIED: Final = 8
+"""How many methods of notifications are remembered."""
+
+_LONGEST_METHOD: Final = 128
+"""The most characters in the method of a notification that is remembered."""
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
 """The states before the handshake is complete; a request in them is early."""
@@ -44,13 +51,17 @@ def remember(context: MessageContext, history: History, size: int) -> None:
         asker.refused_seq = context.frame.seq
     elif type(message) is Notification:
         side.notified_seq = context.frame.seq
-        side.notification = context.frame.seq, message.method
+        side.sent_invalid |= not message.regular
+        if len(message.method) <= _LONGEST_METHOD:
+            keep_latest(side.latest_notifications, message.method, context.frame.seq, _MOST_NOTIFIED)
         if "id" in message.value:
             side.take_unread(context.frame.raw)  # The other side may answer it with that id.
         if message.method == "notifications/cancelled":
             _remember_cancellation(context, message, history)
         elif step is Input.INITIALIZED and not history.initialized:
             history.initialized, history.initialized_seq = True, context.seq
+    elif type(message) is Malformed:
+        side.sent_invalid = True
     if step is not None:
         history.state = TRANSITIONS[history.state][step].to
     # The client should send notifications/initialized next. Before that it may only send pings.

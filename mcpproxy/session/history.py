@@ -192,11 +192,14 @@ class Side:
     held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
     closed_ns: int | None = None  # when this side closed its stream
     notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
-    notification: tuple[int, str] = 0, ""  # the frame and the method of the latest notification
+    # By method: the frame of its latest notification, of the last few methods.
+    latest_notifications: dict[str, int] = field(default_factory=dict[str, int])
     last_answered_seq: int = 0  # the frame of this side's latest request that was answered
     # The frame of the latest error without an id that this side received. Such an error may answer any
     # earlier request of this side.
     refused_seq: int = 0
+    # This side sent what JSON-RPC lets its receiver refuse under the id null: an array, or no valid message.
+    sent_invalid: bool = False
     sent_unreadable: bool = False  # this side sent what could not be read, with any id
     # The text of messages that could not be read, and of notifications with an id: an id that the other side
     # reads in them stands there.

@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
-from mcpproxy.protocol.error_message import INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from mcpproxy.protocol.error_message import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, Response
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import elements, value_bytes
@@ -19,8 +19,14 @@ from mcpproxy.session.frame import other
 from mcpproxy.session.history import History, Side
 from mcpproxy.session.outcomes import error_code
 
-_UNKNOWN: Final = pattern(r"(?i)\b(unknown|not found|unsupported|not supported)\b")
-"""How an error says that a method is not known."""
+_UNKNOWN: Final = r"(unknown|unhandled|unsupported|not (found|supported|implemented))"
+_METHOD: Final = r"(method|notification)"
+_NAMED: Final = pattern(
+    rf"(?i)(\b{_UNKNOWN} {_METHOD}|\b{_METHOD} {_UNKNOWN}|^{_UNKNOWN})[\s:\"'`(]+(?P<after>[\w$][\w/$.-]*)"
+    rf"|(\b{_METHOD}[\s:\"'`(]+|^)(?P<before>[\w$][\w/$.-]*)[\s\"'`):]+(is )?{_UNKNOWN}\b"
+)
+"""How an error says that it does not know a method: the words stand directly beside the name. Any other text
+may name a method that is to be sent first."""
 
 
 def response_id(context: MessageContext[Response | ErrorResponse], history: History) -> Iterable[Violation]:
@@ -116,6 +122,9 @@ def _missing_response_id(
         # The response may answer a message that could not be read. Over HTTP, the rules of HTTP judge the
         # response, because its exchange shows the request.
         return
+    is_refusal = isinstance(message, ErrorResponse) and error_code(message) in (PARSE_ERROR, INVALID_REQUEST)
+    if is_refusal and asker.sent_invalid:
+        return  # "If there was an error in detecting the id", it is null (JSON-RPC 2.0, section 5).
     if asker.notified_seq and not asker.pending:
         yield _answered_notification(context, asker.notified_seq, fault, pointer)
     elif seq := _refused_notification(message, asker, history):
@@ -133,25 +142,23 @@ def _missing_response_id(
             f"{context.sender} sent an error with {fault}, although every request so far had a readable id"
             f"{awaited}"
         )
-        is_unread = "id" in message.value and error_code(message) in (PARSE_ERROR, INVALID_REQUEST)
-        level = "info" if is_unread else None
+        level = "info" if is_refusal and "id" in message.value else None
         yield Violation("RPC-012", "R-014", problem, pointer=pointer, related=open_seq, at_most=level)
 
 
 def _refused_notification(message: Response | ErrorResponse, asker: Side, history: History) -> int:
-    """Return the frame of the latest notification if ``message`` refuses its method as unknown, otherwise 0.
+    """Return the frame of the notification whose method ``message`` refuses as unknown, otherwise 0.
 
-    The text of the error names the method, and no open request has it.
+    The text of the error names the method, and it names none of an open request.
     """
-    if history.over_http or not isinstance(message, ErrorResponse):
-        return 0
-    seq, method = asker.notification
     text = member(message.value, "error", "message")
-    if "/" not in method or not isinstance(text, str) or method not in text:
+    if history.over_http or not isinstance(message, ErrorResponse) or not isinstance(text, str):
         return 0
-    if error_code(message) != METHOD_NOT_FOUND and not _UNKNOWN.search(text):
+    named = _NAMED.search(text)
+    if named is None or any(request.method in text for request in asker.pending.values()):
         return 0
-    return 0 if any(request.method == method for request in asker.pending.values()) else seq
+    method = (named["after"] or named["before"]).rstrip(".-")
+    return asker.latest_notifications.get(method, 0) if "/" in method else 0
 
 
 def _answered_notification(context: MessageContext, seq: int, fault: str, pointer: str) -> Violation:
