@@ -203,6 +203,16 @@ LIFECYCLE: Final[dict[str, Script]] = {
         (C, b'{"jsonrpc":"2.0","id":"\\u0061","method":}', ["RPC-001"]),
         (S, result("a"), []),
     ),
+    "an id that a recording has masked may be any": (
+        *HANDSHAKE,
+        (C, b'{"jsonrpc":"2.0","id":"masked(len=5,visible=yes,hash=0123456789ab)-1",}', ["RPC-001"]),
+        (S, result("anna-1"), []),
+    ),
+    "a number may stand for true": (
+        *HANDSHAKE,
+        (C, b'{"jsonrpc":"2.0","id":true,"method":"ping",,}', ["RPC-001"]),
+        (S, result(1), []),
+    ),
     "a number in another form may be read as any id": (
         *HANDSHAKE,
         (C, b'{"jsonrpc":"2.0","id":81.5e1,"method":}', ["RPC-001"]),

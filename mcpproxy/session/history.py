@@ -37,9 +37,11 @@ RECENT_ANSWERS: Final = 1024
 MAX_UNREAD_BYTES: Final = 1 << 14
 """How much text of unreadable messages is remembered."""
 
-_UNCLEAR_TEXT: Final = pattern(rb"""[^ -~\t\r\n]|\\|(?<![\w."'])-?\d+[.eExX_]|\d{16}""")
+_UNCLEAR_TEXT: Final = pattern(
+    rb"""[^ -~\t\r\n]|\\|(?<![\w."'])-?\d+[.eExX_]|\d{16}|"id"\s*:\s*(?:true|false)|masked\(len="""
+)
 """What one parser may read as another id than stands in the text: bytes beyond ASCII, escapes, fractions,
-and integers that are rounded."""
+integers that are rounded, truth values; and a mask, which a recording has in the place of what was sent."""
 
 
 @typing.runtime_checkable
