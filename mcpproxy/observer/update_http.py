@@ -7,6 +7,7 @@ calls the other functions after the checks of the part that they add, but ``reme
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.transports.cors import hides_session_id, is_allowed_preflight, refused_to_page
@@ -34,21 +35,34 @@ from mcpproxy.session.history import ModernAnswer, get_or_make, keep_latest
 _EVENT_ID_BYTES: Final = 200
 """About how many bytes it takes to remember an event id."""
 
+_SAY_NO_ROUTE: Final = (
+    r"accept(-.*)?|baggage|cache-control|connection|content-.*|expect|keep-alive|last-event-id|mcp-.*|origin|"
+    r"pragma|priority|referer|sec-.*|te|trace(parent|state)|trailer|transfer-encoding|user-agent"
+)
+_OF_NO_ROUTE: Final = pattern(_SAY_NO_ROUTE)
+_OF_NO_STATELESS_ROUTE: Final = pattern(f"{_SAY_NO_ROUTE}|authorization")
+"""The header fields by which no gateway chooses a server. In the stateless revisions, server/discover may be
+sent without credentials."""
+
 Key: TypeAlias = tuple[str, RequestId]
 """Identifies a request or response of the server: its kind and its id."""
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Record the caller of a stateless session, and give the session the memory that all stateless
-    sessions share. Give any session the memory that all sessions at its URL share.
+    sessions share. Give any session without an id the memory that all sessions of its route share, unless
+    there is a gap, behind which the route may lead to a server whose handshake was not seen.
 
     In any session, set ``may_lack_messages`` if messages of the session may be missing because of a gap or
     because they were attributed to another session.
     """
     message_history = session.judge.history
-    if not session.is_http_sse:  # Its messages go to a URL of its own.
+    # With HTTP+SSE, messages go to a URL of their own.
+    if session.id is None and not session.is_http_sse and not history.has_gap:
+        names = _OF_NO_STATELESS_ROUTE if session.stateless else _OF_NO_ROUTE
+        route = exchange.request.target, exchange.fields.besides(names)
         message_history.endpoint_memories = get_or_make(
-            history.endpoint_memories, exchange.request.target, dict[type, object], MAX_REMEMBERED
+            history.endpoint_memories, route, dict[type, object], MAX_REMEMBERED
         )
     if session.stateless:
         message_history.only_stateless = True

@@ -6,7 +6,8 @@ a stream, and a GET with Last-Event-ID resumes the stream in another exchange. T
 certain only within one body or one SSE stream.
 """
 
-from typing import Final, Literal, Protocol
+from re import Pattern
+from typing import Final, Literal, Protocol, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.header_names import METHOD, PROTOCOL_VERSION, SESSION_ID
@@ -25,6 +26,9 @@ from mcpproxy.session.history import History, ModernAnswer, SentRequest
 
 MAX_REMEMBERED: Final = 65_536
 """How many event ids of a session, and how many sessions, are remembered."""
+
+Route: TypeAlias = tuple[str, Headers]
+"""The target of a request, and the header fields by which a gateway may choose one of several servers."""
 
 Traffic = Literal["stateful", "stateless", "http+sse", "other"]
 """The kind of an exchange: stateful or stateless Streamable HTTP, HTTP+SSE of 2024-11-05, or not MCP."""
@@ -75,6 +79,10 @@ class Fields:
     def starting(self, prefix: str) -> dict[str, tuple[str, ...]]:
         """Return the fields whose name (in lower case) begins with ``prefix``, each with all its values."""
         return {name: values for name, values in self._values.items() if name.startswith(prefix)}
+
+    def besides(self, names: Pattern[str]) -> Headers:
+        """Return the fields, sorted, whose whole name (in lower case) ``names`` does not match."""
+        return tuple(sorted((k, ", ".join(v)) for k, v in self._values.items() if not names.fullmatch(k)))
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
@@ -364,9 +372,9 @@ class HttpHistory:
     memories: dict[type, object] = field(
         default_factory=dict[type, object]
     )  # by class: the state of families of checks; all stateless requests share this state
-    endpoint_memories: dict[str, dict[type, object]] = field(
-        default_factory=dict[str, dict[type, object]]
-    )  # by target and class: the state of families of checks that all sessions at one URL share
+    endpoint_memories: dict[Route, dict[type, object]] = field(
+        default_factory=dict[Route, dict[type, object]]
+    )  # by route and class: the state of families of checks that all sessions there share
     lost_requests: dict[tuple[str, RequestId], LostRequest] = field(
         default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller (``History.caller``) and id: stateless requests whose stream ended before the answer came

@@ -296,7 +296,7 @@ class History:
     # In a stateless session over HTTP: the state that families of checks share with all such sessions.
     # Otherwise ``None``: the session has one caller, and ``_memories`` serves for all its requests.
     stateless_memories: dict[type, object] | None = None
-    # Over HTTP: the state that families of checks share with all sessions at the same URL.
+    # Over HTTP: the state that families of checks share with all sessions of one route.
     endpoint_memories: dict[type, object] | None = None
 
     @property
@@ -357,7 +357,7 @@ class History:
         return _instance(memories, memory)
 
     def across_sessions(self, memory: type[Memory]) -> Memory:
-        """Like ``of``, but over HTTP all sessions at the same URL share one instance."""
+        """Like ``of``, but over HTTP all sessions without an id share one instance at each route."""
         memories = self._memories if self.endpoint_memories is None else self.endpoint_memories
         return _instance(memories, memory)
 

@@ -2,9 +2,9 @@
 
 A server is identified by the name that it gives in the handshake or, in the stateless revisions, in the
 ``_meta`` of its results. Over HTTP without session ids, nothing shows to which handshake a list belongs; its
-server is then identified by the one name that was given at the same URL. If only one server has pins, they
-also apply to a server without a name. Only what was seen is judged: an incomplete list does not show that a
-tool is missing, and a server whose handshake was not seen is not identified.
+server is then identified by the one name that was given at the same URL in answer to equal headers. If only
+one server has pins, they also apply to a server without a name. Only what was seen is judged: an incomplete
+list does not show that a tool is missing, and a server whose handshake was not seen is not identified.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
 """
@@ -74,7 +74,7 @@ class NamesByCaller:
 
 @slotted()
 class NameAtEndpoint:
-    """The one name given at a URL: ``ABSENT`` if none was, ``None`` if names differ or are masked."""
+    """The one name given at a route: ``ABSENT`` if none was, ``None`` if names differ or are masked."""
 
     name: "str | Absent | None" = ABSENT
 
