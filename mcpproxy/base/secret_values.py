@@ -60,6 +60,10 @@ class SecretPattern:
         return any(mark in folded for mark in self._marks)
 
 
+HIDDEN: Final = "***"
+"""What a terminal shows in the place of a secret."""
+
+
 def mask_secrets(
     text: str, mask: Callable[[str], str], patterns: "Iterable[SecretPattern | re.Pattern[str]] | None" = None
 ) -> str:

@@ -16,7 +16,13 @@ from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.client.background_tasks import cancel_tasks
 from mcpproxy.client.http_session import MESSAGE_EVENTS, OLD_TRANSPORT, ClientSession, SessionExchange
 from mcpproxy.client.refusals import status_words
-from mcpproxy.client.remote_server import ForeignTargetError, HttpResponse, RemoteServer, TooLongError
+from mcpproxy.client.remote_server import (
+    ForeignTargetError,
+    Headers,
+    HttpResponse,
+    RemoteServer,
+    TooLongError,
+)
 from mcpproxy.client.stream_cursor import MOST_IN_VAIN
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.protocol.jsonrpc import Malformed, Message, Notification, Request, parse
@@ -204,7 +210,7 @@ class RemoteBridge:
                 return await self._exchange(post)
             if isinstance(stream.failure, ForeignTargetError):
                 return str(stream.failure)
-        return _failure(post.status, post.refusal)
+        return _failure(post.status, post.refusal, self._server.headers)
 
     async def pass_body(self, post: BridgedExchange, raw: bytes, message: Message) -> None:
         """Pass on the body of a response if it is for the client.
@@ -256,13 +262,13 @@ class RemoteBridge:
         await self._server.close()
 
 
-def _failure(status: int, body: bytes) -> str:
+def _failure(status: int, body: bytes, own: Headers) -> str:
     """Return what is wrong with a response that is not for the client, as a clause."""
     if status == 401:
         return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
     if status < 300:
         return f"answered HTTP {status} without a message"
-    return f"answered HTTP {status_words(status, body)}"
+    return f"answered HTTP {status_words(status, body, own)}"
 
 
 async def _wait(event: asyncio.Event) -> None:

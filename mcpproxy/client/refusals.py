@@ -5,12 +5,16 @@ from html import unescape
 from http import HTTPStatus
 from typing import Final
 
+from mcpproxy.base.secret_values import HIDDEN, mask_secrets
 from mcpproxy.base.visible import visible
+from mcpproxy.client.remote_server import Headers
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, parse
 from mcpproxy.protocol.message_parts import member
 
 _SHOWN_CHARACTERS: Final = 200
 _READ_BYTES: Final = 64 << 10
+_SHORTEST_VALUE: Final = 4
+"""A shorter value of a header is part of many words."""
 _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 
 _TITLE: Final = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
@@ -18,15 +22,25 @@ _MEMBERS: Final = ("error_description", "detail", "message", "error", "title")
 """The members of a JSON object that say what is wrong (RFC 6749, section 5.2; RFC 9457; usage)."""
 
 
-def status_words(status: int, body: bytes) -> str:
+def status_words(status: int, body: bytes, own: Headers = ()) -> str:
     """Return the status and what the body says of it: ``400: No required SSL certificate was sent``.
 
     That is the message of an error, the title of a page, or the first line of a text. It is left out where it
-    is only the name of the status.
+    is only the name of the status. What it repeats of ``own``, the headers that the user has given, is
+    hidden, as are other secrets.
     """
     said = _said(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
-    said = visible(said[:_SHOWN_CHARACTERS])
+    said = visible(_without_secrets(said, own)[:_SHOWN_CHARACTERS])
     return f"{status}: {said}" if said and said.lower() != _NAMES.get(status) else str(status)
+
+
+def _without_secrets(text: str, own: Headers) -> str:
+    """Hide the values of ``own``, also without a scheme as ``Bearer``, and all that looks like a secret."""
+    values = {part for _, value in own for part in (value, value.partition(" ")[2])}
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _SHORTEST_VALUE:
+            text = text.replace(value, HIDDEN)
+    return mask_secrets(text, lambda _: HIDDEN)
 
 
 def _said(body: bytes) -> str:

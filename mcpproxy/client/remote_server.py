@@ -143,7 +143,7 @@ class RemoteServer:
         except ValueError as fault:
             raise McpProxyError(f"{url}: {fault}; give the URL of an MCP endpoint") from None
         self.url = url
-        self._headers: Final = tuple(headers)
+        self.headers: Final = tuple(headers)
         self._tape: Final = tape
         self._client: Final = client
         self._follows_redirects: Final = follows_redirects
@@ -185,7 +185,7 @@ class RemoteServer:
         """
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-            for name, value in (*headers, *self._headers)
+            for name, value in (*headers, *self.headers)
         ]
         names = {name.lower() for name, _ in fields}
         if (body or method == "POST") and not names & {b"content-length", b"transfer-encoding"}:

@@ -284,7 +284,8 @@ class HttpPeer:
             return self._lost_symptom(str(self.refusal), step, index)
         answers = responses_in(exchange.frames)
         if exchange.status >= 300 and not answers:
-            text = f"HTTP status {status_words(exchange.status, exchange.body)}"
+            words = status_words(exchange.status, exchange.body, self._endpoint.headers)
+            text = f"HTTP status {words}"
             location = exchange.header("location") or ""
             self.refusal = HttpStatusError(text, (), exchange.status, location)
         return _status_symptom(exchange.status, answers, step, index)

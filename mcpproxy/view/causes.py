@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy.base.patterns import pattern
+from mcpproxy.base.secret_values import HIDDEN, mask_secrets
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import count, duration
 from mcpproxy.base.telling_line import TRACEBACK, telling_line
@@ -149,7 +150,8 @@ def _body_of(frame: Frame) -> str:
 
 
 def _on_one_line(value: JSON) -> str:
-    """Return the beginning of a JSON value on one line; of a traceback, the error that it ends with."""
+    """Return the beginning of a JSON value on one line, without secrets; of a traceback, the error that it
+    ends with."""
     if value in (None, "", {}, []):
         return ""
     if not isinstance(value, str):
@@ -158,7 +160,7 @@ def _on_one_line(value: JSON) -> str:
         text = telling_line(value[-_MOST_BYTES:].split("\n"))
     else:
         text = " ".join(value[:_MOST_BYTES].split())
-    return _shortened(visible(text[: 2 * _REASON_CHARACTERS]))
+    return _shortened(visible(mask_secrets(text[: 2 * _REASON_CHARACTERS], lambda _: HIDDEN)))
 
 
 def _is_unread(call: Call) -> bool:

@@ -32,3 +32,19 @@ NGINX = b"<html>\r\n<head><title>400 No required SSL certificate was sent</title
 )
 def test_what_a_refusal_says(status: int, body: bytes, words: str) -> None:
     assert status_words(status, body) == words
+
+
+OWN = (("Authorization", "Bearer letmein"), ("X-Key", "a key"), ("X-Trace", "1"))
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("unknown credentials: Bearer letmein", "unknown credentials: ***"),
+        ("1 unknown token letmein, or a key", "1 unknown token ***, or ***"),
+        ("unknown credentials: Bearer of-another-1234", "unknown credentials: Bearer ***"),
+        (f"{'x' * 196} letmein", f"{'x' * 196} ***"),
+    ],
+)
+def test_what_a_refusal_repeats_of_credentials_is_hidden(said: str, words: str) -> None:
+    assert status_words(403, said.encode(), OWN) == f"403: {words}"

@@ -43,6 +43,7 @@ def a_body(body: Any, status: int = 500) -> tuple[str, ...]:
         ("database\n  is locked", "data: database is locked"),
         (TRACEBACK, "data: DbError: database is locked"),
         ([7], "data: [7]"),
+        ({"password": "tail-1234"}, 'data: {"password":"***"}'),
         (0, "data: 0"),
         ("\x1b[31m", "data: \\u001b[31m"),
         ("Internal", ""),  # the message says it
@@ -65,6 +66,7 @@ def test_the_data_of_an_error_is_in_its_cause(data: Any, words: str, tmp_path: P
         (TRACEBACK, "body: DbError: database is locked"),
         ("<html><style>p { a: b }</style>\n<h1>Bad <b>Gateway</b></h1>\r\n</html>", "body: Bad Gateway"),
         ({"error": "locked", "detail": 7}, 'body: {"error":"locked","detail":7}'),
+        ("unknown credentials: Bearer tail-1234", "body: unknown credentials: Bearer ***"),
         ("<html", ""),
         ("Internal Server Error", ""),  # the status says it
         ("", ""),

@@ -147,7 +147,7 @@ class HttpWire(ClientSession[ClientExchange]):
         elif not self.endpoint or exchange.status >= 300 or exchange.failure:
             why = f"it {exchange.failure}" if exchange.failure else ""
             status, location = exchange.status, exchange.header("location") or ""
-            refusal = status_words(status, exchange.body) if status >= 300 else ""
+            refusal = status_words(status, exchange.body, self.server.headers) if status >= 300 else ""
             self.on_event(RequestEnded(exchange.seq, status, why, location, refusal))
 
 
