@@ -29,7 +29,6 @@ from mcpproxy.protocol.jsonrpc import (
     classify,
     request_id,
 )
-from mcpproxy.protocol.revisions import STATELESS
 
 MESSAGE: Final = "mcp/message"
 CONNECT: Final = "mcp/connect"
@@ -42,7 +41,7 @@ SUCCESSOR: Final = ("_proxy/successor", "proxy/successor")
 WRAPPERS: Final = frozenset({MESSAGE, *SUCCESSOR})
 """Methods whose params are the ``method`` and the ``params`` of another message."""
 
-SERVER_REVISION: Final = STATELESS[0]
+SERVER_REVISION: Final = "2026-07-28"
 """The revision of every session by server."""
 
 ERRORS: Final = {

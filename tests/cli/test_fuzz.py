@@ -75,7 +75,7 @@ def test_a_time_that_ends_before_the_first_change_is_no_good_news(mcpproxy: Mcpp
         (["--seed", "-1", *CAT], "'-1' is not a whole number"),
         (["--count", "0", *CAT], "'0' is not a number of at least 1"),
         (["--only", "crash,hangs", *CAT], "'hangs' is no kind of fault; one of crash, hang, protocol, leak"),
-        ([URL, "--time", "1"], "nothing listens any more with the recorded initialize, unchanged"),
+        ([URL, "--time", "1"], "the server cannot be reached (connection refused)"),
         (["--", "no-such-command"], "no-such-command: no such command; check its spelling and PATH"),
         (["--", "true"], "true: ended with exit code 0 with the recorded initialize, unchanged; check that"),
     ],
