@@ -20,7 +20,7 @@ from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server import resources, tools
 from mcpproxy.checks.stateless import subscriptions
 from mcpproxy.checks.transports import sessions, stdio, streams
-from mcpproxy.checks.utilities import cancellation, progress, task_polls
+from mcpproxy.checks.utilities import after_cancellation, cancelled_requests, progress, task_polls
 from mcpproxy.cli.main import main
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -406,9 +406,9 @@ def test_a_wheel_has_the_tables_where_they_are_looked_for(
 
 GRACE: Final = (
     ("ACP-008", turns.CROSSING_NS, "within a second"),
-    ("CANC-002", cancellation.GRACE_NS, "within 5 seconds"),
-    ("CANC-005", cancellation.GRACE_NS, "within 5 seconds"),
-    ("CANC-010", cancellation.READ_NS, "a tenth of a second"),
+    ("CANC-002", cancelled_requests.GRACE_NS, "within 5 seconds"),
+    ("CANC-005", cancelled_requests.GRACE_NS, "within 5 seconds"),
+    ("CANC-010", after_cancellation.READ_NS, "a tenth of a second"),
     ("HTTP-014", streams.LINGERING_NS, "10 seconds"),
     ("LIFE-004", unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),
     ("PROG-005", progress.RACE_NS, "within 1 second"),
@@ -416,7 +416,7 @@ GRACE: Final = (
     ("PROTO-010", sessions.IN_FLIGHT_NS, "within 1 second"),
     ("PROTO-010", sessions.ABANDONED_NS, "after 10 minutes"),
     ("RES-006", resources.GRACE_NS, "within 5 seconds"),
-    ("RPC-008", cancellation.GIVEN_UP_NS, "30 seconds"),
+    ("RPC-008", after_cancellation.GIVEN_UP_NS, "30 seconds"),
     ("SEQ-001", lifecycle.INITIALIZE_TIMEOUT_NS, "10 seconds"),
     ("SEQ-001", lifecycle.IMPATIENCE_NS, "3 seconds"),
     ("SSE-006", streams.EARLY_NS, "50 milliseconds"),

@@ -15,7 +15,7 @@ from typing import Final
 from mcpproxy.checks.acp.acp_sessions import PromptTurn, Sessions, session_id
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
-from mcpproxy.checks.utilities.cancellation import READ_NS
+from mcpproxy.checks.utilities.after_cancellation import READ_NS
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
