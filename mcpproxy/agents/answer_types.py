@@ -349,6 +349,40 @@ class ComparisonPage(RecordedTexts):
 
 
 @dataclass(frozen=True, slots=True)
+class PromptRow:
+    """Something that a model did not get as its server said it, with what became of it.
+
+    A ``refusal`` is by the service of the model. ``server`` is the handle of the server's recording, and
+    ``frame`` a frame in it; for a refusal, in that of the model's interface.
+    """
+
+    kind: Literal["tool", "instructions", "result", "refusal"]
+    became: list[str]
+    server: str = ""
+    name: str = ""
+    call: int | None = None
+    frame: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPage(RecordedTexts):
+    """What became of the servers' words before a model read them.
+
+    ``servers`` has the handles of the servers' recordings, each with how its tools are named in the prompt.
+    ``unchanged`` counts what came through as it was.
+    """
+
+    recording: str
+    model: str
+    dialect: str
+    requests: int
+    servers: dict[str, str]
+    unchanged: int
+    rows: list[PromptRow]
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RequirementText:
     """A sentence of the specification; ``link`` is its newest page."""
 

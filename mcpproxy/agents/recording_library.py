@@ -22,6 +22,7 @@ from mcpproxy.opening import read_untouched
 from mcpproxy.replay.recording import LoadedTrace, from_trace
 from mcpproxy.session.frame import SERVER
 from mcpproxy.trace import chain
+from mcpproxy.trace.reader import Trace
 from mcpproxy.view.folder import JOURNAL_SUFFIX, SUFFIX, RecordingFolder
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
@@ -274,12 +275,30 @@ class RecordingLibrary:
             AgentError: it is too large, or a file of it is a link.
             TraceError: it cannot be read.
         """
+        trace = self.small_trace(listed, "mcpproxy diff")
+        return from_trace(trace, masked=self._new_redaction().record, peer=SERVER)
+
+    def small_trace(self, listed: ListedRecording, command: str) -> Trace:
+        """Return a recording that is read as a whole. ``command`` is what a person types for a larger one.
+
+        Raises:
+            AgentError: it is too large, or a file of it is a link.
+            TraceError: it cannot be read.
+        """
         if listed.entry.size > _MAX_COMPARED_BYTES:
             fact = f"has {listed.entry.size >> 20} MB, which is too much to compare here"
-            raise AgentError(f"{listed.handle}: {fact}; the user can compare it with mcpproxy diff")
+            raise AgentError(f"{listed.handle}: {fact}; the user can compare it with {command}")
+        return self.trace(listed)
+
+    def trace(self, listed: ListedRecording) -> Trace:
+        """Return a recording as it is. Nothing in it is masked.
+
+        Raises:
+            AgentError: a file of it is a link.
+            TraceError: it cannot be read.
+        """
         self._refuse_links(listed)
-        trace = read_untouched(listed.entry.path)
-        return from_trace(trace, masked=self._new_redaction().record, peer=SERVER)
+        return read_untouched(listed.entry.path)
 
     def _refuse_links(self, listed: ListedRecording) -> None:
         for file in chain.files_of(listed.entry.path):

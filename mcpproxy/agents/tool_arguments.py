@@ -13,6 +13,10 @@ Handle: TypeAlias = Annotated[
         description="Handle, label, LABEL~1 (the one before) or unique part of a handle; empty: the latest",
     ),
 ]
+HandleOfModel: TypeAlias = Annotated[
+    str,
+    Field(max_length=1000, description="Of a model's interface: handle or label; empty: the latest such"),
+]
 HandleOrAll: TypeAlias = Annotated[
     str, Field(max_length=1000, description="Handle, label or unique part; empty: all recordings")
 ]

@@ -19,6 +19,7 @@ from mcpproxy.agents.call_tools import CallTools
 from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.figure_tools import FigureTools
 from mcpproxy.agents.judgement_tools import JudgementTools
+from mcpproxy.agents.prompt_tools import PromptTools
 from mcpproxy.agents.recording_library import RecordingLibrary
 from mcpproxy.agents.recording_tools import RecordingTools
 from mcpproxy.errors import TraceError
@@ -71,6 +72,7 @@ def tools(library: RecordingLibrary, *, allows_validate: bool) -> dict[str, Tool
         judgements.compare_recordings,
         figures.get_statistics,
         figures.get_context_cost,
+        PromptTools(library).get_prompt,
     ]
     entries = [_entry(method, READS, library) for method in methods]
     if allows_validate:

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Final
 
 from mcpproxy.model.dialect import dialect_of
-from mcpproxy.opening import open_trace
 from mcpproxy.prompt.model_turns import model_turns
 from mcpproxy.prompt.report import PromptReport, read_prompt
 from mcpproxy.prompt.wire import WireServer, read_server
@@ -48,29 +47,33 @@ def open_beside(model: str) -> list[str]:
     Raises:
         OSError: the folder cannot be read.
     """
-    own = recording(model)
-    entries = recordings(os.path.dirname(model) or ".")
-    return [entry.path for entry in entries if entry.name and _is_beside(entry, own)]
+    own, entries = recording(model), recordings(os.path.dirname(model) or ".")
+    return [entry.path for entry in entries if entry.name and is_beside(entry, own)]
 
 
-def read_run(model: str, servers: Iterable[str]) -> PromptReport:
-    """Read the conversation in the recording ``model`` beside the sessions of ``servers``.
+def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) -> PromptReport:
+    """Read the conversation in ``model`` beside the sessions in the recordings ``servers``.
+
+    With ``only_reads``, a recording that was cut off is read as it is, and not completed.
 
     Raises:
         TraceError: a recording cannot be read.
     """
-    read = [_server(path, number) for number, path in enumerate(servers)]
-    return read_prompt(model_turns(open_trace(model)), read)
+    read = [_server(path, number, only_reads=only_reads) for number, path in enumerate(servers)]
+    return read_prompt(model_turns(model), read)
 
 
-def _server(path: str, number: int) -> WireServer:
-    with open_view(path) as view:
+def _server(path: str, number: int, *, only_reads: bool) -> WireServer:
+    with open_view(path, only_reads=only_reads) as view:
         header = view.header
         label = header.label or os.path.basename(path).removesuffix(".jsonl")
         return read_server(view, number, label, path, unix_ns(header.started_at))
 
 
-def _is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:
+def is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:
+    """Whether a recording is the session of a server, in the folder of ``own`` and open at the same time."""
+    if os.path.dirname(entry.path) != os.path.dirname(own.path):
+        return False
     if os.path.basename(entry.path) == os.path.basename(own.path) or entry.is_empty or not entry.client:
         return False
     ended_before = entry.end_ns is not None and entry.end_ns < own.started_ns

@@ -7,7 +7,7 @@ from mcpproxy.base.style import size
 from mcpproxy.base.visible import visible
 from mcpproxy.prompt.changes import TextChange, names
 from mcpproxy.prompt.names import written
-from mcpproxy.prompt.report import CallWay, PieceWay, ServerWay, ToolWay
+from mcpproxy.prompt.report import CallWay, PieceWay, PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.prompt.wire import WireTool
 from mcpproxy.view.runs import Certainty
 
@@ -43,6 +43,22 @@ def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
         yield f"from request {way.since} on"
     if way.until < server.last:
         yield f"until request {way.until}"
+
+
+def refusal_words(refused: RefusedRequest, report: PromptReport) -> Iterator[str]:
+    """Yield how the service refused a request, and which tool it means if that is known."""
+    times = f" ({refused.times} times)" if refused.times > 1 else ""
+    how = f"refused with {refused.status}" if refused.status >= 400 else "failed in its stream"
+    yield f"{how}{times}: {visible(refused.message)}"
+    if refused.offered is None:
+        return
+    is_meant = "that is" if refused.is_placed else "perhaps it means"
+    at = f", at {visible(refused.within)}" if refused.within else ""
+    if refused.match is None:
+        yield f"{is_meant} the tool {visible(written(refused.offered))}, of none of the servers{at}"
+    else:
+        label = visible(report.servers[refused.match.tool.server].server.label)
+        yield f"{is_meant} the tool {visible(refused.match.tool.name)} of {label}{at}"
 
 
 def text_words(noun: str, change: TextChange) -> Iterator[str]:

@@ -19,6 +19,7 @@ from mcpproxy.view.stats import tokens
 from tests import descriptors
 from tests.agents.agent import Agent, calls_in, with_recordings, with_situations
 from tests.cli import recordings
+from tests.prompt.sides import model, server
 from tests.view.situations import SITUATIONS, Conversation, write
 
 HTTP = "everything-http-2025-06-18"
@@ -36,10 +37,10 @@ def situations(tmp_path: Path) -> Iterator[Agent]:
         yield made
 
 
-def test_the_definitions_cost_a_model_less_than_3000_tokens(agent: Agent) -> None:
+def test_the_definitions_cost_a_model_less_than_3200_tokens(agent: Agent) -> None:
     definitions = [agent.definition(name) for name in agent.names]
     said = [each.model_dump_json(by_alias=True, exclude_none=True) for each in definitions]
-    assert sum(tokens(len(text.encode())) for text in (INSTRUCTIONS, *said)) < 3000
+    assert sum(tokens(len(text.encode())) for text in (INSTRUCTIONS, *said)) < 3200
 
 
 def test_a_recording_without_a_message_is_not_the_latest(tmp_path: Path) -> None:
@@ -509,10 +510,46 @@ def test_a_recording_that_is_being_made_is_described_as_it_is_now(tmp_path: Path
     assert agent("describe_recording")["about"]["state"] == "ended"
 
 
-def test_every_answer_with_recorded_texts_begins_with_what_they_are(agent: Agent) -> None:
+def test_what_a_model_got_of_a_server(tmp_path: Path) -> None:
+    server(tmp_path)
+    agent = Agent(tmp_path)
+    assert "no recording of a model's interface; the user records one with" in agent.error("get_prompt")
+    model(tmp_path)
+    told = agent("get_prompt")
+    assert (told["recording"], told["model"], told["requests"]) == ("m", "claude", 2)
+    assert told["servers"] == {"w": "mcp__weather__NAME"}
+    rows = {(row["kind"], row.get("name", ""), row.get("call")): row["became"] for row in told["rows"]}
+    assert rows["instructions", "", None] == ["instructions left out (21 characters)"]
+    assert rows["tool", "now", None] == [
+        "description cut: its first 2,048 of 3,600 characters",
+        "schema lost: format",
+    ]
+    assert "text lost (5 characters)" in rows["result", "now", 4]
+    assert ("tool", "tides", None) not in rows
+    assert told["unchanged"] == 1
+    named = agent("get_prompt", recording="model")
+    assert named["rows"] == told["rows"]
+    assert "w: has no request to a model's interface" in agent.error("get_prompt", recording="w")
+
+
+def test_a_refusal_names_the_tool_that_it_means(tmp_path: Path) -> None:
+    server(tmp_path)
+    error = {"type": "invalid_request_error", "message": "tools.2.custom.input_schema: not valid, sk-ant-"}
+    error["message"] += "k" * 40
+    model(tmp_path, refusal={"type": "error", "error": error})
+    refusal = Agent(tmp_path)("get_prompt")["rows"][0]
+    assert (refusal["kind"], refusal["server"], refusal["name"]) == ("refusal", "w", "wind.speed")
+    assert "that is the tool wind.speed of weather, at custom.input_schema" in refusal["became"]
+    assert "k" * 40 not in json.dumps(refusal)
+
+
+def test_every_answer_with_recorded_texts_begins_with_what_they_are(tmp_path: Path) -> None:
+    agent = Agent(with_recordings(tmp_path))
+    server(tmp_path)
+    model(tmp_path)
     arguments: dict[str, dict[str, object]] = {
-        "get_call": {"call": 1},
-        "get_frame": {"frame": 1},
+        "get_call": {"recording": HTTP, "call": 1},
+        "get_frame": {"recording": HTTP, "frame": 1},
         "explain_rule": {"rule": "PROTO-007"},
         "compare_recordings": {"before": HTTP, "after": HTTP},
     }

@@ -14,10 +14,10 @@ from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.opening import open_trace
 from mcpproxy.prompt.names import written
-from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay
+from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.report_json import as_json
 from mcpproxy.prompt.run import has_turns, is_of_a_model, open_beside, read_run
-from mcpproxy.prompt.words import call_words, text_words, tool_words
+from mcpproxy.prompt.words import call_words, refusal_words, text_words, tool_words
 
 EPILOG: Final = """\
 A host makes something else of what a server says: it renames tools, cuts descriptions, drops keywords of
@@ -58,14 +58,15 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = parser.parse_args(argv)
     model = _latest() if options.model is None else find_traces.one(options.model)
-    if not has_turns(open_trace(model)):
+    trace = open_trace(model)
+    if not has_turns(trace):
         raise UsageError(
             model,
             "has no request to a model's interface",
             "record one: mcpproxy http URL-OF-THE-MODEL --listen 127.0.0.1:8765",
         )
     servers = find_traces.every(options.server) if options.server else open_beside(model)
-    report = read_run(model, servers)
+    report = read_run(trace, servers)
     emit([as_json(report)] if options.json else lines(report, terminal_style(), everything=options.all))
     return 0
 
@@ -88,7 +89,9 @@ def lines(report: PromptReport, style: Style, *, everything: bool = False) -> It
     told = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
     yield style.paint(", ".join(filter(None, told)), "bold") + _tokens(report)
     for refused in report.refusals:
-        yield from _refusal_lines(refused, report, style)
+        refusal, *meant = refusal_words(refused, report)
+        yield from (style.paint(line, "red") for line in _filled(refusal, style, 0))
+        yield from (f"  {words}" for words in meant)
     for server in report.servers:
         yield ""
         yield from _server_lines(server, style, everything=everything)
@@ -142,22 +145,6 @@ def _rows(
     if same:
         told = f": {', '.join(same)}" if everything else ""
         yield from _filled(f"{len(same)} of {len(rows)} {what}{told}", style, _INDENT)
-
-
-def _refusal_lines(refused: RefusedRequest, report: PromptReport, style: Style) -> Iterator[str]:
-    times = f" ({refused.times} times)" if refused.times > 1 else ""
-    how = f"refused with {refused.status}" if refused.status >= 400 else "failed in its stream"
-    head = f"{how}{times}: {visible(refused.message)}"
-    yield from (style.paint(line, "red") for line in _filled(head, style, 0))
-    if refused.offered is None:
-        return
-    is_meant = "that is" if refused.is_placed else "perhaps it means"
-    at = f", at {visible(refused.within)}" if refused.within else ""
-    if refused.match is None:
-        yield f"  {is_meant} the tool {visible(written(refused.offered))}, of none of the servers{at}"
-    else:
-        label = visible(report.servers[refused.match.tool.server].server.label)
-        yield f"  {is_meant} the tool {visible(refused.match.tool.name)} of {label}{at}"
 
 
 def _filled(text: str, style: Style, indent: int) -> Iterator[str]:

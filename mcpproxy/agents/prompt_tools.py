@@ -1,0 +1,106 @@
+"""The tool about prompts: what a model saw of the servers of a run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy.agents import cursors
+from mcpproxy.agents.answer_types import PromptPage, PromptRow
+from mcpproxy.agents.errors import AgentError
+from mcpproxy.agents.pages import AnswerPage
+from mcpproxy.agents.recording_library import ListedRecording, RecordingLibrary
+from mcpproxy.agents.tool_arguments import Cursor, HandleOfModel
+from mcpproxy.errors import TraceError
+from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.prompt.report import PromptReport
+from mcpproxy.prompt.run import has_turns, is_beside, is_of_a_model, read_run
+from mcpproxy.prompt.words import call_words, refusal_words, text_words, tool_words
+
+_LOOKED_AT: Final = 200
+"""How many of the latest recordings are looked at for one of a model's interface."""
+
+_MAX_ROWS: Final = 100
+_COMMAND: Final = "mcpproxy prompt"
+_RECORD: Final = "the user records one with mcpproxy http URL-OF-THE-MODEL --listen 127.0.0.1:8765"
+
+
+class PromptTools:
+    """The tool about what models saw, as the recordings of ``library`` tell it."""
+
+    def __init__(self, library: RecordingLibrary) -> None:
+        self._library: Final = library
+
+    def get_prompt(self, recording: HandleOfModel = "", cursor: Cursor = "") -> PromptPage:
+        """Tell what a host made of tools and results before its model read them: renamed, cut, lost."""
+        model = self._model(recording)
+        question = ("get_prompt", model.handle)
+        start, _ = cursors.read(question, cursor)
+        listed = reversed(self._library.recordings())
+        servers = [each for each in listed if is_beside(each.entry, model.entry)]
+        trace, *_ = [self._library.small_trace(each, _COMMAND) for each in (model, *servers)]
+        report = read_run(trace, [each.entry.path for each in servers], only_reads=True)
+        handles = [each.handle for each in servers]
+        rows = [*self._rows(report, handles)]
+        changed = [row for row in rows if row.became]
+        head = PromptPage(
+            model.handle,
+            self._library.shown(report.model),
+            DIALECTS[report.dialect].title if report.dialect else "",
+            report.requests,
+            {
+                handle: f"{self._library.shown(way.prefix)}NAME"
+                for handle, way in zip(handles, report.servers, strict=True)
+            },
+            len(rows) - len(changed),
+            [],
+        )
+        fitting, has_more = AnswerPage(_MAX_ROWS, head).fill(changed[start:])
+        next = cursors.write(question, start + len(fitting)) if has_more else ""
+        return replace(head, rows=fitting, next=next)
+
+    def _model(self, named: str) -> ListedRecording:
+        """Return the recording of a model's interface with this handle or label; the latest without one.
+
+        Raises:
+            AgentError: there is none, or another recording has this name.
+            TraceError: it cannot be read.
+        """
+        if named:
+            listed = self._library.find(named)
+            if not has_turns(self._library.trace(listed)):
+                raise AgentError(f"{listed.handle}: has no request to a model's interface; {_RECORD}")
+            return listed
+        for listed in self._library.recordings()[:_LOOKED_AT]:
+            try:
+                if is_of_a_model(self._library.trace(listed)):
+                    return listed
+            except (AgentError, TraceError):
+                continue
+        raise AgentError(f"there is no recording of a model's interface; {_RECORD}")
+
+    def _rows(self, report: PromptReport, handles: Sequence[str]) -> Iterator[PromptRow]:
+        """Yield a row for each thing on the wire; ``became`` is empty if the model got it as it was."""
+        for refused in report.refusals:
+            match = refused.match
+            yield PromptRow(
+                "refusal",
+                self._shown(refusal_words(refused, report)),
+                handles[match.tool.server] if match is not None else "",
+                self._library.shown(match.tool.name) if match is not None else "",
+                frame=refused.seq,
+            )
+        for handle, server in zip(handles, report.servers, strict=True):
+            if server.server.instructions:
+                yield PromptRow(
+                    "instructions", self._shown(text_words("instructions", server.instructions)), handle
+                )
+            for way in server.tools:
+                tool = way.match.tool
+                name, became = self._library.shown(tool.name), self._shown(tool_words(way, server))
+                yield PromptRow("tool", became, handle, name, frame=tool.frame)
+            for way in server.calls:
+                name, became = self._library.shown(way.wire.name), self._shown(call_words(way))
+                yield PromptRow("result", became, handle, name, way.wire.number)
+
+    def _shown(self, words: Iterator[str]) -> list[str]:
+        return [self._library.shown(word) for word in words]
