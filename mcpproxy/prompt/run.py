@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import dialect_of
+from mcpproxy.opening import read_untouched
 from mcpproxy.prompt.model_turns import model_turns
 from mcpproxy.prompt.report import PromptReport, read_prompt
 from mcpproxy.prompt.wire import WireServer, read_server
@@ -49,6 +51,20 @@ def open_beside(model: str) -> list[str]:
     """
     own, entries = recording(model), recordings(os.path.dirname(model) or ".")
     return [entry.path for entry in entries if entry.name and is_beside(entry, own)]
+
+
+def model_of(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> RecordingEntry | None:
+    """Return the recording of a model's interface that tells of the run of ``own``: itself, or the latest of
+    those that were open at the same time; ``None`` if there is none, or none that can be read."""
+    beside = [each for each in entries if each.transport == "http" and is_beside(own, each)]
+    return next((each for each in (own, *reversed(beside)) if _is_readable_model(each)), None)
+
+
+def _is_readable_model(entry: RecordingEntry) -> bool:
+    try:
+        return is_of_a_model(read_untouched(entry.path))
+    except TraceError:
+        return False
 
 
 def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) -> PromptReport:

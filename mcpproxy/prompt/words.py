@@ -8,7 +8,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.prompt.changes import TextChange, names
 from mcpproxy.prompt.names import written
 from mcpproxy.prompt.report import CallWay, PieceWay, PromptReport, RefusedRequest, ServerWay, ToolWay
-from mcpproxy.prompt.wire import WireTool
+from mcpproxy.prompt.wire import Piece, WireTool
 from mcpproxy.view.runs import Certainty
 
 _PIECES: Final = {
@@ -99,12 +99,15 @@ def call_words(way: CallWay) -> Iterator[str]:
     yield from (words for piece in way.pieces if (words := piece_words(piece)))
 
 
+def piece_noun(piece: Piece) -> str:
+    """Return what a part of a result is; of bytes also their type and size."""
+    noun = _PIECES.get(piece.kind, piece.kind)
+    return f"{noun} {visible(piece.mime)}, {size(piece.size)}" if piece.mime and piece.digest else noun
+
+
 def piece_words(way: PieceWay) -> str:
     """Return what the model got of a part of a result; an empty string if all of it."""
-    piece, change = way.piece, way.change
-    noun = _PIECES.get(piece.kind, piece.kind)
-    if piece.mime and piece.digest:
-        noun = f"{noun} {visible(piece.mime)}, {size(piece.size)}"
+    piece, change, noun = way.piece, way.change, piece_noun(way.piece)
     match change.way:
         case "missing":
             length = "" if piece.digest or not change.size else f" ({change.size:,} characters)"

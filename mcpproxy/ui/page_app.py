@@ -100,6 +100,7 @@ class PageApp:
                 Route(f"{one}/latencies", self.latencies),
                 Route(f"{one}/spans", self.spans),
                 Route(f"{one}/sequence", self.sequence),
+                Route(f"{one}/prompt", self.prompt),
                 Route(f"{one}/send", self.send, methods=["POST"]),
                 Route(f"{one}/held", self.held_calls),
                 Route(f"{one}/held", self.release, methods=["POST"]),
@@ -253,6 +254,14 @@ class PageApp:
     async def tools(self, request: Request) -> Response:
         """Return the tools that the servers listed: their use, their cost, and how they differ from pins."""
         return _json(await self._with_view(request, partial(json_rows.tools, pins=self._pins)))
+
+    async def prompt(self, request: Request) -> Response:
+        """Return what a model saw of the servers in the run of a recording."""
+        entry = await self._library.entry(request.path_params["id"])
+        entries = [*reversed((await self._library.entries()).values())]
+        from mcpproxy.ui.prompt_seen import prompt_seen
+
+        return _json(await anyio.to_thread.run_sync(prompt_seen, entry, entries))
 
     async def stats(self, request: Request) -> Response:
         """Return counts, latencies and sizes for each method and tool."""

@@ -332,9 +332,9 @@ def test_a_search_shows_how_far_it_is_and_can_be_cancelled(visitor: Visitor, pag
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_rule_of_accessibility_is_broken(visitor: Visitor, page: Served, theme: Any) -> None:
     visitor.page.emulate_media(color_scheme=theme)
-    for view in ("calls", "timeline", "findings", "tools", "stats", "compare"):
+    for key, view in enumerate(("calls", "timeline", "findings", "tools", "stats", "compare", "prompt"), 1):
         looks_at(visitor, page, "finding", "")
-        visitor.presses(str(("calls", "timeline", "findings", "tools", "stats", "compare").index(view) + 1))
+        visitor.presses(str(key))
         if view == "calls":
             visitor.presses("j", "j", "j", "j")
             visitor.page.wait_for_selector(".detail h2")

@@ -1,5 +1,5 @@
 // @ts-check
-/** The page: recordings on the left, one of six views of the chosen one on the right. */
+/** The page: recordings on the left, one of seven views of the chosen one on the right. */
 import { usePlace } from "./address.js";
 import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
@@ -23,7 +23,10 @@ const VIEWS = [
   ["findings", "Findings", Findings],
   ["tools", "Tools", lazy(() => import("./tools.js").then((module) => module.Tools))],
   ["stats", "Stats", lazy(() => import("./stats.js").then((module) => module.Stats))],
-  ...(isExported ? [] : [/** @type {[string, string, any]} */ (["compare", "Compare", lazy(() => import("./compare.js").then((module) => module.Compare))])]),
+  ...(isExported ? [] : /** @type {[string, string, any][]} */ ([
+    ["compare", "Compare", lazy(() => import("./compare.js").then((module) => module.Compare))],
+    ["prompt", "Prompt", lazy(() => import("./prompt.js").then((module) => module.Prompt))],
+  ])),
 ];
 const THEMES = ["system", "dark", "light"];
 

@@ -1,0 +1,103 @@
+"""What a model saw of the servers of a run, for the page."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.opening import read_untouched
+from mcpproxy.prompt.names import written
+from mcpproxy.prompt.report import CallWay, PieceWay, ServerWay, ToolWay
+from mcpproxy.prompt.run import is_beside, model_of, read_run
+from mcpproxy.prompt.words import call_words, piece_noun, piece_words, refusal_words, text_words, tool_words
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.ui.library import id_of
+from mcpproxy.view.recording_entry import RecordingEntry
+
+_SHOWN: Final = 200
+"""How many characters are shown before and behind the place where a text was cut."""
+
+
+def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONObject:
+    """Return what a model saw in the run of ``own``, a recording of a model's interface or of a server.
+
+    ``model`` is ``None`` if no recording of a model's interface was open at the same time. For a server, only
+    its own part is returned.
+
+    Raises:
+        TraceError: one of the recordings cannot be read.
+    """
+    entries = list(entries)
+    model = model_of(own, entries)
+    if model is None:
+        return {"model": None}
+    beside = [each for each in entries if is_beside(each, model)]
+    report = read_run(read_untouched(model.path), [each.path for each in beside], only_reads=True)
+    first, last = report.first_usage, report.last_usage
+    return {
+        "model": visible(report.model),
+        "recording": id_of(model.path),
+        "dialect": DIALECTS[report.dialect].title if report.dialect else "",
+        "requests": report.requests,
+        "tokens": [first.input, last.input] if first is not None and last is not None else None,
+        "refusals": [list(refusal_words(refused, report)) for refused in report.refusals],
+        "servers": [
+            _server(way, entry)
+            for way, entry in zip(report.servers, beside, strict=True)
+            if own.path in (model.path, entry.path)
+        ],
+        "others": [visible(written(tool)) for tool in report.others] if own.path == model.path else [],
+    }
+
+
+def _server(way: ServerWay, entry: RecordingEntry) -> JSONObject:
+    told = way.server.instructions
+    became: list[JSON] = [*text_words("instructions", way.instructions)]
+    instructions: JSON = {"became": became, "cut": _cut(told, way.instructions.kept)} if became else None
+    return {
+        "recording": id_of(entry.path),
+        "title": entry.title,
+        "named": f"{visible(way.prefix)}NAME" if way.prefix else "",
+        "in_prompt": sum(1 for tool in way.tools if tool.match.offered is not None),
+        "instructions": instructions,
+        "tools": [_tool(tool, way) for tool in way.tools],
+        "calls": [_call(call) for call in way.calls],
+    }
+
+
+def _tool(way: ToolWay, server: ServerWay) -> JSONObject:
+    tool, change = way.match.tool, way.description
+    return {
+        "name": visible(tool.name),
+        "frame": tool.frame,
+        "in_prompt": way.match.offered is not None,
+        "became": list(tool_words(way, server)),
+        "cut": _cut(tool.description or "", change.kept) if change.way == "cut" else None,
+    }
+
+
+def _call(way: CallWay) -> JSONObject:
+    own = {piece_words(piece) for piece in way.pieces}  # these stand with the parts
+    became: list[JSON] = [words for words in call_words(way) if words not in own]
+    parts: list[JSON] = [_part(piece) for piece in way.pieces]
+    return {"name": visible(way.wire.name), "call": way.wire.number, "became": became, "parts": parts}
+
+
+def _part(way: PieceWay) -> JSONObject:
+    change = way.change
+    return {
+        "what": visible(piece_noun(way.piece)),
+        "way": change.way,
+        "became": piece_words(way),
+        "cut": _cut(way.piece.text, change.kept) if change.way == "cut" else None,
+    }
+
+
+def _cut(text: str, kept: int) -> JSON:
+    """Return the text on both sides of the place where it was cut, and how many more characters are gone."""
+    lost = text[kept:]
+    return {
+        "kept": f"…{text[kept - _SHOWN : kept]}" if kept > _SHOWN else text[:kept],
+        "lost": lost[:_SHOWN],
+        "more": max(0, len(lost) - _SHOWN),
+    }

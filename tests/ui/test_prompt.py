@@ -1,0 +1,58 @@
+"""What a model got of a server, on the page: a rename, a cut, a lost picture."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.prompt.sides import model, server
+from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.ui.test_page import recording
+
+__all__ = ["browser", "visitor"]
+
+
+def row(visitor: Visitor, name: str) -> Locator:
+    """Return the row of a tool or of a result."""
+    return visitor.page.get_by_role("row").filter(has=visitor.page.get_by_role("link", name=name, exact=True))
+
+
+def shows_the_prompt(visitor: Visitor, page: Served) -> None:
+    visitor.enters(page.url)
+    visitor.page.goto(f"{page.home}/?recording={recording(page, 'w')}&view=prompt")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_cut_a_rename_and_a_loss_are_seen(visitor: Visitor, tmp_path: Path, theme: Any) -> None:
+    visitor.page.emulate_media(color_scheme=theme)
+    server(tmp_path)
+    model(tmp_path)
+    with served(tmp_path) as page:
+        shows_the_prompt(visitor, page)
+        visitor.sees("4 tools, 3 in the prompt, named mcp__weather__NAME")
+        visitor.sees("instructions left out (21 characters)")
+        expect(row(visitor, "wind.speed").first).to_contain_text("named mcp__weather__wind_speed")
+        expect(row(visitor, "moon")).to_contain_text("not in the prompt")
+        now = row(visitor, "now").first
+        expect(now).to_contain_text("description cut: its first 2,048 of 3,600 characters")
+        expect(now.locator("del")).to_contain_text("1,352 more")
+        expect(row(visitor, "now").nth(1)).to_contain_text("text lost (5 characters)")
+        visitor.sees("audio audio/wav, 5 B lost")
+        visitor.sees("image image/png, 5 B, as it was")
+        visitor.sees("1 of 4 tools")
+        for width in (1440, 1000, 400):
+            visitor.page.set_viewport_size({"width": width, "height": 800})
+            visitor.breaks_no_rule(f"{theme} {width}")
+            assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
+        visitor.page.get_by_role("link", name="the recording of the model").click()
+        visitor.page.get_by_role("button", name="Prompt").click()
+        visitor.sees("1 other tool in the prompt: Bash")
+    assert visitor.faults == []
+
+
+def test_without_a_recording_of_the_model_it_says_how_to_make_one(visitor: Visitor, tmp_path: Path) -> None:
+    server(tmp_path)
+    with served(tmp_path) as page:
+        shows_the_prompt(visitor, page)
+        visitor.sees("What a host's model saw of this server is not recorded.")
