@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.reports.judged_traces import JudgedTrace
+from mcpproxy.reports.transcripts.ending import ending_text, is_failure
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import Close, Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.outcomes import CallCounts, count_calls
 from mcpproxy.trace.reader import Trace
 
 _FRAMES_PER_PROGRESS: Final = 2048
@@ -47,6 +49,7 @@ def judge(
     frames = 0
     findings: list[Finding] = []
     places = {0: (trace.path, 1)}
+    close: Close | None = None
     for event in trace.events():
         # Nearly all events are frames, so they are tested for first.
         if type(event) is Frame:
@@ -56,6 +59,8 @@ def judge(
                 progress(trace.read_bytes)
         elif isinstance(event, Finding):
             continue
+        elif type(event) is Close:
+            close = event
         elif shown is not None:
             shown(event)
         if new_findings := observe(event):
@@ -65,7 +70,13 @@ def judge(
                 places[event.seq] = trace.place
     # These attributes describe the latest reading of the trace: take them before ``places_of`` reads again.
     complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]), *observer.left_out)
-    calls = trace.tally.calls if trace.tally else None
+    tally, waiting_ns, not_begun = trace.tally, None, ""
+    if close is None or tally is None:
+        calls, waiting_ns = _calls_so_far(trace)
+    else:
+        calls = tally.calls
+        if is_failure(close) and not any(tally.frames.values()):
+            not_begun = ending_text(close, trace.header.transport)
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
         places |= places_of(trace, missing)
@@ -81,7 +92,25 @@ def judge(
         journal_fault=trace.journal_fault,
         places=places if has_lines else {},
         calls=calls,
+        waiting_ns=waiting_ns,
+        not_begun=not_begun,
     )
+
+
+def _calls_so_far(trace: Trace) -> tuple[CallCounts, int | None]:
+    """Count the calls of a recording without an end: one that is running, was cut, or is of another program.
+
+    The second value is ``waiting_ns`` of a ``JudgedTrace``.
+    """
+    from mcpproxy.view.index.indexed_trace import IndexedTrace  # most recordings have an end
+    from mcpproxy.view.summaries import call_outcomes, oldest_unanswered_ns
+
+    index = IndexedTrace(trace)
+    index.read()
+    index.source.close()
+    since_ns = oldest_unanswered_ns(index.columns) if trace.is_recording else None
+    waiting_ns = None if since_ns is None else index.now_ns() - since_ns
+    return count_calls(call_outcomes(index.columns)), waiting_ns
 
 
 def places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:

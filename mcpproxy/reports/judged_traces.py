@@ -23,8 +23,10 @@ class JudgedTrace:
     accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.
     ``journal_fault`` says why the journal of a killed session could not be read; then only a part was judged.
     ``places`` maps the number of each frame with findings to its file and line (from 1), if they are known;
-    frame 0 is the session. ``calls`` says how many calls failed, as the recorder counted them; ``None`` if
-    the recording does not say it.
+    frame 0 is the session. ``calls`` says how many calls failed, or did so far; ``None`` if the recording
+    does not say it. ``waiting_ns`` is how long the oldest unanswered call of a running recording has waited,
+    ``None`` if there is none. ``not_begun`` says that the server ended before any message because it could
+    not be started, or failed; empty if it did not.
     """
 
     path: str
@@ -38,6 +40,8 @@ class JudgedTrace:
     journal_fault: str = ""
     places: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     calls: CallCounts | None = None
+    waiting_ns: int | None = None
+    not_begun: str = ""
 
     @property
     def known(self) -> "tuple[Located, ...]":

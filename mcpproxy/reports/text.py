@@ -1,11 +1,11 @@
 """Findings as text, one line each as from a linter: ``path:line: error PROTO-007 frame 12: ...``."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mcpproxy.base.paths import inside
-from mcpproxy.base.style import PLAIN, Style, count, tally
+from mcpproxy.base.style import PLAIN, Style, count, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
 from mcpproxy.session.folding import fold
@@ -101,18 +101,33 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
         yield f"{subject}{verb} incomplete: what was not recorded was not judged."
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
-    calls = sum_counts(trace.calls for trace in verdict.traces if trace.calls)
-    if not calls.all_successful:
-        # A failed call is no finding, but whoever looks for one may ask here.
-        paths = [trace.path for trace in verdict.traces]
-        folders = {os.path.dirname(path) for path in paths}
-        shown = f"list {_quoted(folders.pop() or '.')} --failed" if len(folders) == 1 else ""
-        shown = f"show {_quoted(paths[0])}" if len(paths) == 1 else shown
-        yield calls.words(running=False) + (f": mcpproxy {shown}" if shown else "")
+    yield from _failure_lines(verdict.traces)
     findings = [finding for trace in verdict.traces for finding in trace.findings]
     if worst := min(findings, key=lambda finding: _RANKS.index(finding.severity), default=None):
         rules = "".join(f" --rules {_quoted(folder)}" for folder in verdict.folders)
         yield style.paint(f"What a rule means: mcpproxy explain {visible(worst.rule)}{rules}", "dim")
+
+
+def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
+    """Yield what failed in the recordings. It is no finding, but whoever looks for it may ask here."""
+    if not_begun := [trace for trace in traces if trace.not_begun]:
+        several = f"{len(not_begun):,} servers could not be started, or failed before any message"
+        yield (several if len(not_begun) > 1 else not_begun[0].not_begun) + _where(not_begun)
+    for running in (False, True):
+        counted = [trace for trace in traces if (trace.waiting_ns is not None) is running]
+        calls = sum_counts(trace.calls for trace in counted if trace.calls)
+        if not calls.all_successful:
+            waited = duration(max(trace.waiting_ns or 0 for trace in counted)) if running else ""
+            yield calls.words(running=running, waited=waited) + _where(counted)
+
+
+def _where(traces: Sequence[JudgedTrace]) -> str:
+    """Return the command that shows what failed in these recordings; empty if it takes several."""
+    paths = [trace.path for trace in traces]
+    if len(paths) == 1:
+        return f": mcpproxy show {_quoted(paths[0])}"
+    folders = {os.path.dirname(path) for path in paths}
+    return f": mcpproxy list {_quoted(folders.pop() or '.')} --failed" if len(folders) == 1 else ""
 
 
 def _quoted(path: str) -> str:

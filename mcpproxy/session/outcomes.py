@@ -136,13 +136,19 @@ class CallCounts:
         )
         return [(number, word) for number, word in numbers if number]
 
-    def words(self, *, running: bool) -> str:
-        """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, or ``no failed calls``."""
+    def words(self, *, running: bool, waited: str = "") -> str:
+        """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, or ``no failed calls``.
+
+        With ``waited``, how long the oldest of those that wait has waited: ``1 waiting for 11.0 s``.
+        """
         if not self.total:
             return "no calls"
         if self.all_successful:
             return "no failed calls"
-        (first, word), *others = self.unsuccessful(running=running)
+        waiting = unanswered_word(running=running)
+        since = {waiting: f"{waiting} for {waited}"} if waited else {}
+        named = self.unsuccessful(running=running)
+        (first, word), *others = [(number, since.get(word, word)) for number, word in named]
         return ", ".join(
             [f"{first:,} of {self.total:,} calls {word}", *(f"{number:,} {word}" for number, word in others)]
         )

@@ -21,6 +21,7 @@ from mcpproxy.protocol.jsonrpc import Request, Response
 from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
+from mcpproxy.reports.transcripts.ending import ending_text, is_failure
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.session.outcomes import count_calls
 from mcpproxy.trace import chain, upgrades
@@ -77,7 +78,9 @@ def file_ends(path: str) -> FileEnds:
     match _record(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None:
         case CloseRecord() as last:
             is_empty = size <= HEAD_BYTES and has_no_message(head)
-            return FileEnds(name, replace(_closed(entry, last), is_empty=is_empty), header.continues)
+            has_not_begun = is_empty and is_failure(last.close)
+            entry = replace(_closed(entry, last), is_empty=is_empty, has_not_begun=has_not_begun)
+            return FileEnds(name, entry, header.continues)
         case Continued() as last:
             return FileEnds(name, _continued(entry, header, last), header.continues, last.file)
         case _:
@@ -134,8 +137,6 @@ def _with_handshake(entry: RecordingEntry, lines: Iterable[bytes]) -> RecordingE
 
 
 def _closed(entry: RecordingEntry, last: CloseRecord) -> RecordingEntry:
-    from mcpproxy.reports.transcripts.ending import ending_text
-
     close, transport = last.close, entry.transport
     return replace(
         _with_tally(entry, last.tally),

@@ -60,6 +60,8 @@ class RecordingEntry:
     size: int = 0
     is_empty: bool = False
     """Whether it has ended without a message, so that it is not the latest as long as there is another."""
+    has_not_begun: bool = False
+    """Whether the server could not be started, or exited with an error before any message."""
     files: int = 1
     boot: str = ""
     ppid: int = 0
@@ -95,12 +97,6 @@ class RecordingEntry:
     def has_failed(self) -> bool:
         """Whether a call was not successful, as far as is known, or the server failed before any message."""
         return self.has_not_begun or (self.calls is not None and not self.calls.all_successful)
-
-    @property
-    def has_not_begun(self) -> bool:
-        """Whether the server could not be started, or exited with an error before any message."""
-        is_error = self.ending.startswith("exit ") and self.ending != "exit 0"
-        return self.is_empty and (is_error or self.ending == "not started")
 
     @property
     def failed_text(self) -> str:

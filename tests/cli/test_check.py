@@ -1,5 +1,6 @@
 """``mcpproxy check``: the findings of a file, whatever the file says about itself."""
 
+import fcntl
 import json
 import shlex
 from pathlib import Path
@@ -50,6 +51,47 @@ def test_failed_calls_are_no_findings_and_yet_named(mcpproxy: Mcpproxy, tmp_path
     assert (
         both.out.splitlines()[-1] == f"4 of 14 calls failed, 2 unanswered: mcpproxy list {tmp_path} --failed"
     )
+
+
+def test_a_server_that_did_not_begin_is_named(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = '{"type":"stderr","t":1000,"text":"Traceback (most recent call last):"}'
+    sessions = {
+        "no such command": recordings.without_a_message("2026-11-21T10:20:30Z"),
+        "no such module": (HEADER, said, close(0, 0, code=1)),
+        "closed at once": (HEADER, said, close(0, 0)),
+    }
+    paths = [recordings.write(tmp_path / f"{name}.jsonl", records) for name, records in sessions.items()]
+    nothing = "no findings in 1 trace, 0 frames"
+    assert [mcpproxy("check", path).out.splitlines() for path in paths] == [
+        [nothing, f"the server could not be started: mcpproxy show '{paths[0]}'"],
+        [nothing, f"the server exited with 1: mcpproxy show '{paths[1]}'"],
+        [nothing],
+    ]
+    assert mcpproxy("check", *paths).out.splitlines() == [
+        "no findings in 3 traces, 0 frames",
+        f"2 servers could not be started, or failed before any message: mcpproxy list {tmp_path} --failed",
+    ]
+    to_a_file = mcpproxy("check", paths[0], "--format", "json", "-o", str(tmp_path / "report.json"))
+    assert f"the server could not be started: mcpproxy show '{paths[0]}'" in to_a_file.err
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    assert "the server could not be started" in mcpproxy("check", paths[0], "--format", "github").out
+
+
+def test_a_call_that_waits_or_was_cut_off_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, frame(4, "client", LIST_TOOLS, ms=360)))
+    assert mcpproxy("check", path).out.splitlines()[-1] == f"1 of 2 calls unanswered: mcpproxy show {path}"
+    failed = recordings.write(tmp_path / "u.jsonl", (*CLEAN[:-1], close(3, 2, calls=(7, 2, 1))))
+    (tmp_path / "t.jsonl.journal").mkdir()
+    with (tmp_path / "t.jsonl.journal" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        last = mcpproxy("check", path).out.splitlines()[-1]
+        both = mcpproxy("check", path, failed).out.splitlines()
+    assert last.startswith("1 of 2 calls waiting for ")
+    assert last.endswith(f": mcpproxy show {path}")
+    assert both[-2] == f"2 of 7 calls failed, 1 unanswered: mcpproxy show {failed}"
+    assert both[-1].startswith("1 of 2 calls waiting for ")
 
 
 @pytest.mark.parametrize("name", ["faulty-2025-11-25", "example-http-2025-03-26"])

@@ -3,6 +3,11 @@
 from mcpproxy.session.frame import Close
 
 
+def is_failure(close: Close) -> bool:
+    """Whether the server could not be started, or exited with an error."""
+    return close.ending == "not started" or (close.ending == "exited" and close.exit_code != 0)
+
+
 def ending_text(close: Close, transport: str) -> str:
     """Return in words how a recording ended. Over HTTP it ends with mcpproxy, not with the server."""
     match close.ending:
