@@ -349,6 +349,13 @@ def test_the_workflow_reports_as_it_says(
     assert "::error title=SCHEMA-004 " in capsys.readouterr().out
     (kept,) = [step["with"]["path"].split() for step in steps if "upload-artifact" in step.get("uses", "")]
     assert [list((tmp_path / folder).glob("*.jsonl")) != [] for folder in kept] == [True, True]
+    ((named_so, its_file),) = re.findall(
+        r'"frame \d+ of (\S+)" is in (\S+)$', named("actions").text, re.MULTILINE
+    )
+    assert its_file == f"{named_so}.jsonl"
+    assert (
+        tmp_path / kept[0] / re.sub(r"-\d+\.jsonl$", ".jsonl", its_file)
+    ).exists()  # the first has no number
 
     assert main(accept.split()) == 0
     assert [main(command[1:]) for command in commands] == [0, 0]
@@ -359,6 +366,30 @@ def test_the_workflow_reports_as_it_says(
     assert "SCHEMA" in (tmp_path / "summary.md").read_text(encoding="utf-8")
     (uploaded,) = [step["with"]["sarif_file"] for step in steps if "upload-sarif" in step.get("uses", "")]
     assert json.loads((tmp_path / uploaded).read_text(encoding="utf-8"))["version"] == "2.1.0"
+
+
+def test_the_workflow_runs_no_tests_of_a_checkout_of_mcpproxy(tmp_path: Path) -> None:
+    (workflow,) = recipe("actions")
+    (tests,) = [
+        step["run"]
+        for step in workflow["jobs"]["protocol"]["steps"]
+        if "python -m pytest" in step.get("run", "")
+    ]
+    checkout = tmp_path / "mcpproxy" / "tests"
+    checkout.mkdir(parents=True)
+    (checkout / "conftest.py").write_text("import needs_what_is_not_installed\n")
+    (checkout / "test_ours.py").write_text("def test_ours() -> None: ...\n")
+    (tmp_path / "test_yours.py").write_text("def test_yours() -> None: ...\n")
+    _, *arguments = shlex.split(tests)
+    ran = subprocess.run(
+        [sys.executable, *arguments, "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert (ran.returncode, "1 passed" in ran.stdout) == (0, True), ran.stdout
 
 
 INPUT: Final = re.compile(r"\$\{\{ inputs\.(\w+) \}\}")

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import xmlschema
@@ -84,6 +85,14 @@ def test_junit_is_valid_and_has_a_case_for_each_check(peers: Peers, tmp_path: Pa
     xmlschema.XMLSchema10(str(peers.report_schemas() / "jenkins-junit.xsd")).validate(text)
     assert '<testcase classname="lifecycle (2025-11-25)" name="ping"' in text
     assert text.count("<failure ") == 1
+
+
+def test_junit_names_the_recording_of_a_failure_and_no_folder_of_this_machine(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert validated_untraced("traceback-on-stdout", "--format=junit") == 1
+    (failed,) = ElementTree.fromstring(capsys.readouterr().out).iter("failure")
+    assert re.search(r"^frames? [\d, ]+ of [\w-]+  STDIO-002", failed.text or "", re.MULTILINE)
 
 
 def test_annotations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

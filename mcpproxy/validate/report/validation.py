@@ -12,7 +12,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import recording_name
-from mcpproxy.validate.outcome import CheckResult, Conclusion, Status, Validation, Verdict
+from mcpproxy.validate.outcome import CheckResult, Status, Validation, Verdict
 
 Detail = Literal["failures", "marks", "checks"]
 """How much is printed: what failed and the counts; before them a mark for each check; or a line for each."""
@@ -157,9 +157,9 @@ def summary_line(validation: Validation, style: Style = PLAIN) -> str:
 
 
 def check_lines(check: CheckResult) -> Iterator[str]:
-    """Yield the lines of a check that failed or gave a warning, with the whole path of its frames."""
+    """Yield the lines of a check that failed or gave a warning, for a report that other machines read."""
     yield f"{_word(check, PLAIN)}{visible(check.name)}: {_message(check)}"
-    parts = [f"{_frames(check.conclusion)} of {visible(check.trace)}"] if check.conclusion.frames else []
+    parts = [_place(check)] if check.conclusion.frames else []
     if check.conclusion.rule and not check.name.startswith(check.conclusion.rule):
         parts.append(visible(check.conclusion.rule))
     parts += [visible(check.conclusion.source)] if check.conclusion.source else []
@@ -184,16 +184,18 @@ def _failure_lines(
         yield f"      {visible(requirement.text)}"
     if conclusion.source:
         yield style.paint(f"      {visible(conclusion.source)}", "dim")
-    steps = [f"{_frames(conclusion)} of {visible(recording_name(check.trace))}"] if conclusion.frames else []
+    steps = [_place(check)] if conclusion.frames else []
     steps += [f"mcpproxy explain {visible(conclusion.rule)}"] if conclusion.rule else []
     if steps:
         yield style.paint(f"      {'; '.join(steps)}", "dim")
 
 
-def _frames(conclusion: Conclusion) -> str:
-    frames = conclusion.frames
+def _place(check: CheckResult) -> str:
+    """Return which frames of which recording a check is about."""
+    frames = check.conclusion.frames
     more = ", ..." if len(frames) > _MAX_FRAMES else ""
-    return f"{'frame' if len(frames) == 1 else 'frames'} {', '.join(map(str, frames[:_MAX_FRAMES]))}{more}"
+    named = f"{'frame' if len(frames) == 1 else 'frames'} {', '.join(map(str, frames[:_MAX_FRAMES]))}{more}"
+    return f"{named} of {visible(recording_name(check.trace))}"
 
 
 def _message(check: CheckResult) -> str:
