@@ -19,11 +19,13 @@ def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str 
 
     What goes on in the next lines is one line: a value laid out over lines, text that is indented or wrapped.
     An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``; so is a
-    group of errors with its first one. Errors that say no more than ``known`` are left out.
+    group of errors with its first one. Errors that say no more than ``known`` are left out, unless there is
+    nothing else to return.
     """
     last = _unbroken(_continued(_causes_first(lines[-_MOST_LINES:])))
-    errors = [line for line in _errors(last) if not known or not (line in known or known in line)]
-    if errors:
+    all_errors = list(_errors(last))
+    errors = [line for line in all_errors if not known or not (line in known or known in line)]
+    if errors := errors or ([] if only_errors else all_errors):
         return ", caused by ".join((errors[0], *errors[1:][-1:]))
     return "" if only_errors or not last else last[-1]
 

@@ -74,10 +74,11 @@ class CallParts:
         """Return the rows of the requests that were sent during a call. All of them come after it."""
         return places(self._columns.parent, row, row)
 
-    def parts(self, row: int, inner: list[int], limit: int | None) -> tuple[list[Part], int]:
+    def parts(self, row: int, inner: list[int], limit: int | None, known: str = "") -> tuple[list[Part], int]:
         """Return the parts that belong to ``row`` or to one of the rows ``inner``, in order.
 
         If there are more than ``limit``, those in the middle are left out; the number says how many.
+        ``known`` is what the result says already.
         """
         start = max(self._columns.first_line[row] - _LINES_BEFORE, 0)
         lines = sorted(line for number in (row, *inner) for line in self._lines(number, start))
@@ -85,9 +86,9 @@ class CallParts:
         parts = [part for line in lines for part in self._on_line(row, line)]
         left_out += _leave_out_middle(parts, limit)  # a line has many parts if it is a run of short lines
         if not left_out:
-            return list(join_stderr(parts)), 0
+            return list(_join_stderr(parts, known)), 0
         half = (limit or 0) // 2  # lines before and after what was left out are not successive
-        return [*join_stderr(parts[:half]), *join_stderr(parts[half:])], left_out
+        return [*_join_stderr(parts[:half], known), *_join_stderr(parts[half:], known)], left_out
 
     def latest(self, row: int) -> list[Part]:
         """Return the last records of a row near its answer, or without an answer near its request; both are
@@ -197,8 +198,8 @@ def _places_near(column: "array[int]", value: int) -> list[int]:
     return positions
 
 
-def join_stderr(parts: Iterable[Part]) -> Iterator[Part]:
-    """Yield the parts with successive lines on stderr as one part."""
+def _join_stderr(parts: Iterable[Part], known: str) -> Iterator[Part]:
+    """Yield the parts with successive lines on stderr as one part; its summary does not repeat ``known``."""
     for is_stderr, run in groupby(parts, lambda part: isinstance(part.record, Stderr)):
         same = list(run)
         if not is_stderr or len(same) == 1:
@@ -207,7 +208,7 @@ def join_stderr(parts: Iterable[Part]) -> Iterator[Part]:
         raw = b"\n".join(part.record.raw for part in same if isinstance(part.record, Stderr))
         texts = [part.summary for part in same]
         record = Stderr(raw, same[0].at_ns)
-        yield replace(same[0], record=record, summary=telling_line(texts), lines=len(same))
+        yield replace(same[0], record=record, summary=telling_line(texts, known=known), lines=len(same))
 
 
 def progress_of(columns: Columns, reader: CallReader, row: int) -> str:

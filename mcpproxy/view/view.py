@@ -278,7 +278,7 @@ class View:
         """
         call = self.call(number)
         inner = self._parts.inner_rows(number)
-        parts, left_out = self._parts.parts(number, inner, limit)
+        parts, left_out = self._parts.parts(number, inner, limit, call.result)
         stray = self._stray(call)
         told = [*parts, *self._beside(call)]
         cause = cause_of(call, told, stray, self._how_it_ended)

@@ -22,7 +22,7 @@ from tests.peers.fixtures import had, page_tools
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, visitor
 from tests.view.situations import SITUATIONS, Conversation, begun, text, write
-from tests.view.test_causes import HIDDEN, REASON, TOLD, a_hidden_cause, an_error_in_a_box
+from tests.view.test_causes import HIDDEN, NO_NUMBER, REASON, a_hidden_cause, an_error_in_a_box
 
 __all__ = ["browser", "visitor"]
 
@@ -626,7 +626,7 @@ def test_stderr_that_ends_with_a_box_is_previewed_by_the_line_that_tells_most(
     with served(tmp_path) as running:
         looks_at(visitor, running, "s", "#call=4")
         on_stderr = visitor.page.locator(".detail .part").nth(2)
-        expect(on_stderr.locator("pre")).to_have_text(TOLD)
+        expect(on_stderr.locator("pre")).to_have_text(NO_NUMBER)
         on_stderr.get_by_role("button").click()
         expect(on_stderr.locator("pre")).to_contain_text("╰─")
 

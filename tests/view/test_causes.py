@@ -99,11 +99,15 @@ NO_NUMBER = "ValueError: invalid literal for int() with base 10: 'n/a'"
 TOLD = f"RuntimeError: Error executing tool stock, caused by {NO_NUMBER}"
 
 
-def an_error_in_a_box() -> tuple[str, ...]:
+def stocked() -> object:
+    return int("n/a")
+
+
+def an_error_in_a_box(fail: Callable[[], object] = stocked) -> tuple[str, ...]:
     """A tool fails, and what the SDK for Python logs of it ends with the bottom of a box and broken text."""
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)
-    for line in logged_by_rich(raised(lambda: int("n/a")), 80):
+    for line in logged_by_rich(raised(fail), 80):
         session.record("stderr", 101, {"text": line})
     session.answers(2, {**text("Error executing tool stock"), "isError": True}, ms=110)
     return session.closes(ms=200)
@@ -114,10 +118,42 @@ def test_a_preview_of_stderr_has_the_line_that_tells_most(tmp_path: Path) -> Non
         detail = view.parts(CALL)
     with Agent(tmp_path) as agent:
         on_stderr = agent("get_call", call=CALL)["parts"][-1]
-    assert (on_stderr["role"], on_stderr["text"]) == ("stderr", TOLD)
+    assert (on_stderr["role"], on_stderr["text"]) == ("stderr", NO_NUMBER)
     in_terminal = ["".join(span.text for span in line) for line in detail_lines(detail, 100)]
     left_out = detail.told[-1].lines - 1
-    assert in_terminal[-2:] == [f"  … {left_out} lines left out: r shows all", f"  {TOLD}"]
+    assert in_terminal[-2:] == [f"  … {left_out} lines left out: r shows all", f"  {NO_NUMBER}"]
+
+
+PRICE = "LookupError: the price of cake is not a number in line 17"
+
+
+def priced() -> None:
+    try:
+        stocked()
+    except ValueError as fault:
+        raise LookupError(PRICE.partition(": ")[2]) from fault
+
+
+def test_of_three_errors_every_face_leaves_out_the_one_that_the_answer_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, told = write(tmp_path / "s.jsonl", an_error_in_a_box(priced)), f"{PRICE}, caused by {NO_NUMBER}"
+    with open_view(path) as view:
+        detail = view.parts(CALL)
+        assert view.call(CALL).cause == f"stderr: {told}"
+    assert detail.cause.endswith(f" On stderr: {told}.")
+    assert [part.summary for part in detail.parts if isinstance(part.record, Stderr)] == [told]
+    with Agent(tmp_path) as agent:
+        assert agent("get_call", call=CALL)["parts"][-1]["text"] == told
+    assert main(["show", path]) == 0
+    assert f"stderr: {told} (" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("known", ["", "it failed: ValueError: no such city"])
+def test_where_the_answer_says_every_error_the_last_of_them_is_told(known: str) -> None:
+    lines = ["ValueError: no such city", "INFO closed"]
+    assert telling_line(lines, known=known) == lines[0]
+    assert telling_line(lines, known=known, only_errors=True) == ("" if known else lines[0])
 
 
 CAUSES = {

@@ -105,7 +105,7 @@ def _stderr_of(call: Call, parts: Iterable[Part], lines: CallLines) -> list[str]
     """
     blocks = [part for part in parts if isinstance(part.record, Stderr)]
     number = sum(part.lines for part in blocks)
-    said = telling_line([part.summary for part in blocks])
+    said = telling_line([part.summary for part in blocks], known=call.result)
     is_told = call.outcome in (Outcome.UNANSWERED, Outcome.CANCELLED) and said and call.cause.endswith(said)
     if number > _STDERR_LINES:
         where = f"{count(number, 'line')}: show --call {call.number}"
