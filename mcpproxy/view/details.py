@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, cast
 
+from mcpproxy.base.style import count
 from mcpproxy.base.telling_line import telling_line
 from mcpproxy.protocol.jsonrpc import (
     Batch,
@@ -103,6 +104,15 @@ class CallParts:
         near = _places_near(self._columns.line_row[begin:end], row)
         lines = [begin + place for place in near if begin + place != answer]
         return [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
+
+    def stderr(self, row: int) -> tuple[Part, int]:
+        """Return the last lines of a row of stderr as one part, and how many records are before them."""
+        begin, columns = self._columns.first_line[row], self._columns
+        end = columns.first_line[row + 1] if row < columns.rows else columns.lines
+        lines = [begin + place for place in _places_near(columns.line_row[begin:end], row)]
+        parts = [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
+        (part,) = _join_stderr(parts, "")
+        return part, max(len(lines) - _LATEST, 0)
 
     def answer(self, row: int) -> list[Part]:
         """Return the record that holds the answer to a row that has one."""
@@ -234,6 +244,17 @@ def _progress_words(message: Message) -> str:
         return ""
     done = " of ".join(str(params[name]) for name in ("progress", "total") if name in params)
     return shortened(", ".join(filter(None, (done, str(params.get("message", ""))))))
+
+
+def with_telling_line(call: Call, last: Part, left_out: int) -> Call:
+    """Return a row of stderr with the line that says most, after the number of lines if there are several.
+
+    ``last`` are its last lines; each of the ``left_out`` records before them has at least one.
+    """
+    if last.lines + left_out == 1:
+        return call
+    number = f"{'at least ' if left_out else ''}{count(last.lines + left_out, 'line')}"
+    return replace(call, arguments=shortened(f"({number}) {last.summary}"))
 
 
 def with_intervention(columns: Columns, reader: CallReader, call: Call, *, is_running: bool) -> Call:

@@ -24,7 +24,14 @@ from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
 from mcpproxy.view.causes import LOST, HowEnded, brief_cause, cause_of
-from mcpproxy.view.details import CallParts, SortedCallParts, last_progress, progress_of, with_intervention
+from mcpproxy.view.details import (
+    CallParts,
+    SortedCallParts,
+    last_progress,
+    progress_of,
+    with_intervention,
+    with_telling_line,
+)
 from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
@@ -207,6 +214,8 @@ class View:
 
     def _call(self, row: int, now_ns: int) -> Call:
         call = self.index.reader.call(row, now_ns)
+        if call.kind is Kind.STDERR:
+            return with_telling_line(call, *self._parts.stderr(row))
         if row in self.columns.faults:
             call = with_intervention(self.columns, self.index.reader, call, is_running=self.running)
         is_empty = call.kind is Kind.REQUEST and call.result in _WITHOUT_CONTENT

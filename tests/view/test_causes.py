@@ -682,3 +682,24 @@ def test_a_line_of_a_log_that_has_an_id_answers_no_call(tmp_path: Path) -> None:
         (Kind.REQUEST, Outcome.OK),
         (Kind.NOT_A_MESSAGE, Outcome.NONE),
     ]
+
+
+@pytest.mark.parametrize("before", [0, 600])
+def test_a_row_of_stderr_has_the_line_that_tells_most(
+    before: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = Conversation()
+    session.record("lines", 5, {"count": 5, "from": "stderr", "text": "a\nb\nc\nd\ne"})
+    for line in (*["loading"] * before, "Traceback (most recent call last):", *TRACEBACK, REASON, "bye"):
+        session.record("stderr", 10, {"text": line})
+    path = write(tmp_path / "s.jsonl", session.closes(ms=20, code=1))
+    number = f"at least {1 + before + len(TRACEBACK) + 3}" if before else 5 + len(TRACEBACK) + 3
+    told = f"({number} lines) {REASON}"
+    with open_view(path) as view:
+        row = view.call(1)
+        assert row.arguments == told
+        assert told in "".join(span.text for span in call_line(row, 120))
+    with Agent(tmp_path) as agent:
+        assert calls_in(agent("find_calls", recording="s"))[0]["arguments"] == told
+    assert main(["show", path]) == 0
+    assert f"stderr: {told}\n" in capsys.readouterr().out

@@ -344,7 +344,7 @@ def test_stderr_between_calls_is_one_row(tmp_path: Path) -> None:
     session.record("stderr", 110, {"text": "bye"})
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
         rows = [(call.kind, call.arguments) for call in view.calls(start=3)]
-        assert rows == [(Kind.STDERR, "ready"), (Kind.REQUEST, ""), (Kind.STDERR, "bye")]
+        assert rows == [(Kind.STDERR, "(2 lines) steady"), (Kind.REQUEST, ""), (Kind.STDERR, "bye")]
         (part,) = view.parts(4).parts
         assert (part.lines, part.summary) == (2, "steady")
 
