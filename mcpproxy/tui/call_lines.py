@@ -69,8 +69,8 @@ def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
     words, tone = outcome_words(call, waits=waits)
     said = error_words(call) or declined_words(call)
-    said = said or ": ".join(filter(None, (words, call.progress or call.result)))
-    result = ("; " if call.progress or call.result else ": ").join(filter(None, (said, call.cause)))
+    said = said or ": ".join(filter(None, (words, call.said)))
+    result = ("; " if call.said else ": ").join(filter(None, (said, call.cause)))
     result = f" ⇒ {result}" if result else ""
     result += f" ({call.intervention})" if call.intervention else ""
     arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""

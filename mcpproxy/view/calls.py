@@ -6,11 +6,15 @@ Times are nanoseconds since the start of the recording; durations are nanosecond
 """
 
 from enum import StrEnum
+from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.session.frame import Event, Finding, Sender, Severity
 from mcpproxy.session.outcomes import ERRORS, CallCounts, Kind, Outcome
+
+_WITHOUT_CONTENT: Final = ("", "{}", '{"content":[]}')
+"""The previews of results that say nothing."""
 
 
 @slotted(frozen=True)
@@ -61,12 +65,16 @@ class Call:
     exchange: int = 0
     """Over HTTP the number of the exchange of its first record, else 0."""
     progress: str = ""
-    """How far a call came by its last progress notification: ``1 of 2, model 1``; empty if it has a result
-    with content."""
+    """How far a call came by its last progress notification: ``1 of 2, model 1``; empty if it had none."""
     cause: str = ""
     """Why it got no result, in a few words, beyond what ``outcome`` and ``result`` say."""
     intervention: str = ""
     """What mcpproxy did to its messages because the user asked for it: ``request edited by mcpproxy``."""
+
+    @property
+    def said(self) -> str:
+        """The result, or how far the call came if that is known and the result says nothing."""
+        return self.result if self.result not in _WITHOUT_CONTENT else self.progress or self.result
 
     @property
     def is_error(self) -> bool:

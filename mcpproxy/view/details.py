@@ -222,17 +222,11 @@ def _join_stderr(parts: Iterable[Part], known: str) -> Iterator[Part]:
 
 
 def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
-    """Return what the last progress notification of a row without an answer says: ``1 of 2, model 1``; empty
-    if there is none."""
-    line = columns.progress.get(row)
+    """Return what the last progress notification of a row says: ``1 of 2, model 1``; empty if there is
+    none."""
+    line = columns.progress[row]
     record = reader.record(line) if line else None
     return _progress_words(record.message) if isinstance(record, Frame) else ""
-
-
-def last_progress(parts: Iterable[Part]) -> str:
-    """Return what the last progress notification among the records of a call says; empty if there is none."""
-    messages = [part.record.message for part in parts if isinstance(part.record, Frame)]
-    return next((words for each in reversed(messages) if (words := _progress_words(each))), "")
 
 
 def _progress_words(message: Message) -> str:

@@ -27,7 +27,6 @@ from mcpproxy.view.causes import LOST, HowEnded, brief_cause, cause_of
 from mcpproxy.view.details import (
     CallParts,
     SortedCallParts,
-    last_progress,
     progress_of,
     with_intervention,
     with_telling_line,
@@ -46,9 +45,6 @@ AnyFilter = Filter | str | None
 
 _LAST_WORDS: Final = 50
 """How many lines are read of what a server wrote to stderr before it failed: those at both ends."""
-
-_WITHOUT_CONTENT: Final = ("", "{}", '{"content":[]}')
-"""The previews of results that say nothing: the row says how far the call came, if it is known."""
 
 
 class View:
@@ -218,16 +214,14 @@ class View:
             return with_telling_line(call, *self._parts.stderr(row))
         if row in self.columns.faults:
             call = with_intervention(self.columns, self.index.reader, call, is_running=self.running)
-        is_empty = call.kind is Kind.REQUEST and call.result in _WITHOUT_CONTENT
-        if call.outcome not in LOST and not is_empty:
+        if progress := progress_of(self.columns, self.index.reader, row):
+            call = replace(call, progress=progress)
+        if call.outcome not in LOST:
             return call
         latest = self._parts.latest(row)
-        if is_empty:
-            progress = progress_of(self.columns, self.index.reader, row) or last_progress(latest)
-            call = replace(call, progress=progress) if progress else call
         if call.outcome is Outcome.UNANSWERED and self.unread:
             call = replace(call, waited_ns=None)
-        stray = self._stray(call) if call.outcome in LOST else None
+        stray = self._stray(call)
         latest += self._beside(call)
         cause = brief_cause(call, latest, stray, self._how_it_ended)
         return replace(call, cause=cause) if cause else call

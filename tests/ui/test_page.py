@@ -639,6 +639,18 @@ def test_a_call_without_an_answer_says_how_far_it_came(visitor: Visitor, tmp_pat
         visitor.sees("The last progress: 2 of 2, model 2 of 2.")
 
 
+def test_a_call_with_a_result_says_how_far_it_came_at_every_width(visitor: Visitor, tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", SITUATIONS["progress"])
+    with served(tmp_path) as running:
+        looks_at(visitor, running, "s")
+        for width in (1440, 1000, 400):
+            visitor.page.set_viewport_size({"width": width, "height": 800})
+            row = visitor.page.locator(".scroller .row", has_text="→ Oslo: sunny")
+            expect(row.locator(".steps")).to_have_text("2 of 2")
+            expect(row.locator(".steps")).to_be_in_viewport(ratio=1)
+        expect(visitor.page.locator(".steps")).to_have_count(1)
+
+
 def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> None:
     server = (
         "import sys, json\n"

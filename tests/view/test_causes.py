@@ -341,9 +341,11 @@ def test_a_row_without_a_result_to_show_keeps_how_far_its_call_came(
             assert detail.cause.endswith(" after 100 ms. The last progress: 2 of 2, model 2.")
 
 
-def test_a_row_with_a_result_does_not_repeat_the_progress(tmp_path: Path) -> None:
+def test_a_row_with_a_result_says_it_and_knows_how_far_the_call_came(tmp_path: Path) -> None:
     with open_view(write(tmp_path / "s.jsonl", SITUATIONS["progress"])) as view:
-        assert [call.progress for call in view.calls()] == [""] * 5
+        call = view.call(4)
+        assert (call.progress, call.said) == ("2 of 2, model 2 of 2", "Oslo: sunny")
+        assert [each.progress for each in view.calls()] == ["", "", "", call.progress, ""]
 
 
 @pytest.mark.parametrize(

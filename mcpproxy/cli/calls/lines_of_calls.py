@@ -209,5 +209,5 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
         case Outcome.INPUT_REQUIRED:
             return good, f"{state_words(call.outcome)}: {call.result}", ("yellow",)
         case _:
-            said = call.progress or call.result
+            said = call.said
             return (good, said, ()) if said else ("", "", ())

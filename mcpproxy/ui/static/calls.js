@@ -2,7 +2,7 @@
 /** The list of calls with its filter, a waterfall of the visible rows, and the detail of the selected call. */
 import { get, subscribe } from "./api.js";
 import { CallDetail } from "./detail.js";
-import { SEVERITY_MARKS, duration, localTime, offset, outcome, plural, said, sessionNames, size, taken, takenClass, title, utcTime, visible } from "./format.js";
+import { SEVERITY_MARKS, duration, localTime, offset, outcome, plural, said, sessionNames, size, steps, taken, takenClass, title, utcTime, visible } from "./format.js";
 import { Panes } from "./panes.js";
 import { html, useEffect, useMemo, useRef, useState } from "./preact.js";
 import { RowCache } from "./row_cache.js";
@@ -285,7 +285,7 @@ function Row({ call, index, now, running, scale, names, began }) {
     <span role="gridcell" class="c-time" title=${`${localTime(began + call.started_ms)}; ${utcTime(began + call.started_ms)}`}>${offset(call.started_ms)}</span>
     <span role="gridcell" class=${`c-outcome ${kind}`}><span class="words"><span aria-hidden="true">${symbol}</span> ${words}</span> ${findings}</span>
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
-    <span role="gridcell" class=${`c-preview${call.cause || kind === "bad" ? " lost" : ""}`}><span class="words"><span class="arguments">${visible(call.arguments)}</span>${said(call) ? html` <span class=${`result ${kind}`}>→ ${visible(said(call))}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span><span class="size" title="request and answer together">${size(call.request_bytes + call.answer_bytes)}</span></span>
+    <span role="gridcell" class=${`c-preview${call.cause || kind === "bad" ? " lost" : ""}`}><span class="words"><span class="arguments">${visible(call.arguments)}</span>${said(call) ? html` <span class=${`result ${kind}`}>→ ${visible(said(call))}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span>${steps(call) ? html`<span class="steps" title=${`the last progress: ${call.progress}`}>${visible(steps(call))}</span>` : null}<span class="size" title="request and answer together">${size(call.request_bytes + call.answer_bytes)}</span></span>
     <span role="gridcell" class=${`c-latency ${takenClass(call, ms, running)}`}>${duration(ms)}</span>
     <span role="gridcell" class="c-bar" title=${isBefore ? `${duration(ms)}, before the line of time` : undefined}>${isBefore ? html`<span class="before" aria-hidden="true">‹</span>` : html`<span class=${`bar ${kind} ${call.outcome}`} style=${{ left: `min(${left}%, calc(100% - 2px))`, width: `max(2px, ${width}%)` }}></span>`}</span>`;
 }

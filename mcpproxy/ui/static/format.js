@@ -185,12 +185,26 @@ export function title(call) {
 }
 
 /**
- * Return what the row of a call says of its result: how far it came, or the result, and why it has none.
+ * Return what the row of a call says of its result: the result, or how far it came, and why it has none.
  *
  * @param {import("./types.js").Call} call
  */
 export function said(call) {
-  return [call.progress || call.result, call.cause].filter(Boolean).join("; ");
+  return [isFar(call) && call.cause ? "" : call.said, call.cause].filter(Boolean).join("; ");
+}
+
+/**
+ * Return the numbers of the last progress, "2 of 2", where they are not in what `said` returns.
+ *
+ * @param {import("./types.js").Call} call
+ */
+export function steps(call) {
+  return isFar(call) && !call.cause ? "" : call.progress.split(", ", 1)[0];
+}
+
+/** Whether nothing is known of the result but how far the call came. @param {import("./types.js").Call} call */
+function isFar(call) {
+  return call.progress !== "" && call.said === call.progress;
 }
 
 /**

@@ -56,6 +56,7 @@ COLUMNS: Final = (
     ("findings", "H"),
     ("severity", "B"),
     ("parent", "I"),
+    ("progress", "I"),
 )
 """All columns with their types. Those before ``first_line`` are about lines, the others about rows."""
 
@@ -89,6 +90,8 @@ class Columns:
         self.findings: array[int] = array("H", [0])
         self.severity: array[int] = array("B", [0])
         self.parent: array[int] = array("I", [0])
+        self.progress: array[int] = array("I", [0])
+        """The line of the last progress notification of the call; 0 if there is none."""
         self.names: list[tuple[str, str | None]] = []
         self.unnamed = -1
         """The position in ``names`` that all pairs beyond the limits share; -1 if there are none."""
@@ -96,8 +99,6 @@ class Columns:
         """Row -> position of its request in the batch that contained the request."""
         self.answer_elements: dict[int, int] = {}
         """Row -> position of its answer in the batch that contained the answer."""
-        self.progress: dict[int, int] = {}
-        """Row of a call without an answer -> line of its last progress notification."""
         self.faults: dict[int, list[int]] = {}
         """Row -> lines of its frames that met a fault, or that mcpproxy gave in the place of such a frame."""
         self.far_seqs: dict[int, int] = {}
@@ -146,6 +147,7 @@ class Columns:
         self.findings.append(0)
         self.severity.append(0)
         self.parent.append(parent)
+        self.progress.append(0)
         return number
 
     def number_of(self, method: str, target: str | None) -> int:

@@ -32,7 +32,7 @@ KEPT_BYTES: Final = 1 << 30
 """How much all indexes may take; the oldest are deleted first."""
 
 _SUFFIX: Final = ".index"
-_VERSION: Final = 10
+_VERSION: Final = 11
 """Raise it when the columns change, or when ``Scan`` puts other values into them."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600
@@ -147,7 +147,6 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
         "unnamed": columns.unnamed,
         "elements": list(columns.elements.items()),
         "answer_elements": list(columns.answer_elements.items()),
-        "progress": list(columns.progress.items()),
         "faults": list(columns.faults.items()),
         "far_seqs": list(columns.far_seqs.items()),
         "sessions": [
@@ -175,7 +174,6 @@ def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
     columns.unnamed = head["unnamed"]
     columns.elements = dict(head["elements"])
     columns.answer_elements = dict(head["answer_elements"])
-    columns.progress = dict(head["progress"])
     columns.faults = dict(head["faults"])
     columns.far_seqs = dict(head["far_seqs"])
     scan = Scan(columns)

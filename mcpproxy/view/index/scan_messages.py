@@ -196,8 +196,6 @@ class MessageScan:
         columns.latency_ns[row] = max(seen.at_ns - columns.started_ns[row], 0)
         if row < self.first_changed or not self.first_changed:
             self.first_changed = row
-        if columns.progress:
-            columns.progress.pop(row, None)
         if row in self._open.token_of:
             self._open.pop_token(row)
         if "result" in message and "error" not in message:
