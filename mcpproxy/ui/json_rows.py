@@ -10,13 +10,14 @@ from typing import Final, cast
 
 from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.session.outcomes import CallCounts, sum_counts
 from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.trace.recorded_folders import FolderBelow
 from mcpproxy.view.call_members import call_members, milliseconds
-from mcpproxy.view.calls import Call, Detail, FoundRule, Part, RuleFindings, SessionSummary
+from mcpproxy.view.call_reader import shortened
+from mcpproxy.view.calls import Call, Detail, FoundRule, Part, Role, RuleFindings, SessionSummary
 from mcpproxy.view.causes import stderr_lines, stderr_preview
 from mcpproxy.view.diagrams.sequence import Sequence
 from mcpproxy.view.drift import drift as drift_from_pins
@@ -37,6 +38,9 @@ _FINDINGS_PER_RULE: Final = 20
 
 _LAST_LINES: Final = 3
 """How many of the last lines on stderr are shown at first."""
+
+_METHOD_IS_TOLD: Final = (Role.PROGRESS, Role.LOG, Role.CANCEL)
+"""The roles that say the method of a message."""
 
 TEXT_LIMIT: Final = 200_000
 """How many characters of a record are sent with a call. The page requests the whole text if needed."""
@@ -66,9 +70,11 @@ def part(found: Part) -> JSONObject:
     record = found.record
     text: str | None = None
     fields: list[tuple[str, str]] = []
-    sender, preview = "", ""
+    sender, preview, summary = "", "", found.summary
     if isinstance(record, Frame):
         sender = record.sender
+        if found.role in _METHOD_IS_TOLD and isinstance(record.message, Notification):
+            summary = summary.removeprefix(f"{shortened(record.message.method)} ")
         text = record.raw.decode("utf-8", "backslashreplace")
         if event := record.event:
             retry = None if event.retry is None else str(event.retry)
@@ -89,7 +95,7 @@ def part(found: Part) -> JSONObject:
         "at_ms": milliseconds(found.at_ns),
         "row": found.row,
         "sender": sender,
-        "summary": found.summary,
+        "summary": summary,
         "lines": found.lines,
         "preview": preview,
         "text": None if text is None else text[-TEXT_LIMIT:] if found.seq is None else text[:TEXT_LIMIT],

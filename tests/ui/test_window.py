@@ -102,6 +102,21 @@ def test_a_row_says_what_was_answered_in_any_window(visitor: Visitor, tmp_path: 
             visitor.presses("G")
 
 
+@pytest.mark.parametrize("width", [1440, 1000, 400])
+def test_a_card_says_its_content_in_any_window(visitor: Visitor, tmp_path: Path, width: int) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 700})
+    with served(write(tmp_path / "s.jsonl", SITUATIONS["progress"])) as running:
+        visitor.opens(running.url)
+        visitor.page.locator(".scroller .row", has_text="Oslo").click()
+        told = visitor.page.locator(".detail .part .summary")
+        said = ["1 of 2, model 1 of 2", "2 of 2, model 2 of 2", '{"level":"info","data":"almost done"}']
+        expect(told).to_have_text(said)
+        for number in range(len(said)):
+            assert told.nth(number).evaluate(
+                "(one) => one.closest('button').scrollWidth <= one.closest('button').clientWidth"
+            )
+
+
 def test_keys_act_after_a_click(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     selected = visitor.page.locator(".row.selected .c-number")

@@ -69,7 +69,7 @@
  * @property {number} at_ms
  * @property {number} row
  * @property {string} sender
- * @property {string} summary
+ * @property {string} summary what it says, without the method if the role says it
  * @property {number} lines how many successive lines on stderr it is
  * @property {string} preview the last of these lines, or the one that probably says what went wrong
  * @property {string | null} text what was recorded, as text; its beginning, or the end of stderr, if `length` is greater
