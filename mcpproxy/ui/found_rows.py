@@ -68,18 +68,20 @@ def found_rows(
     ``static/types.js`` describes the answer as ``FoundRows``.
 
     ``entries`` are searched in their order: from the one with the id ``begin`` on, and of that one only the
-    rows after ``last``; without ``begin``, all of them. No recording is changed. When ``is_over``, no further
-    one is opened.
+    rows after ``last``; without ``begin``, all of them. One that is known to have nothing that passes is not
+    opened. No recording is changed. When ``is_over``, no further one is opened.
 
     Raises:
         NoRecordingError: no recording has the id ``begin``.
     """
-    ids = list(entries)
+    ids = [id for id, entry in entries.items() if id == begin or _may_have(entry, wanted)]
     if begin and begin not in entries:
         raise NoRecordingError("The recording from which to go on is gone; search again.")
 
     def found(id: str, view: View) -> Iterator[tuple[int, JSONObject]]:
         """Yield what was found, each with the row before it."""
+        if entries[id].has_not_begun and _asks_for_failures(wanted):
+            yield 0, {"recording": id, "ended": entries[id].ended}
         passages = _passages(view, wanted)
         for call in calls_after(view, wanted, last if id == begin else 0):
             cause = _cause(view, call)
@@ -90,7 +92,7 @@ def found_rows(
                 "recording": id,
                 **json_rows.call(call),
                 "cause": cause,
-                "worst": None if cause else _told(view.findings.worst_of_row(call.number)),
+                "worst": _told(view.findings.worst_of_row(call.number)),
                 "found": [*next(told, ())],
             }
             yield call.number - 1, row
@@ -116,11 +118,29 @@ def found_rows(
         following = {"recording": ids[search.place], "after": 0}
     return {
         "rows": [*rows],
-        "searched": search.place,
-        "recordings": len(ids),
+        "searched": len(entries) - len(ids) + search.place,
+        "recordings": len(entries),
         "unreadable": len(search.faults),
         "next": following,
     }
+
+
+def _may_have(entry: RecordingEntry, wanted: Filter) -> bool:
+    """Whether a recording may have what passes a filter, by what was counted when it ended."""
+    if entry.running:
+        return True
+    if entry.calls is not None and not entry.has_failed and _asks_for_failures(wanted):
+        return False
+    severities = [term.values for term in wanted.terms if term.key == "severity" and not term.negated]
+    counts = entry.findings
+    return counts is None or all(any(counts.get(str(each)) for each in values) for values in severities)
+
+
+def _asks_for_failures(wanted: Filter) -> bool:
+    """Whether a filter leaves only calls that were not successful. An exchange without a request of JSON-RPC
+    is no call."""
+    asked = {(term.key, term.values) for term in wanted.terms if not term.negated}
+    return asked >= {("kind", ("request",)), ("status", ("unsuccessful",))}
 
 
 def _cause(view: View, call: Call) -> str:

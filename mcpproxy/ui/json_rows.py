@@ -200,8 +200,8 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "is_empty": entry.is_empty,
         "state": entry.state,
         "ended": entry.ended,
-        "failed": entry.failures if entry.calls else None,
-        "lost": _worst_loss(entry.calls),
+        "failed": entry.failures if entry.calls or entry.has_not_begun else None,
+        "lost": "failed" if entry.has_not_begun else _worst_loss(entry.calls),
         "searched": entry.searched,
         "findings": None if entry.findings is None else dict(entry.findings),
     }

@@ -115,8 +115,11 @@ class RecordingEntry:
     def failures(self) -> str:
         """The same for a place without a heading: ``2 of 7 calls failed, 1 waiting``; empty if all is well.
 
-        How long a call has waited is left out: this text is shown until a call ends.
+        It says so, too, if the server failed before any message. How long a call has waited is left out: this
+        text is shown until a call ends.
         """
+        if self.has_not_begun:
+            return "failed before any message"
         calls = self.calls
         is_told = calls is not None and not calls.all_successful
         return calls.words(running=self.waiting_ns is not None) if calls and is_told else ""

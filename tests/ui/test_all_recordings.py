@@ -331,8 +331,10 @@ def test_the_number_of_recordings_with_failed_calls_is_that_which_a_search_shows
         visitor.opens(running.url)
         link, found = visitor.page.locator(".choose a").first, visitor.page.locator(".found h3")
         expect(link).to_have_text("1 with failed calls")
+        expect(link).to_have_class("troubled bad")
         link.click()
         expect(found).to_have_count(1)
+        visitor.sees("1 row; all 3 recordings searched")
         write(tmp_path / "d.jsonl", SITUATIONS["hanging call"])  # of an earlier release: nobody counted
         expect(link).to_have_text("at least 1 with failed calls")
         visitor.page.keyboard.press("Escape")
@@ -353,3 +355,64 @@ def test_a_finding_about_a_whole_session_leads_to_the_findings(visitor: Visitor,
         expect(visitor.page.locator("main section.finding")).to_contain_text("client never sent initialized")
         visitor.page.go_back()
         visitor.sees("1 finding about the whole session")
+
+
+def test_a_server_that_failed_before_any_message_is_among_the_failed(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    write(tmp_path / "s.jsonl", Conversation().closes(ms=9, code=3))
+    with served(tmp_path) as running:
+        visitor.enters(running.url)
+        said = visitor.page.locator(".recording .failed")
+        expect(said).to_have_text("failed before any message")
+        expect(said).to_have_class("failed bad")
+        visitor.page.get_by_role("link", name="1 with failed calls").click()
+        visitor.sees("1 server that failed before any message; all 1 recording searched")
+        visitor.breaks_no_rule("a server that did not begin")
+        visitor.page.locator(".found a", has_text="the server exited with 3").click()
+        visitor.sees("This recording has no messages.")
+
+
+def test_recordings_that_are_known_to_have_no_failed_call_are_not_searched(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    good, bad = ({"total": 3, "failed": failed, "unanswered": 0, "cancelled": 0} for failed in (0, 1))
+
+    def counted(name: str, situation: str, calls: dict[str, int]) -> None:
+        *records, last = SITUATIONS[situation]
+        write(tmp_path / name, (*records, json.dumps({**json.loads(last), "calls": calls})))
+
+    counted("a.jsonl", "failed tool", bad)
+    counted("b.jsonl", "failed tool", good)  # it says so, so it is not read
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.page.get_by_role("link", name="1 with failed calls").click()
+        visitor.sees("1 row; all 2 recordings searched")
+        visitor.page.locator("#find").fill("status:unsuccessful")  # this is also about what is no call
+        visitor.sees("2 rows; all 2 recordings searched")
+
+
+def test_recordings_with_no_call_that_failed_are_amber(visitor: Visitor, tmp_path: Path) -> None:
+    *records, last = SITUATIONS["cancelled call"]
+    calls = {"total": 3, "failed": 0, "unanswered": 0, "cancelled": 1}
+    write(tmp_path / "s.jsonl", (*records, json.dumps({**json.loads(last), "calls": calls})))
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        link = visitor.page.get_by_role("link", name="1 with cancelled calls")
+        expect(link).to_have_class("troubled warn")
+        link.click()
+        expect(visitor.page.locator(".found a")).to_have_count(1)
+
+
+def test_a_failed_call_that_is_found_for_its_finding_says_both(visitor: Visitor, tmp_path: Path) -> None:
+    talk = begun()
+    talk.asks(2, "tools/call", {"name": "forecast"}, ms=10)
+    talk.finds("RES-004", 7, "a warning about the request")
+    talk.answers(2, {"content": [{"type": "text", "text": "no such city"}], "isError": True}, ms=20)
+    write(tmp_path / "s.jsonl", talk.closes(ms=99))
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        visitor.page.locator("#find").fill("severity:error,warning")
+        told = visitor.page.locator(".found .why")
+        expect(told.first).to_have_text("tool error: no such city.")
+        expect(told.last).to_contain_text("RES-004: a warning about the request")

@@ -104,6 +104,8 @@ export function Search({ recordings, place, go }) {
     ${[...grouped].map(([id, found]) => html`<h3 key=${id}>${visible(byId.get(id)?.label ?? "a recording that is gone")} <span class="count">${when(byId.get(id))}</span></h3>
       <ul>${found.map((row) => ("whole" in row
         ? html`<li key="whole"><${OfSession} row=${row} go=${go} /></li>`
+        : "ended" in row
+        ? html`<li key="ended"><${NotBegun} row=${row} go=${go} /></li>`
         : html`<li key=${row.number}><${Found} call=${row} running=${byId.get(id)?.running ?? false} go=${go} /></li>`))}</ul>`)}
     ${problem}
     ${last?.next ? html`<p><button type="button" disabled=${isBusy} onClick=${() => search(answers)}>${isBusy ? "searching…" : "Search on"}</button></p>` : null}
@@ -114,10 +116,11 @@ export function Search({ recordings, place, go }) {
 function searched({ rows, last, unreadable }) {
   const { recordings, next } = /** @type {import("./types.js").FoundRows} */ (last);
   const where = next ? `${last?.searched.toLocaleString("en")} of ${plural(recordings, "recording")} searched so far` : `all ${plural(recordings, "recording")} searched`;
-  const unread = unreadable ? `, ${unreadable} damaged or unreadable` : "";
+  const unread = unreadable ? `, ${unreadable} could not be read, or not whole` : "";
   const sum = rows.reduce((count, row) => count + ("whole" in row ? row.whole : 0), 0);
-  const calls = rows.filter((row) => !("whole" in row)).length;
-  const found = [calls && plural(calls, "row"), sum && `${plural(sum, "finding")} about a whole session`].filter(Boolean).join(", ");
+  const failures = rows.filter((row) => "ended" in row).length;
+  const calls = rows.filter((row) => !("whole" in row) && !("ended" in row)).length;
+  const found = [calls && plural(calls, "row"), failures && `${plural(failures, "server")} that failed before any message`, sum && `${plural(sum, "finding")} about a whole session`].filter(Boolean).join(", ");
   return `${found || (next ? "nothing found yet" : "no call fits")}; ${where}${unread}`;
 }
 
@@ -138,6 +141,13 @@ function Link({ target, go, children }) {
 /** @param {{worst: import("./types.js").Worst}} props */
 function WorstOf({ worst }) {
   return html`<span class="why"><span class=${`mark ${worst.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[worst.severity]}</span> ${worst.severity}</span> ${visible(worst.rule)}: ${visible(worst.message)}</span>`;
+}
+
+/** @param {{row: import("./types.js").FoundFailure, go: (change: Partial<import("./address.js").Place>) => void}} props */
+function NotBegun({ row, go }) {
+  return html`<${Link} target=${{ recording: row.recording, view: "calls", filter: "", order: "", call: 0, other: "", find: "" }} go=${go}>
+    <span class="whole bad"><span aria-hidden="true">✗</span> ${visible(row.ended)}</span>
+  <//>`;
 }
 
 /** @param {{row: import("./types.js").FoundSession, go: (change: Partial<import("./address.js").Place>) => void}} props */

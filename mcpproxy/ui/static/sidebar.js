@@ -46,12 +46,13 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   // A list that stands still under the pointer has the mark where it was, but the entry of this recording, too.
   const here = () => document.getElementById(`recording-${place.recording}`);
-  const failed = recordings.filter((one) => one.failed && one.lost !== "declined").length;
-  const broken = recordings.filter((one) => one.findings?.error || one.findings?.warning).length;
-  /** @param {string} find @param {number} count @param {boolean} isSure @param {string} words @param {string} title */
-  const search = (find, count, isSure, words, title) => {
+  const failed = recordings.filter((one) => one.failed && one.lost !== "declined");
+  const isLost = failed.some((one) => lossClass(one.lost, one.running) === "bad");
+  const broken = recordings.filter((one) => one.findings?.error || one.findings?.warning);
+  /** @param {string} find @param {number} count @param {boolean} isSure @param {string} words @param {boolean} isBad @param {string} title */
+  const search = (find, count, isSure, words, isBad, title) => {
     const all = { recording: place.recording, view: "search", find, filter: "", order: "", call: 0, other: "" };
-    return html`<a class="troubled" href=${href(all)} title=${title} onClick=${(/** @type {MouseEvent} */ event) => {
+    return html`<a class=${`troubled ${isBad ? "bad" : "warn"}`} href=${href(all)} title=${title} onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       go(all);
@@ -83,8 +84,8 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
       <h2>Recordings <span class="count" role="status">${words.length ? `${fitting.length.toLocaleString("en")} of ` : ""}${recordings.length.toLocaleString("en")}</span></h2>
       <input id="choose" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Filter the recordings" placeholder="filter: label, server, failed …"
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
-      ${failed && !isExported ? search(UNSUCCESSFUL, failed, recordings.every((one) => one.failed !== null), "failed calls", "all calls that failed, were refused or cancelled, or have no answer") : null}
-      ${broken && !isExported ? search(BROKEN, broken, recordings.every((one) => one.findings), "findings", "all that broke the protocol: errors and warnings") : null}
+      ${failed.length && !isExported ? search(UNSUCCESSFUL, failed.length, recordings.every((one) => one.failed !== null), `${losses(failed)} calls`, isLost, "all calls that failed, were refused or cancelled, or have no answer") : null}
+      ${broken.length && !isExported ? search(BROKEN, broken.length, recordings.every((one) => one.findings), "findings", broken.some((one) => one.findings?.error), "all that broke the protocol: errors and warnings") : null}
     </div>
     <div class="list" ref=${list}>
       ${!fitting.length && isLoaded ? html`<p class="empty">${recordings.length ? "No recording has these words." : "No recording yet."}</p>` : null}
@@ -101,6 +102,12 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
       ${left ? html`<button type="button" class="more" onClick=${() => setWhole(true)}>${left.toLocaleString("en")} more</button>` : null}
     </div>
   </nav>`);
+}
+
+/** Return the worst that recordings have, in words: "failed, waiting or cancelled". @param {import("./types.js").Recording[]} failed */
+function losses(failed) {
+  const found = new Set(failed.map((one) => (one.lost === "unanswered" && one.running ? "waiting" : one.lost)));
+  return ["failed", "refused", "unanswered", "waiting", "cancelled"].filter((word) => found.has(word)).join(", ").replace(/, (\w+)$/, " or $1");
 }
 
 /** @param {import("./types.js").Recording[]} recordings @param {import("./types.js").Run[]} runs @returns {Group[]} the latest first */

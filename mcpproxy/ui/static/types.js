@@ -116,7 +116,7 @@
  * @property {boolean} is_empty whether it has ended without a message
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
- * @property {string | null} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered"; empty if there is none, null if that is not known
+ * @property {string | null} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered", or that its server failed before any message; empty if there is none, null if that is not known
  * @property {string} lost the worst of them: failed, refused, unanswered, cancelled, or declined if all were; empty if there is none
  * @property {string} searched the text in which words are looked for that choose recordings, in lower case
  * @property {Partial<Record<Severity, number>> | null} findings how many it has of each severity; null if that is not known
@@ -145,11 +145,13 @@
  *
  * @typedef {{recording: string, whole: number, worst: Worst}} FoundSession How many findings pass a filter that are about a whole session.
  *
- * @typedef {Call & {recording: string, cause: string, worst: Worst | null, found: string[]}} FoundCall `cause` says why a call has no result; it is empty if it has one. `worst` is the worst finding of a row without a cause; null if there is none. `found` is the text that was searched for, if the row does not show it, between what is before and after it; empty if there is none
+ * @typedef {{recording: string, ended: string}} FoundFailure How a session ended whose server failed before any message.
+ *
+ * @typedef {Call & {recording: string, cause: string, worst: Worst | null, found: string[]}} FoundCall `cause` says why a call has no result; it is empty if it has one. `worst` is the worst finding of a row; null if there is none. `found` is the text that was searched for, if the row does not show it, between what is before and after it; empty if there is none
  *
  * @typedef {object} FoundRows What passes a filter in all recordings, that of the latest recording first.
- * @property {(FoundCall | FoundSession)[]} rows
- * @property {number} searched how many recordings were searched to their end
+ * @property {(FoundCall | FoundSession | FoundFailure)[]} rows
+ * @property {number} searched how many recordings were searched to their end, or are known to have nothing that passes
  * @property {number} recordings how many there are
  * @property {number} unreadable how many of the searched ones are damaged, or could not be read
  * @property {{recording: string, after: number} | null} next where the search goes on; null at its end
