@@ -132,10 +132,10 @@ def _finding_spans(call: Call) -> list[Span]:
 
 def _time_span(call: Call, waited_ns: int | None) -> Span:
     ns = call.waited_ns if call.latency_ns is None else call.latency_ns
-    if waited_ns is not None or (ns is not None and call.outcome is Outcome.UNANSWERED):
+    if waited_ns is not None or (ns and call.outcome is Outcome.UNANSWERED):
         tone = outcome_mark(call, waits=waited_ns is not None)[1]
         return Span(f"{duration(waited_ns or ns or 0):>7}", tone)
-    if ns is None:
+    if ns is None or call.outcome is Outcome.UNANSWERED:
         return Span(" " * 7)
     return Span(f"{duration(ns):>7}", "warning" if ns >= SLOW_NS else "dim")
 

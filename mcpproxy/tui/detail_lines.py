@@ -71,8 +71,8 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
     words, tone = outcome_words(call, waits=waited_ns is not None)
     mark, mark_tone = outcome_mark(call, waits=waited_ns is not None)
     facts: list[str] = []
-    if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
-        facts.append(f"for {duration(waited_ns or call.waited_ns)}")
+    if call.outcome is Outcome.UNANSWERED and (waited_ns or call.waited_ns):
+        facts.append(f"for {duration(waited_ns or call.waited_ns or 0)}")
     elif call.latency_ns is not None:
         facts.append(duration(call.latency_ns))
     if call.id:

@@ -28,8 +28,9 @@ class Call:
 
     ``latency_ns`` is the time from the request to its answer. A request without an answer has ``None``
     there, and ``waited_ns`` says how long it waited: until it was cancelled, until its HTTP exchange ended,
-    until the end of the recording, or until now if the recording is running. It is ``None`` while the answer
-    may be in a part of the recording that was not read yet. ``parent`` is the row of the call during which
+    until the end of the recording, or until now if the recording is running. It is 0 if nothing is known of
+    it, as the request is the last record, and ``None`` while the answer may be in a part of the recording
+    that was not read yet. ``parent`` is the row of the call during which
     the server sent this request or update; 0 if there is no such call, or if it is not certain which one it
     is.
 

@@ -122,7 +122,7 @@ def said_beyond(call: Call, parts: Sequence[Part]) -> str:
         if call.outcome is Outcome.RPC_ERROR and (part.seq == call.answer or part.role is Role.GIVEN):
             name, text = "data", _data_of(frame, call)
         elif call.outcome is Outcome.HTTP_ERROR and part.role is Role.BODY:
-            name, text = "body", text or _body_of(frame)
+            name, text = "body", text or _beyond(_body_of(frame), call.result)
     return f"{name}: {text}" if text and text not in call.result else ""
 
 
@@ -134,6 +134,13 @@ def _data_of(frame: Frame, call: Call) -> str:
     if not errors and call.method == MESSAGE:  # its result may carry the error
         return _on_one_line(member(outcome_in(member(value_of(frame.message), "result")), "error", "data"))
     return _on_one_line(member(errors[0].error, "data")) if errors else ""
+
+
+def _beyond(text: str, known: str) -> str:
+    """Return a text without what is ``known`` before it: the title of a page, and its first heading."""
+    while known and text.startswith(known) and not text[len(known) : len(known) + 1].isalnum():
+        text = text[len(known) :].lstrip(" .:;|-")
+    return text
 
 
 def _body_of(frame: Frame) -> str:
@@ -254,12 +261,13 @@ def _stray_words(stray: Part) -> str:
 
 def _waited(call: Call, ended: HowEnded) -> list[str]:
     waited = duration(call.waited_ns or 0)
+    if ended.running and not call.closed:
+        return [f"There has been no answer for {waited}"]
+    lasted = f"There was no answer{f' in {waited},' if call.waited_ns else ''} until the"
     if call.closed:
-        return [f"There was no answer in {waited}, until the HTTP exchange ended"]
-    if ended.running:
-        return [f"There is no answer for {waited}"]
+        return [f"{lasted} HTTP exchange ended"]
     words = ended.words(call)
-    return [f"There was no answer in {waited}, until the recording ended{f': {words}' if words else ''}"]
+    return [f"{lasted} recording ended{f': {words}' if words else ''}"]
 
 
 def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
@@ -269,7 +277,11 @@ def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
     has_half_event = any(isinstance(one, Frame) and one.is_unfinished_event for one in records)
     if end is not None and end.cut:
         where = ", within an event, which clients discard" if has_half_event else ""
-        return [f"Its HTTP answer was cut short{f' by the {end.by}' if end.by else ''}{where}"]
+        return [
+            f"The {end.by} cut the HTTP answer short{where}"
+            if end.by
+            else f"The HTTP answer was cut short{where}"
+        ]
     if has_half_event:
         return ["No blank line ends the last event, so clients discard what it says"]
     if end is None or not call.closed:

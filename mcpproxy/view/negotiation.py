@@ -94,7 +94,7 @@ class _Probe:
                 return ", ".join(self.given) or "a result without a revision"
             case Outcome.HTTP_ERROR:
                 return f"HTTP {call.error_code}"
-            case Outcome.UNANSWERED if call.waited_ns is not None:
+            case Outcome.UNANSWERED if call.waited_ns:
                 return f"{state_words(call.outcome)} for {duration(call.waited_ns)}"
             case _:
                 return state_words(call.outcome, call.error_code)

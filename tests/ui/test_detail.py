@@ -408,3 +408,4 @@ def test_a_note_comes_below_the_result_and_a_guess_is_called_one(visitor: Visito
         expect(part(visitor, "result")).to_contain_text("sunny")
         order = visitor.page.locator(".detail :is(.finding, .panes)")
         expect(order).to_have_text([re.compile("a fault"), re.compile("sunny"), re.compile("a note")])
+        expect(visitor.page.locator(".detail > h3")).to_have_text(["1 finding", "1 note"])

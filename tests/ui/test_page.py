@@ -722,7 +722,7 @@ def test_a_session_appears_while_it_runs(visitor: Visitor, tmp_path: Path) -> No
             asks(4, "pong")
             expect(latest).to_contain_text("pong")
             visitor.page.locator(".scroller .row", has_text="hang").click()
-            visitor.sees("There is no answer for")
+            visitor.sees("There has been no answer for")
             asks(5, "late")  # above the call that is open, which stays open
             expect(latest).to_contain_text("late")
             expect(visitor.page.locator(".row.selected")).to_contain_text("hang")

@@ -117,6 +117,40 @@ def test_a_card_says_its_content_in_any_window(visitor: Visitor, tmp_path: Path,
             )
 
 
+def test_a_phone_shows_which_tools_two_sessions_call(visitor: Visitor, tmp_path: Path) -> None:
+    visitor.page.set_viewport_size({"width": 400, "height": 800})
+    with served(write(tmp_path / "s.jsonl", SITUATIONS["two sessions"])) as running:
+        visitor.opens(running.url)
+        named = visitor.page.locator(".scroller .c-method", has_text="forecast")
+        expect(named.first).to_be_visible()
+        for number in range(named.count()):
+            assert named.nth(number).evaluate("(cell) => cell.scrollWidth <= cell.clientWidth")
+        visitor.presses("5")
+        told = visitor.page.locator("#stats-about")
+        expect(told).to_be_visible()
+        assert told.evaluate("(one) => one.getBoundingClientRect().right <= innerWidth")
+        visitor.breaks_no_rule("statistics")
+
+
+def test_the_detail_of_a_call_that_is_not_there_can_be_closed(visitor: Visitor, tmp_path: Path) -> None:
+    visitor.page.set_viewport_size({"width": 400, "height": 800})
+    with served(write(tmp_path / "s.jsonl", SITUATIONS["failed tool"])) as running:
+        visitor.opens(running.url)
+        visitor.page.evaluate("location.hash = '#call=99'")
+        visitor.sees("there is no call 99")
+        visitor.page.get_by_role("button", name="Close the detail").click()
+        expect(visitor.page.locator(".detail")).to_have_count(0)
+        expect(visitor.page.locator(".grid")).to_be_focused()
+
+
+def test_the_bar_of_a_slow_call_has_the_colour_of_its_time(visitor: Visitor, tmp_path: Path) -> None:
+    visitor.page.set_viewport_size({"width": 1440, "height": 800})
+    with served(write(tmp_path / "s.jsonl", SITUATIONS["slow call"])) as running:
+        visitor.opens(running.url)
+        row = visitor.page.locator(".scroller .row", has=visitor.page.locator(".c-latency.warn"))
+        expect(row.locator(".bar")).to_have_class("bar warn ok")
+
+
 def test_keys_act_after_a_click(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     selected = visitor.page.locator(".row.selected .c-number")

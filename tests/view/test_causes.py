@@ -657,7 +657,7 @@ def test_a_table_is_no_group_of_errors() -> None:
     ("cut_by", "says"),
     [
         ("", "No blank line ends the last event, so clients discard what it says."),
-        ("server", "Its HTTP answer was cut short by the server, within an event, which clients discard."),
+        ("server", "The server cut the HTTP answer short, within an event, which clients discard."),
     ],
 )
 def test_an_event_without_its_blank_line_is_no_answer(cut_by: str, says: str, tmp_path: Path) -> None:
@@ -672,6 +672,19 @@ def test_an_event_without_its_blank_line_is_no_answer(cut_by: str, says: str, tm
         (call,) = view.calls()
         assert (call.outcome, call.answer) == (Outcome.UNANSWERED, None)
         assert view.parts(call.number).cause.endswith(says)
+        assert call.cause == says.rstrip(".")
+
+
+def test_nothing_is_said_of_a_time_of_which_nothing_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    path = write(tmp_path / "s.jsonl", tuple(session.records))  # the request is the last record
+    with open_view(path) as view:
+        assert view.parts(CALL).cause == "There was no answer until the recording ended."
+    main(["show", path])
+    assert "µs" not in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_a_line_of_a_log_that_has_an_id_answers_no_call(tmp_path: Path) -> None:

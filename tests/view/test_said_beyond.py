@@ -64,6 +64,12 @@ def test_the_data_of_an_error_is_in_its_cause(data: Any, words: str, tmp_path: P
         ({"detail": "database is locked"}, f"body: {LOCKED}"),
         ("database is locked\n", "body: database is locked"),
         (TRACEBACK, "body: DbError: database is locked"),
+        ("500 Internal Server Error", ""),
+        (
+            "<title>500 Internal Server Error</title><h1>500 Internal Server Error</h1> upstream w-7",
+            "body: upstream w-7",
+        ),
+        ("500 Internal Server Errors", "body: 500 Internal Server Errors"),
         ("<html><style>p { a: b }</style>\n<h1>Bad <b>Gateway</b></h1>\r\n</html>", "body: Bad Gateway"),
         ({"error": "locked", "detail": 7}, 'body: {"error":"locked","detail":7}'),
         ("unknown credentials: Bearer tail-1234", "body: unknown credentials: Bearer ***"),

@@ -193,7 +193,7 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
     match call.outcome:
         case Outcome.UNANSWERED:
             said = state_words(call.outcome, running=is_running)
-            said += "" if call.waited_ns is None else f" for {duration(call.waited_ns)}"
+            said += f" for {duration(call.waited_ns)}" if call.waited_ns else ""
             said += f", {call.progress}" if call.progress else ""
             said += f": {call.cause}" if call.cause else ""
             return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")

@@ -278,7 +278,7 @@ function Row({ call, index, now, running, scale, names, began }) {
   const left = Math.max(0, ((call.started_ms - start) / (end - start)) * 100);
   const width = Math.max(0, Math.min(((call.started_ms + (ms ?? 0) - start) / (end - start)) * 100, 100) - left);
   const findings = call.findings
-    ? html`<span class=${`mark ${call.severity}`} title=${plural(call.findings, "finding")}>${SEVERITY_MARKS[call.severity ?? "info"]}${call.findings}<span class="hidden"> ${call.severity}</span></span>`
+    ? html`<span class=${`mark ${call.severity}`} title=${`${plural(call.findings, "finding")}, the worst: ${call.severity}`}>${SEVERITY_MARKS[call.severity ?? "info"]}${call.findings}<span class="hidden"> ${call.severity}</span></span>`
     : null;
   return html`
     <span role="gridcell" class="c-number">${call.number}</span>
@@ -287,7 +287,7 @@ function Row({ call, index, now, running, scale, names, began }) {
     <span role="gridcell" class="c-method">${names.get(call.session) ? html`<span class="session" title=${`session ${names.get(call.session)}`}>${names.get(call.session)?.slice(0, 4)} </span>` : null}<span class="direction" aria-label=${call.sender === "client" ? "from the client" : "from the server"}>${call.sender === "client" ? "→" : "←"}</span> ${call.parent ? html`<span class="inner" aria-label=${`inside call ${call.parent}`}>↳</span>` : null}${visible(title(call))}</span>
     <span role="gridcell" class=${`c-preview${call.cause || kind === "bad" ? " lost" : ""}`}><span class="words"><span class="arguments">${visible(call.arguments)}</span>${said(call) ? html` <span class=${`result ${kind}`}>→ ${visible(said(call))}</span>` : null}${call.intervention ? html` <span class="intervention">(${call.intervention})</span>` : null}</span>${steps(call) ? html`<span class="steps" title=${`the last progress: ${call.progress}`}>${visible(steps(call))}</span>` : null}<span class="size" title="request and answer together">${size(call.request_bytes + call.answer_bytes)}</span></span>
     <span role="gridcell" class=${`c-latency ${takenClass(call, ms, running)}`}>${duration(ms)}</span>
-    <span role="gridcell" class="c-bar" title=${isBefore ? `${duration(ms)}, before the line of time` : undefined}>${isBefore ? html`<span class="before" aria-hidden="true">‹</span>` : html`<span class=${`bar ${kind} ${call.outcome}`} style=${{ left: `min(${left}%, calc(100% - 2px))`, width: `max(2px, ${width}%)` }}></span>`}</span>`;
+    <span role="gridcell" class="c-bar" title=${isBefore ? `${duration(ms)}, before the line of time` : undefined}>${isBefore ? html`<span class="before" aria-hidden="true">‹</span>` : html`<span class=${`bar ${kind === "bad" ? kind : takenClass(call, ms, running) || kind} ${call.outcome}`} style=${{ left: `min(${left}%, calc(100% - 2px))`, width: `max(2px, ${width}%)` }}></span>`}</span>`;
 }
 
 /**

@@ -67,14 +67,22 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
       setWide(!isWide);
     }
   };
+  /** @param {any} heading @param {any} [before] another button */
+  const header = (heading, before) => html`<header>
+    <h2>${heading}</h2>
+    <span class="window-buttons">${before}<button type="button" class="close" aria-label="Close the detail" onClick=${close}>✕</button></span>
+  </header>`;
   if (!detail) {
-    return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${place.call}`} onKeyDown=${onKeyDown}>${error ? html`<p class="problem">${error}</p>` : html`<p>loading</p>`}</section>`;
+    return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${place.call}`} onKeyDown=${onKeyDown}>
+      ${header(html`<span class="count">#${place.call}</span>`)}
+      ${error ? html`<p class="problem">${error}</p>` : html`<p>loading</p>`}
+    </section>`;
   }
   const { call, parts, findings, inner } = detail;
   const [symbol, words, kind] = outcome(call, live.running);
   const session = sessionNames(sessions).get(call.session);
   const ms = taken(call, live.now(), live.running);
-  const cause = call.outcome === "unanswered" && live.running && !call.closed && !detail.cause_row ? `There is no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
+  const cause = call.outcome === "unanswered" && live.running && !call.closed && !detail.cause_row ? `There has been no answer for ${duration(ms)}.${call.progress ? ` The last progress: ${call.progress}.` : ""}` : detail.cause;
   const all = findings.flatMap((finding) => [{ frame: finding.frame, pointer: finding.pointer }, ...finding.others]);
   const pointers = all.filter((finding) => finding.pointer);
   const asked = call.kind === "request" ? parts.find((part) => part.role === "request") : undefined;
@@ -92,20 +100,17 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
       : html`<${PartCard} key=${`${part.seq}/${part.role}/${part.at_ms}`} id=${id} part=${part} call=${call} go=${go} isOpened=${isOpened} marked=${pointers.filter((one) => one.frame === part.seq).map((one) => one.pointer)} />`;
   /** @param {import("./types.js").Finding[]} found */
   const cards = (found) =>
-    found.length ? html`<h3>${plural(found.reduce((sum, one) => sum + 1 + one.others.length, 0), "finding")}</h3>${found.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}` : null;
+    found.length ? html`<h3>${plural(found.reduce((sum, one) => sum + 1 + one.others.length, 0), found[0].severity === "info" ? "note" : "finding")}</h3>${found.map((finding) => html`<${FindingCard} finding=${finding} go=${go} />`)}` : null;
   return html`<section class="detail" tabindex="-1" ref=${section} aria-label=${`Call ${call.number}`} onKeyDown=${onKeyDown}>
-    <header>
-      <h2><span class="count">#${call.number}</span> ${visible(title(call))}</h2>
-      <span class="window-buttons">
-        <button type="button" class="widen" aria-pressed=${isWide} title="the whole width (Enter)" onClick=${() => setWide(!isWide)}>${isWide ? "⇥ list" : "⇤ wide"}</button>
-        <button type="button" class="close" aria-label="Close the detail" onClick=${close}>✕</button>
-      </span>
-    </header>
+    ${header(
+      html`<span class="count">#${call.number}</span> ${visible(title(call))}`,
+      html`<button type="button" class="widen" aria-pressed=${isWide} title="the whole width (Enter)" onClick=${() => setWide(!isWide)}>${isWide ? "⇥ list" : "⇤ wide"}</button>`,
+    )}
     <p class="facts">
       ${words ? html`<span class=${kind}><span aria-hidden="true">${symbol}</span> ${words}</span>` : null}
       ${call.intervention ? html`<span class="intervention">${call.intervention}</span>` : null}
       ${ms === null ? null : html`<span>${call.latency_ms === null ? "waited" : "took"} ${duration(ms)}</span>`}
-      <span>${call.method}</span>
+      ${call.method ? html`<span>${call.method}</span>` : null}
       ${call.id ? html`<span>id <code>${visible(call.id)}</code></span>` : null}
       ${session ? html`<span>session <code>${session}</code></span>` : null}
       <span>${call.sender === "client" ? "from the client" : "from the server"} at ${offset(call.started_ms)}</span>

@@ -17,7 +17,7 @@ export function FindingCard({ finding, go }) {
     <${RuleText} rule=${finding} />
     <p class="facts">
       <span>${SEVERITY_WORDS[finding.severity]}</span>
-      ${finding.broken_by ? html`<span>broken by the ${finding.broken_by}</span>` : null}
+      ${finding.broken_by ? html`<span>${finding.severity === "info" ? "" : "broken "}by the ${finding.broken_by}</span>` : null}
       ${finding.frame ? html`<span>frame ${finding.frame}</span>` : null}
       ${finding.pointer ? html`<span>at <code>${visible(finding.pointer)}</code></span>` : null}
       <button type="button" class="link" onClick=${() => go({ filter: `rule:${finding.rule}`, view: "calls", call: 0 })}>all of ${finding.rule}</button>

@@ -217,7 +217,7 @@ function isFar(call) {
 export function taken(call, now, running) {
   if (call.latency_ms !== null) return call.latency_ms;
   if (call.outcome !== "unanswered") return call.waited_ms;
-  return running && !call.closed ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms;
+  return running && !call.closed ? Math.max(now - call.started_ms, call.waited_ms ?? 0) : call.waited_ms || null; // of 0, nothing is known
 }
 
 /**

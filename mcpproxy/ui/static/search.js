@@ -2,7 +2,7 @@
 /** A search of the calls of all recordings: the box for it, and the rows that were found. */
 import { href } from "./address.js";
 import { get } from "./api.js";
-import { SEVERITY_MARKS, duration, outcome, plural, said, title, visible } from "./format.js";
+import { SEVERITY_MARKS, duration, outcome, plural, said, taken, title, visible } from "./format.js";
 import { html, useEffect, useState } from "./preact.js";
 import { useTyped } from "./throttle.js";
 
@@ -167,7 +167,7 @@ function Found({ call, running, go }) {
     <span class=${kind}><span aria-hidden="true">${symbol}</span> ${words}</span>
     <span>${visible(title(call))}</span>
     <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && said(call) ? html` <span>→ ${visible(said(call))}</span>` : null}</span>
-    <span class="count">${duration(call.latency_ms ?? call.waited_ms)}</span>
+    <span class="count">${duration(taken(call, 0, false))}</span>
     ${call.cause ? html`<span class=${`why ${kind}`}>${visible(call.cause)}</span>` : null}
     ${call.worst ? html`<${WorstOf} worst=${call.worst} />` : null}
     ${call.found.length ? html`<span class="passage"><span class="count">${visible(call.found[0])}</span><mark>${visible(call.found[1])}</mark><span class="count">${visible(call.found[2])}</span></span>` : null}

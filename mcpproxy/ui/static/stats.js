@@ -40,8 +40,8 @@ export function Stats({ summary, live, place, go }) {
   const member = order === "calls" ? "count" : (COLUMNS.find(([name]) => name === order) ?? COLUMNS[0])[1];
   const rows = [...answer.rows].sort((left, right) => (right[member] ?? 0) - (left[member] ?? 0));
   return html`<div class="page">
-    <table>
-      <caption>For each method and tool; a click on a heading sorts. ${">"} stands before the time that a call without an answer waited</caption>
+    <p class="count" id="stats-about">For each method and tool; a click on a heading sorts. ${">"} stands before the time that a call without an answer waited.</p>
+    <table aria-label="Methods and tools" aria-describedby="stats-about">
       <thead><tr><th scope="col">method, target</th>${COLUMNS.map(
         ([name]) => html`<th scope="col" aria-sort=${name === order ? "descending" : "none"}><button type="button" onClick=${() => setOrder(name)}>${name}${name === order ? " ▾" : ""}</button></th>`,
       )}</tr></thead>

@@ -115,7 +115,7 @@ def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arro
     if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
         at_ns = call.started_ns + call.waited_ns
         receiver: Sender = "server" if call.sender == "client" else "client"
-        words = f"no answer to {_name(call)} for {duration(call.waited_ns)}"
+        words = f"no answer to {_name(call)}" + (f" for {duration(call.waited_ns)}" if call.waited_ns else "")
         yield (at_ns, last_seq), _arrow(call, at_ns, receiver, words, call.outcome, server)
 
 
