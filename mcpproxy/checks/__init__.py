@@ -37,7 +37,7 @@ from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.checks.opt_in import deprecated
 from mcpproxy.checks.security import addresses, deceptive_text
-from mcpproxy.checks.server import prompts, resources, tool_calls, tools
+from mcpproxy.checks.server import apps, prompts, resources, tool_calls, tools
 from mcpproxy.checks.stateless import (
     caching,
     discovery,
@@ -89,6 +89,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     # What a server offers
     tools.FAMILY,
     tool_calls.FAMILY,
+    apps.FAMILY,
     content.FAMILY,
     resources.FAMILY,
     prompts.FAMILY,

@@ -36,6 +36,7 @@ CATEGORY_OF: Final[Mapping[str, Category]] = {
     "CONT": "tools",
     "TASK": "tools",
     "TASKX": "tools",
+    "UI": "tools",
     "RES": "resources",
     "PROM": "prompts",
     "COMP": "completion",

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.server import apps
 from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
 from mcpproxy.protocol.message_parts import as_object, member, target_of
@@ -265,12 +266,15 @@ def _output_fault(
 
 
 def structured_text(context: MessageContext[Response], history: History) -> Iterable[Violation]:
-    """Report structured content that no text block repeats as JSON (TOOL-004)."""
+    """Report structured content that no text block repeats as JSON (TOOL-004).
+
+    That of a tool with a page is for the page: MCP Apps has other texts in ``content``, for the model.
+    """
     request, message = context.answers, context.message
     result = _tool_result(message, request) if request is not None else None
     if request is None or result is None or "structuredContent" not in result:
         return ()
-    if not (fault := _text_fault(result)):
+    if not (fault := _text_fault(result)) or apps.bound_tool(request, history):
         return ()
     name = shown(target_of(request.method, request.params))
     problem = f"server answered {name} with structuredContent and {fault}"

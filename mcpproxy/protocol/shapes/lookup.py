@@ -1,9 +1,10 @@
 """Check that params and results have the members and types of their method in a revision.
 
 Shapes are built once per revision, on first use: those of MCP from the tables in ``shapes.types``,
-``shapes.input_types`` and ``shapes.messages``, those of ACP from ``shapes.acp_messages``,
-``shapes.acp_setup`` and ``shapes.acp_work``. Members that no table lists are allowed. If a value may have one
-of several shapes and has none, it is compared with the shape that its sender most likely meant.
+``shapes.input_types``, ``shapes.app_types`` and ``shapes.messages``, those of ACP from
+``shapes.acp_messages``, ``shapes.acp_setup`` and ``shapes.acp_work``. Members that no table lists are
+allowed. If a value may have one of several shapes and has none, it is compared with the shape that its sender
+most likely meant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from mcpproxy.protocol.revisions import ACP
 from mcpproxy.protocol.shapes.acp_messages import ACP_MESSAGES
 from mcpproxy.protocol.shapes.acp_setup import ACP_SETUP
 from mcpproxy.protocol.shapes.acp_work import ACP_WORK
+from mcpproxy.protocol.shapes.app_types import APPS
 from mcpproxy.protocol.shapes.input_types import INPUT
 from mcpproxy.protocol.shapes.messages import MESSAGES
 from mcpproxy.protocol.shapes.nodes import (
@@ -154,7 +156,7 @@ def _add_members(shape: Shape, common: Object) -> Shape:
 
 @cache
 def _mcp_blocks() -> Mapping[str, tuple[Block, ...]]:
-    return read(MESSAGES + TYPES + INPUT)
+    return read(MESSAGES + TYPES + INPUT + APPS)
 
 
 @cache
