@@ -19,7 +19,7 @@ SECRET_WORDS = frozenset(
         "passcode", "apikey", "apikeys", "authorization", "jwt", "cookie", "cookies", "credential",
         "credentials", "signature", "sig", "api keys", "private keys", "secret keys", "access keys",
         "access tokens", "refresh tokens", "auth tokens", "api tokens", "session tokens",
-        "session id", "sess id", "sessid", "password hash",
+        "session id", "sess id", "sessid", "password hash", "dpop jkt",
         *(f"{kind} key" for kind in _KEYS),
     )
 )  # fmt: skip

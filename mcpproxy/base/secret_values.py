@@ -138,7 +138,8 @@ PATTERNS: Final = (
         "-----begin ",
     ),
     SecretPattern(
-        r"(?i)\bbearer +(?![A-Z_]+=[^=])(?=[A-Z._~+/-]{0,255}[0-9=])([A-Z0-9._~+/=-]{8,})", "bearer"
+        r"(?i)\b(?:bearer|dpop) +(?![A-Z_]+=[^=])(?=[A-Z._~+/-]{0,255}[0-9=])([A-Z0-9._~+/=-]{8,})",
+        "bearer", "dpop",
     ),
     SecretPattern(
         r"(?i)\bbasic +(?![A-Z_]+=[^=])(?P<secret>[A-Z0-9._~+/=-]{8,})", "bas", is_secret=_is_basic

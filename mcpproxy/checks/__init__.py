@@ -48,7 +48,7 @@ from mcpproxy.checks.stateless import (
     subscriptions,
     unretried,
 )
-from mcpproxy.checks.transports import authorization, cors, headers, http, sessions, stdio, streams
+from mcpproxy.checks.transports import authorization, cors, headers, http, proofs, sessions, stdio, streams
 from mcpproxy.checks.utilities import (
     cancellation,
     completion,
@@ -112,6 +112,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     streams.FAMILY,
     sessions.FAMILY,
     authorization.FAMILY,
+    proofs.FAMILY,
     # The Agent Client Protocol
     handshake.FAMILY,
     members.FAMILY,

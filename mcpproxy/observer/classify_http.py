@@ -26,6 +26,7 @@ from mcpproxy.checks.engine.http_facts import (
     VERSIONS_DIFFER,
     WITH_FAULT,
     WITH_ORIGIN,
+    WITH_PROOF,
     WITH_QUERY,
     WITH_TOKEN,
     WITHOUT_REQUEST,
@@ -86,6 +87,8 @@ def _facts_of_fields(fields: Fields) -> HttpFact:
         facts |= UNUSUAL_HEADERS
     if "authorization" in fields:
         facts |= WITH_TOKEN
+    if "dpop" in fields:
+        facts |= WITH_PROOF
     if "origin" in fields:
         facts |= WITH_ORIGIN
     return facts

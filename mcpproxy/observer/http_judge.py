@@ -77,6 +77,9 @@ _EXCHANGE_BYTES: Final = 1 << 10
 _LONGEST_METHOD: Final = 20
 """A longer name of an HTTP method is looked up as if it were empty."""
 
+MAX_PROOFS: Final = 4_096
+"""How many DPoP proofs are remembered."""
+
 MAX_CHALLENGES: Final = 100
 """How many 401 responses are remembered: this many of the first, and the latest one."""
 
@@ -233,6 +236,8 @@ class HttpJudge:
         findings = self._run_checks(
             "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.facts
         )
+        if (proof := exchange.fields.get("dpop")) is not None:
+            keep_latest(history.proofs, proof, exchange.request.seq, MAX_PROOFS)
         if session is None:
             remember_metadata(exchange, history)
             return findings

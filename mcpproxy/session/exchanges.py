@@ -345,6 +345,9 @@ class HttpHistory:
     authorized: dict[int, int] = field(
         default_factory=dict[int, int]
     )  # by connection: the first request with Authorization
+    proofs: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # by DPoP proof, masked or not: the request that had it, once it was answered
     metadata: str = ""  # "served" or "refused", once a client has requested the authorization metadata
     refused_to_pages: dict[str, frozenset[str]] = field(
         default_factory=dict[str, frozenset[str]]

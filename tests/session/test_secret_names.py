@@ -8,7 +8,7 @@ SECRET = """
     Authorization Proxy-Authorization X-Authorization Cookie Set-Cookie Mcp-Session-Id Session-Id X-Api-Key
     X-RapidAPI-Key Ocp-Apim-Subscription-Key X-Functions-Key X-JWT Signature X-Hub-Signature-256
     X-Signature-Ed25519 X-Amz-Security-Token X-Amz-Signature X-CSRF-Token X-Goog-Api-Key DD-Application-Key
-    Mcp-Param-Api-Key DPoP api-key apikey APIKey XAPIKey sig jwt pwd authToken AUTHTOKEN accessToken
+    Mcp-Param-Api-Key DPoP dpop_jkt api-key apikey APIKey XAPIKey sig jwt pwd authToken AUTHTOKEN accessToken
     clientSecret refreshToken private_key session_token id_token token secret password userPassword dbpassword
     user[password] passphrase credentials aws_secret_access_key sessionId PHPSESSID jsessionid tokenValue
     password2 secret.value
@@ -21,7 +21,7 @@ HARMLESS = """
     client_secret_expires_at jwks_uri client_id code_challenge state nonce session sessions session_state
     Signature-Input progressToken pageToken nextPageToken nextCursor Access-Control-Allow-Credentials
     Mcp-Method Mcp-Name Mcp-Param-Region Mcp-Protocol-Version Last-Event-ID secretary compass passenger
-    passwordless cookieless WWW-Authenticate Content-Type
+    passwordless cookieless WWW-Authenticate Content-Type DPoP-Nonce dpop_signing_alg_values_supported
 """
 
 

@@ -31,6 +31,8 @@ LEGACY_ENDPOINT_KNOWN: Final[HttpFact] = 1 << 8
 """Some HTTP+SSE stream has named the URI to which its client must post."""
 CHALLENGED: Final[HttpFact] = 1 << 9
 """Some request to the server was answered with 401."""
+WITH_PROOF: Final[HttpFact] = 1 << 22
+"""The request has a DPoP header."""
 
 # Facts about the HTTP response
 

@@ -31,6 +31,9 @@ AUTHORIZED: Final = since("2025-03-26")
 OFFLINE_ACCESS_BY_CLIENT: Final = frozenset(since("2026-07-28"))
 """The revisions in which only the client decides whether to ask for ``offline_access``."""
 
+TOKEN_SCHEMES: Final = ("bearer", "dpop")
+"""The schemes with which a token is sent: RFC 6750, and RFC 9449 for tokens that are bound to a key."""
+
 _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _DATE: Final = pattern(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")  # RFC 9110, 5.6.7
 
@@ -46,7 +49,7 @@ def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if authorization is None or not exchange.succeeded:
         return
     scheme, token = credential(authorization)
-    if scheme != "bearer" or is_masked(token):
+    if scheme not in TOKEN_SCHEMES or is_masked(token):
         return
     expires_s, answered_s = _expiry(token), _date(exchange.response_fields.get("date") or "")
     if expires_s is not None and answered_s is not None and expires_s < answered_s:
@@ -59,7 +62,7 @@ def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Fr
     if exchange.status == 401 or "authorization" not in exchange.fields:
         return
     if (
-        _is_bearer_challenge(exchange.response_fields)
+        _wants_token(exchange.response_fields)
         and _parameters(exchange.response_fields).get("error") == "invalid_token"
     ):
         problem = f"server refused a token as invalid with status {exchange.status} instead of 401"
@@ -162,8 +165,10 @@ def _parameters(fields: Fields) -> dict[str, str]:
     return challenge_parameters(fields.all("www-authenticate"))
 
 
-def _is_bearer_challenge(fields: Fields) -> bool:
-    return any("bearer" in value.lower() for value in fields.all("www-authenticate"))
+def _wants_token(fields: Fields) -> bool:
+    """Whether a challenge is one for tokens."""
+    values = [value.lower() for value in fields.all("www-authenticate")]
+    return any(scheme in value for value in values for scheme in TOKEN_SCHEMES)
 
 
 def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -207,7 +212,7 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
     parameters = _parameters(exchange.response_fields)
     if parameters.get("error") == "invalid_token":
         return  # The scope is not the reason: AUTH-001 reports this.
-    if not _is_bearer_challenge(exchange.response_fields) or parameters.get("error") != "insufficient_scope":
+    if not _wants_token(exchange.response_fields) or parameters.get("error") != "insufficient_scope":
         missing_parameter = 'error="insufficient_scope"'
     elif missing_names := [name for name in ("scope", "resource_metadata") if name not in parameters]:
         missing_parameter = missing_names[0]
@@ -225,7 +230,7 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
 
 def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a challenge that names no scope, or names offline_access, which only clients add (AUTH-006)."""
-    if exchange.status != 401 or not _is_bearer_challenge(exchange.response_fields):
+    if exchange.status != 401 or not _wants_token(exchange.response_fields):
         return
     candidates, _ = _possible_revisions(exchange)
     scope = _parameters(exchange.response_fields).get("scope")

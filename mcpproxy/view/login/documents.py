@@ -22,7 +22,7 @@ SECRET_MEMBERS: Final = frozenset(
     {
         "access_token", "refresh_token", "id_token", "code", "code_verifier", "client_secret",
         "client_assertion", "registration_access_token", "password", "assertion", "subject_token",
-        "actor_token", "device_code", "code_challenge", "state", "nonce",
+        "actor_token", "device_code", "code_challenge", "state", "nonce", "dpop_jkt",
     }
 )  # fmt: skip
 """Members and parameters of which only the name is shown."""

@@ -47,6 +47,7 @@ _IN_METADATA: Final = (
     *_ENDPOINTS,
     "code_challenge_methods_supported",
     "client_id_metadata_document_supported",
+    "dpop_signing_alg_values_supported",
 )
 _IN_REGISTRATION: Final = (
     "client_name",
@@ -55,6 +56,16 @@ _IN_REGISTRATION: Final = (
     "token_endpoint_auth_method",
     "application_type",
     "scope",
+    "dpop_bound_access_tokens",
+)
+_IN_AUTHORIZATION: Final = (
+    "client_id",
+    "redirect_uri",
+    "scope",
+    "resource",
+    "code_challenge_method",
+    "state",
+    "dpop_jkt",
 )
 _IN_TOKEN_REQUEST: Final = (
     "grant_type",
@@ -149,6 +160,11 @@ class StepReader:
         if not exchange.status:
             step.fault = "the recording has no answer"
         self._makers[stage](exchange, step)
+        # What proves possession of a key (RFC 9449) goes with any request.
+        if "dpop" in exchange.fields:
+            step.asked += ", with a DPoP proof"
+        if "dpop-nonce" in exchange.answer_fields:
+            step.answered += "; a nonce for the next DPoP proof"
         return step
 
     def _stage(self, exchange: WebExchange) -> Stage | None:
@@ -282,8 +298,7 @@ class StepReader:
 
     def _authorization(self, exchange: WebExchange, step: LoginStep) -> None:
         asked = query(exchange.url) or form(exchange)
-        names = ("client_id", "redirect_uri", "scope", "resource", "code_challenge_method", "state")
-        step.asked += _after(members(asked, names))
+        step.asked += _after(members(asked, _IN_AUTHORIZATION))
         if "client_id" in asked:
             self._check_resource(asked, step)
             if "code_challenge" not in asked:
