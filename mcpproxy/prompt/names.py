@@ -2,21 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Final
 
-from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
+from mcpproxy.model.tool_names import is_alike, is_cut, is_hashed, is_named_so, is_prefixed, plain, written
 from mcpproxy.model.turns import OfferedTool
 from mcpproxy.prompt.changes import changes, common_length
 from mcpproxy.prompt.wire import WireServer, WireTool
 from mcpproxy.view.runs import Certainty
-
-_OTHERS: Final = pattern(r"[^a-z0-9]+")
-
-_HEAD: Final = 14
-_TAIL: Final = 20
-"""How much of a name is left at its ends by the hosts that cut its middle."""
 
 
 @slotted(frozen=True)
@@ -35,17 +28,6 @@ class Match:
         """What stands before the tool's own name in the prompt; ``None`` if the name is changed itself."""
         whole = written(self.offered) if self.offered is not None else ""
         return whole.removesuffix(self.tool.name) if whole.endswith(self.tool.name) else None
-
-
-def written(offered: OfferedTool) -> str:
-    """Return the name of a tool in a prompt, with its namespace if it is in one."""
-    return f"{offered.namespace} / {offered.name}" if offered.namespace else offered.name
-
-
-@cache
-def plain(name: str) -> str:
-    """Return a name in lower case, with ``_`` in the place of everything but letters and digits."""
-    return _OTHERS.sub("_", name.lower()).strip("_")
 
 
 def common_prefix(matches: Sequence[Match]) -> str:
@@ -72,7 +54,7 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
             for at, tool in enumerate(tools)
             if at not in found
             for name, one in free.items()
-            if fits(tool, named[tool.server], one)
+            if fits(tool.name, named[tool.server], one)
         ]
         for _, at, name in sorted(pairs, reverse=True):
             if at not in found and name in free:
@@ -107,37 +89,12 @@ def _prefixes(server: WireServer) -> frozenset[str]:
     return frozenset(plain(name) for name in (server.label, label, server.name) if plain(name))
 
 
-def _whole(one: OfferedTool) -> str:
-    return plain(f"{one.namespace}_{one.name}" if one.namespace else one.name)
-
-
-def _is_named_so(tool: WireTool, prefixes: frozenset[str], one: OfferedTool) -> bool:
-    return one.name == tool.name and (
-        not one.namespace or any(f"_{prefix}_" in f"_{plain(one.namespace)}_" for prefix in prefixes)
-    )
-
-
-def _is_prefixed(tool: WireTool, prefixes: frozenset[str], one: OfferedTool) -> bool:
-    whole, name = _whole(one), plain(tool.name)
-    return any(f"_{whole}".endswith(f"_{prefix}_{name}") for prefix in prefixes)
-
-
-def _is_alike(tool: WireTool, prefixes: frozenset[str], one: OfferedTool) -> bool:  # noqa: ARG001 # one shape
-    return f"_{_whole(one)}".endswith(f"_{plain(tool.name)}")
-
-
-def _is_cut(tool: WireTool, prefixes: frozenset[str], one: OfferedTool) -> bool:  # noqa: ARG001 # one shape
-    whole, name = _whole(one), plain(tool.name)
-    if len(name) <= _HEAD + _TAIL:
-        return False
-    return f"_{name[:_HEAD]}" in f"_{whole}" or whole.endswith(name[-_TAIL:])
-
-
 _WAYS: Final = (
-    (_is_named_so, Certainty.CERTAIN, "the same name"),
-    (_is_prefixed, Certainty.CERTAIN, "the name of the server before it"),
-    (_is_alike, Certainty.LIKELY, "a name that ends so"),
-    (_is_cut, Certainty.GUESS, "a long name that was cut"),
+    (is_named_so, Certainty.CERTAIN, "the same name"),
+    (is_prefixed, Certainty.CERTAIN, "the name of the server before it"),
+    (is_alike, Certainty.LIKELY, "a name that ends so"),
+    (is_hashed, Certainty.LIKELY, "a name that ends so, and a hash"),
+    (is_cut, Certainty.GUESS, "a long name that was cut"),
 )
 """How a tool is found in a prompt, the surest way first."""
 

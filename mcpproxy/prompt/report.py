@@ -8,10 +8,11 @@ from typing import Final, TypeVar
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.refusals import refused_tool
+from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool, Usage
 from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_change, text_reached, value_reached
 from mcpproxy.prompt.model_turns import ModelTurn
-from mcpproxy.prompt.names import Match, common_prefix, matched, written
+from mcpproxy.prompt.names import Match, common_prefix, matched
 from mcpproxy.prompt.wire import Piece, WireCall, WireServer, pieces
 from mcpproxy.view.runs import Certainty
 

@@ -1,9 +1,9 @@
 """The report of ``mcpproxy prompt`` as one JSON object."""
 
 from mcpproxy.base.json_values import dumps
+from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Usage
 from mcpproxy.prompt.changes import TextChange, ValueChange
-from mcpproxy.prompt.names import written
 from mcpproxy.prompt.report import CallWay, PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from mcpproxy.base.style import size
 from mcpproxy.base.visible import visible
+from mcpproxy.model.tool_names import written
 from mcpproxy.prompt.changes import TextChange, names
-from mcpproxy.prompt.names import written
 from mcpproxy.prompt.report import CallWay, PieceWay, PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.prompt.wire import Piece, WireTool
 from mcpproxy.view.runs import Certainty

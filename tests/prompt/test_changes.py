@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Content, ModelAnswer, ModelCall, ModelRequest, ModelResult, OfferedTool
 from mcpproxy.model.values import blob
 from mcpproxy.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
 from mcpproxy.prompt.model_turns import ModelTurn
-from mcpproxy.prompt.names import matched, written
+from mcpproxy.prompt.names import matched
 from mcpproxy.prompt.report import CallWay, read_prompt
 from mcpproxy.prompt.wire import WireCall, WireServer, WireTool
 from mcpproxy.protocol.jsonrpc import JSON
@@ -118,6 +119,12 @@ def test_a_longer_name_is_not_taken_for_its_end() -> None:
 def test_one_tool_does_not_prove_its_own_prefix() -> None:
     found = matched([server(0, "mine", "search", "gone")], offers("other__search"))
     assert found[0].certainty is Certainty.LIKELY
+
+
+def test_a_name_with_a_hash_after_it_is_found() -> None:
+    (found,) = matched([server(0, "awk", "dotted.name")], offers("awk__dotted_name_b7b475c7", "awk__dotted"))
+    assert found.offered is not None
+    assert (found.offered.name, found.certainty) == ("awk__dotted_name_b7b475c7", Certainty.LIKELY)
 
 
 # Calls

@@ -12,8 +12,8 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.model.tool_names import written
 from mcpproxy.opening import open_trace
-from mcpproxy.prompt.names import written
 from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.report_json import as_json
 from mcpproxy.prompt.run import has_turns, is_of_a_model, open_beside, read_run
