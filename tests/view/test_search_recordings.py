@@ -90,7 +90,7 @@ def test_an_answer_has_so_many_rows_and_the_next_one_the_others(tmp_path: Path) 
     assert (rest["searched"], rest["next"]) == (2, None)
 
 
-def test_a_row_without_a_cause_has_its_worst_finding(tmp_path: Path) -> None:
+def test_a_row_has_its_worst_finding(tmp_path: Path) -> None:
     talk = begun()
     noise = talk.says("server", "looking up Oslo ...", 105)
     talk.finds("STDIO-003", noise, "a debug line", "info")
@@ -108,7 +108,7 @@ def test_a_row_without_a_cause_has_its_worst_finding(tmp_path: Path) -> None:
     assert (found["rule"], found["severity"]) == ("STDIO-002", "error")
     assert found["message"].startswith("not a message: xxx")
     assert len(found["message"]) < 300
-    assert of_a_failure is None  # its cause is told
+    assert of_a_failure == {"rule": "PROTO-009", "severity": "warning", "message": "never declared tools"}
     assert worst("method:initialize") == [None]
 
 
