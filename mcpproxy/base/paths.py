@@ -20,6 +20,8 @@ _LAUNCHERS = frozenset(
         "bunx",
         "deno",
         "node",
+        "tsx",
+        "ts-node",
         "uv",
         "uvx",
         "pipx",
@@ -27,11 +29,30 @@ _LAUNCHERS = frozenset(
         "py",
         "ruby",
         "sh",
+        "bash",
+        "cmd",
+        "docker",
+        "podman",
     )
 )
-_INLINE_CODE_OPTIONS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
+_INLINE_CODE_OPTIONS = {
+    "node": "ep",
+    "tsx": "ep",
+    "ts-node": "ep",
+    "ruby": "e",
+    "uv": "",
+    "uvx": "",
+    "docker": "",
+    "podman": "",
+}
 """Per launcher, the option letters that are followed by code (``node -e '...'``). All other launchers have
 ``c``."""
+_VALUE_OPTIONS = ("--from", "--with", "--python")
+"""Options of ``uv`` and ``uvx`` with a value that names no program."""
+_CONTAINERS = ("docker", "podman")
+_CONTAINER_FLAGS = ("--rm", "--init", "--interactive", "--tty", "--detach", "--privileged", "--read-only")
+_CONTAINER_LETTERS = "itdqP"
+"""The options without a value of launchers that start an image; all others of these launchers have one."""
 
 _SECRET_PARTS = (
     "key",
@@ -54,10 +75,14 @@ exact test needs an import."""
 PROBES = ("validate", "fuzz")
 """The commands whose sessions are recorded in a folder of their own within the state folder."""
 
-_SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
-_ENTRY_NAMES = ("index", "main", "__main__")
-_BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin")
-"""Names that many servers have for the file that is started, and for folders between it and the package."""
+_SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool", "/c", "/C", "/d", "/s"))
+"""Words before the program that is launched; the last ones are options of ``cmd``."""
+ANY_SCRIPT = frozenset(
+    ("server", "main", "index", "app", "start", "run", "cli", "mcp", "mcp-server", "mcp_server", "__main__")
+)
+"""Names that are no more than the usual ones of the file that is started."""
+_BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin", "Scripts", "venv", ".venv", "local", "usr")
+"""Folders between such a file and the one that has the name of its package, and those that name none."""
 
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
 
@@ -157,21 +182,24 @@ def label_for(command: list[str]) -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 
     The name is that of the launched program, not of its launcher: ``server-files`` for
-    ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. A file whose name says
-    nothing has that of its package: ``server-files`` for ``node /opt/server-files/dist/index.js``. Code in
-    the command (``sh -c '...'``) and anything that may be a secret are never used as a name.
+    ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. What is launched may
+    be a launcher, too, as in ``cmd /c npx weather``. A file whose name says nothing has that of its package:
+    ``server-files`` for ``node /opt/server-files/dist/index.js``. Code in the command (``sh -c '...'``) and
+    anything that may be a secret are never used as a name.
     """
-    name = command[0]
-    launcher = _last_component(name).rstrip("0123456789.")
-    if launcher in _LAUNCHERS:
-        name = _launched(launcher, command[1:]) or name
-    return safe(_program_name(name)) or "server"
+    return safe(_program_name(_program(command))) or "server"
+
+
+def _program(command: list[str]) -> str:
+    """Return the program that a command starts, which may be a launcher of which nothing is known."""
+    launcher = _last_component(command[0]).rstrip("0123456789.")
+    return (launcher in _LAUNCHERS and _launched(launcher, command[1:])) or command[0]
 
 
 def _launched(launcher: str, arguments: list[str]) -> str:
     """Return the program or package that ``launcher`` starts; empty if ``arguments`` name none."""
     option = ""
-    for argument in arguments:
+    for place, argument in enumerate(arguments):
         if argument.startswith("-"):
             if _is_inline_code(launcher, argument):
                 return ""
@@ -179,14 +207,25 @@ def _launched(launcher: str, arguments: list[str]) -> str:
             continue
         if (launcher, argument) == ("deno", "eval"):
             return ""
-        if argument in _SUBCOMMANDS or "=" in argument or _takes_secret(option):
+        if argument in _SUBCOMMANDS or "=" in argument or _takes_value(launcher, option):
             option = ""
             continue
         # An argument with spaces in its last component is text or a header field, not a program.
-        return (
-            "" if any(char.isspace() for char in _last_component(argument)) or "://" in argument else argument
-        )
+        if any(char.isspace() for char in _last_component(argument)) or "://" in argument:
+            return ""
+        if launcher in _CONTAINERS:
+            folder, slash, image = argument.rpartition("/")
+            argument = folder + slash + image.partition(":")[0]
+        return _program([argument, *arguments[place + 1 :]])
     return ""
+
+
+def _takes_value(launcher: str, option: str) -> bool:
+    """Whether the argument after the option is its value, and no program."""
+    if launcher in _CONTAINERS and option and "=" not in option:
+        is_letters = not option.startswith("--") and not option.strip("-" + _CONTAINER_LETTERS)
+        return option not in _CONTAINER_FLAGS and not is_letters
+    return option in _VALUE_OPTIONS or _takes_secret(option)
 
 
 def _takes_secret(option: str) -> bool:
@@ -219,10 +258,10 @@ def safe(text: str) -> str:
 def _program_name(path: str) -> str:
     """Return the name of the program at ``path``, or of its package if the program is an ``index.js``."""
     name = _last_component(path)
-    if name in _ENTRY_NAMES:
+    if name in ANY_SCRIPT:
         for folder in reversed(path.replace("\\", "/").split("/")[:-1]):
             if folder not in _BUILD_FOLDERS and safe(folder) and not folder.endswith(":"):
-                return folder
+                return name if folder in ANY_SCRIPT else folder
     return name
 
 

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from mcpproxy.base.paths import ANY_SCRIPT
 from mcpproxy.base.style import duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.session.outcomes import CallCounts, unanswered_word
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-_ANY_SCRIPT: Final = frozenset(
-    ("server", "main", "index", "app", "start", "run", "cli", "mcp", "mcp-server", "mcp_server", "__main__")
-)
-"""Labels that are no more than the usual name of the file that is started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +72,7 @@ class RecordingEntry:
     @property
     def title(self) -> str:
         """What a list shows first: the name, and that of the server if any script has this name."""
-        is_any = self.label.rpartition(".")[2].lower() in _ANY_SCRIPT
+        is_any = self.label.rpartition(".")[2].lower() in ANY_SCRIPT
         return f"{self.name} ({self.server})" if is_any and self.server not in ("", self.name) else self.name
 
     @property
