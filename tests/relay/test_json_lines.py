@@ -1,6 +1,8 @@
 """``--live json``: every line that mcpproxy writes to stderr is an object, whatever it is about."""
 
+import errno
 import json
+import os
 import re
 import signal
 import subprocess
@@ -10,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.relay.exit_status import LATE_RECORDER
 from mcpproxy.relay.http.listener import listen
 from mcpproxy.relay.stderr_line import StderrEvent, stderr_line
+from mcpproxy.relay.stdio.server_life import ServerLife
 
 PROXY = (sys.executable, "-m", "mcpproxy")
 
@@ -82,6 +86,36 @@ def test_an_error_before_the_session() -> None:
         [*PROXY, "--live", "json", "--nothing", "--", "x"], capture_output=True, text=True, timeout=60
     )
     assert "unknown option --nothing" in objects(wrong.stderr)[0]["message"]
+
+
+def test_a_server_that_does_not_start_is_an_error(tmp_path: Path) -> None:
+    command = [*PROXY, "--live", "json", "--trace", str(tmp_path / "t.jsonl"), "--", "no-such-server"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    first = objects(done.stderr)[0]
+    assert (done.returncode, first["event"], first["level"]) == (127, "error", "error")
+    assert first["message"] == "no-such-server: no such command; check its spelling and PATH"
+
+
+class QuietRelay(ServerLife):
+    """A relay whose recorder is never done."""
+
+    def __init__(self) -> None:
+        super().__init__(grace_s=0, quiet=True)
+        self.said: list[str] = []
+
+    def finish(self, code: int | None) -> None:
+        self.say(LATE_RECORDER)
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self.said.append(text)
+
+
+def test_a_quiet_relay_says_that_the_server_does_not_start_and_nothing_else() -> None:
+    relay = QuietRelay()
+    fault = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    assert relay.run(["no-such-server"], fault, lambda: None, "hello") == 127
+    assert [line.partition(";")[0] for line in relay.said] == ["no-such-server: no such command"]
 
 
 def test_whatever_a_process_beside_the_recording_says_is_an_object() -> None:

@@ -71,10 +71,12 @@ class ServerLife:
             self.say(no_recorder(fault))
         if error is not None:
             from mcpproxy.base.process_words import start_failure
+            from mcpproxy.relay.stderr_line import StderrEvent
 
             fact, code = start_failure(command[0], error)
-            self.quiet = False  # a shell would report this failure too
-            self.say(fact)
+            is_quiet, self.quiet = self.quiet, False  # a shell would report this failure too
+            self.say(StderrEvent(fact, "error", "error"))
+            self.quiet = is_quiet
             self.finish(None)
             return code
         if greeting:
