@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 
 from mcpproxy.base.patterns import pattern
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HELP_COLUMNS",
+    "SPAN_FORMS",
     "Parser",
     "ParserDescription",
     "UsageError",
@@ -25,11 +27,14 @@ __all__ = [
     "positive",
     "seconds",
     "seconds_or_none",
+    "time_span",
     "url",
 ]
 
 HELP_COLUMNS: Final = 100
 
+SPAN_FORMS: Final = "90, 90s or 10m"
+"""How the help of an option with a time says what it reads."""
 _AGE: Final = pattern(r"(\d{1,6})(s|m|h|d|w)")
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -172,13 +177,24 @@ def age(text: str) -> float:
     return float(int(parts[1]) * _UNIT_S[parts[2]])
 
 
-def seconds(text: str) -> float:
-    """An argparse type: a duration of up to a day."""
+def time_span(text: str) -> float:
+    """An argparse type: a number of seconds, or a number with a unit: ``90``, ``90s``, ``10m``."""
     try:
-        value = float(text)
+        value = age(text) if _AGE.fullmatch(text.strip().lower()) else float(text)
     except ValueError:
         value = -1
-    if not 0 < value <= 86_400:  # false for NaN as well
+    if not 0 <= value < math.inf:  # false for NaN as well
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90 (seconds), 90s or 10m")
+    return value
+
+
+def seconds(text: str) -> float:
+    """An argparse type: a duration of up to a day, also with a unit."""
+    try:
+        value = time_span(text)
+    except argparse.ArgumentTypeError:
+        value = -1
+    if not 0 < value <= 86_400:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0 and up to 86400")
     return value
 

@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.arguments import SPAN_FORMS, Parser, seconds, time_span
 from mcpproxy.opening import open_trace
 from mcpproxy.session.masked_values import ANY_MASK
 from tests.benchmarks.sessions import CLOSE, wait_until_recorded
@@ -69,3 +70,26 @@ def test_the_usage_is_only_formatted_for_help(
     monkeypatch.setattr(Parser, "format_usage", format_usage)
     assert parser.parse_args(["session.jsonl"]).trace == "session.jsonl"
     assert parser.parse_args(["--full", "session.jsonl"]).full
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0", 0), ("1.5", 1.5), ("90s", 90), ("10M", 600), ("2d", 172_800)]
+)
+def test_a_time_has_a_unit_or_is_in_seconds(text: str, value: float) -> None:
+    assert time_span(text) == value
+    if 0 < value <= 86_400:
+        assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "5 minutes", "m"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not a time such as 90"):
+        time_span(text)
+
+
+@pytest.mark.parametrize("command", ["run", "bridge", "ship", "verify"])
+def test_grace_is_the_same_kind_of_time_in_every_command(command: str, mcpproxy: Mcpproxy) -> None:
+    shown = " ".join(mcpproxy(command, "--help").out.split())
+    _, option, told = shown.rpartition("--grace TIME")
+    assert option
+    assert SPAN_FORMS in told.partition("(default")[0]

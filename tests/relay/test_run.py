@@ -33,6 +33,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "grace that is no number": (["--grace", "long", "--", "cat"], "--grace long is not a time"),
     "grace below nothing": (["--grace=-1", "--", "cat"], "--grace -1 is not a time"),
     "grace that is no time": (["--grace=nan", "--", "cat"], "--grace nan is not a time"),
+    "grace of a day": (["--grace=1d", "--", "cat"], "--grace 1d is not a time"),
     "unknown option that is like another": (["--trase", "x", "--", "cat"], "did you mean --trace?"),
     "no command in --command": (["--command", " "], "--command names no command"),
     "half a command": (["--command", "cat 'x"], "--command cat 'x cannot be read (No closing quotation)"),
@@ -120,6 +121,11 @@ def test_options() -> None:
         "gate": None,
         "command": ["cat", "--", "-h"],
     }
+
+
+@pytest.mark.parametrize(("given", "grace_s"), [("0", 0), ("1.5", 1.5), ("10s", 10), ("2m", 120)])
+def test_grace_has_a_unit_or_is_in_seconds(given: str, grace_s: float) -> None:
+    assert run.parse([f"--grace={given}", "--", "cat"]).grace_s == grace_s
 
 
 def test_the_command_in_one_argument() -> None:

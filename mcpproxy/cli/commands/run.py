@@ -40,8 +40,8 @@ cannot be run, 2 if the arguments are wrong or what they name cannot be written.
             ),
             (
                 "--grace",
-                "SECONDS",
-                "how long the server may take to exit after the host has gone (default: 5)",
+                "TIME",
+                "how long the server may take to exit after the host has gone: 90, 90s or 10m (default: 5s)",
             ),
         ),
         **new_recording.OPTIONS,
@@ -55,7 +55,7 @@ class RunOptions(new_recording.RecordingOptions):
 
     def __init__(self, given: Given, command: list[str]) -> None:
         super().__init__("run", given)
-        self.grace_s = _grace_s(given.text("--grace", "5"))
+        self.grace_s = _grace_s(given.text("--grace")) if "--grace" in given else 5.0
         self.command = _words(given.text("--command")) if "--command" in given else command
 
 
@@ -157,12 +157,16 @@ def _instead(word: str) -> str:
 
 
 def _grace_s(value: str) -> float:
+    from argparse import ArgumentTypeError  # imported late, because few hosts give this option
+
+    from mcpproxy.cli import arguments
+
     try:
-        grace_s = float(value)
-    except ValueError:
+        grace_s = arguments.time_span(value)
+    except ArgumentTypeError:
         grace_s = -1
-    if not 0 <= grace_s < 86400:  # false for NaN as well
-        _refuse(f"--grace {value} is not a time", "give a number of seconds below 86400")
+    if not 0 <= grace_s < 86400:
+        _refuse(f"--grace {value} is not a time", f"write it as {arguments.SPAN_FORMS}, below a day")
     return grace_s
 
 

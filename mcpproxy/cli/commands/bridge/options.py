@@ -13,7 +13,7 @@ from mcpproxy.base.authority import is_loopback
 from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.cli import upstream_options
 from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
-from mcpproxy.cli.arguments import header, positive, seconds, seconds_or_none
+from mcpproxy.cli.arguments import SPAN_FORMS, header, positive, seconds, seconds_or_none
 from mcpproxy.cli.new_recording import OPTIONS as COMMON
 from mcpproxy.cli.new_recording import RecordingOptions
 from mcpproxy.cli.option_table import Given, OptionTable, refuse, split_command
@@ -99,8 +99,9 @@ The exit code is 0, 1 if the server ended the session, 2 if the arguments are wr
             ),
             (
                 "--grace",
-                "SECONDS",
-                f"how long a server may take to exit at the end of its session (default: {GRACE_S:g})",
+                "TIME",
+                f"how long a server may take to exit at the end of its session: {SPAN_FORMS} "
+                f"(default: {GRACE_S:g}s)",
             ),
         ),
         **{

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError, age, seconds
+from mcpproxy.cli.arguments import SPAN_FORMS, Parser, UsageError, age, seconds
 from mcpproxy.cli.terminal import tell
 from mcpproxy.fleet import urls
 
@@ -50,8 +50,8 @@ def run(argv: list[str]) -> int:
         "--grace",
         type=seconds,
         default=_GRACE_S,
-        metavar="SECONDS",
-        help="with --watch: seconds for the last recordings to end after the signal (default: 20)",
+        metavar="TIME",
+        help=f"with --watch: for the last recordings to end after the signal: {SPAN_FORMS} (default: 20s)",
     )
     add(
         "--delete-after",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.style import count, size
 from mcpproxy.base.visible import visible
-from mcpproxy.cli.arguments import Parser, age
+from mcpproxy.cli.arguments import SPAN_FORMS, Parser, time_span
 from mcpproxy.cli.terminal import emit
 from mcpproxy.fleet import urls
 
@@ -32,10 +32,10 @@ def run(argv: list[str]) -> int:
     add("--head", action="append", default=[], metavar="SHA256", help="a head that was printed earlier")
     add(
         "--grace",
-        type=age,
+        type=time_span,
         default=0.0,
-        metavar="AGE",
-        help="how old a file may be and still wait for its manifest: 10m (default: 0s)",
+        metavar="TIME",
+        help=f"how old a file may be and still wait for its manifest: {SPAN_FORMS} (default: 0s)",
     )
     add("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(argv)
