@@ -543,7 +543,7 @@ def test_a_hostile_recording_executes_nothing(visitor: Visitor, tmp_path: Path) 
         visitor.page.wait_for_selector(".detail .part")
         for toggle in visitor.page.locator(".detail .part h3 > .j-toggle[aria-expanded=false]").all():
             toggle.click()
-        expect(visitor.page.locator(".detail")).to_contain_text("\\u{202e}")
+        expect(visitor.page.locator(".detail")).to_contain_text("\\u202e")
         for view in ("2", "3", "4", "5", "1"):
             visitor.presses(view)
             visitor.page.wait_for_selector("main .page, main .empty, main .grid")
@@ -615,8 +615,13 @@ def test_a_cause_on_stderr_and_the_answer_are_seen_at_once(visitor: Visitor, tmp
         expect(parts.nth(2)).to_contain_text("136 lines")
         on_stderr = parts.nth(2).locator("pre")
         expect(on_stderr).to_contain_text(re.compile(rf"^(.*\n){{2}}{re.escape(REASON)}$"))
-        parts.nth(2).get_by_role("button").click()
+        parts.nth(2).locator(".j-toggle").click()
         expect(on_stderr).to_contain_text("Traceback (most recent call last):")
+        parts.nth(2).get_by_role("button", name="Copy stderr").click()
+        visitor.page.get_by_text("copied").first.wait_for()
+        copied = visitor.page.evaluate("navigator.clipboard.readText()")
+        assert copied.splitlines()[0].startswith("Traceback")
+        assert len(copied.splitlines()) == 136
 
 
 def test_stderr_that_ends_with_a_box_is_previewed_by_the_line_that_tells_most(
@@ -627,7 +632,7 @@ def test_stderr_that_ends_with_a_box_is_previewed_by_the_line_that_tells_most(
         looks_at(visitor, running, "s", "#call=4")
         on_stderr = visitor.page.locator(".detail .part").nth(2)
         expect(on_stderr.locator("pre")).to_have_text(NO_NUMBER)
-        on_stderr.get_by_role("button").click()
+        on_stderr.locator(".j-toggle").click()
         expect(on_stderr.locator("pre")).to_contain_text("╰─")
 
 

@@ -226,7 +226,7 @@ def test_a_command_of_somebody_else_is_shown_whole_before_it_runs(visitor: Visit
         form = opens_the_form(visitor, running, FORECAST_ROW)
         shown = form.locator("pre").inner_text()
         assert "server.py '# long" in shown
-        assert shown.endswith("long \\u{202e}evil'")
+        assert shown.endswith("long \\u202eevil'")
         send = form.get_by_role("button", name="Send", exact=True)
         expect(send).to_be_disabled()
         form.get_by_label("I have read this command. Run it.").check()
@@ -315,7 +315,7 @@ def test_two_sessions_are_compared(visitor: Visitor, tmp_path: Path) -> None:
         changed = visitor.page.locator(".difference", has_text="forecast")
         changed.wait_for()
         assert "sunny" in changed.locator(".removed").inner_text()
-        assert "rain <b>\\u{202e}" in changed.locator(".added").inner_text()
+        assert "rain <b>\\u202e" in changed.locator(".added").inner_text()
         gone = visitor.page.locator(".difference", has_text="archive")
         assert "missing" in gone.inner_text()
         visitor.sees("1 changed, 1 missing, 0 new")

@@ -151,6 +151,32 @@ def test_the_bar_of_a_slow_call_has_the_colour_of_its_time(visitor: Visitor, tmp
         expect(row.locator(".bar")).to_have_class("bar warn ok")
 
 
+def test_the_list_of_recordings_can_be_put_away(visitor: Visitor, page: Served) -> None:
+    visitor.opens(page.url)
+    button = visitor.page.get_by_role("button", name="List of recordings")
+    sidebar, here = visitor.page.locator(".sidebar"), visitor.page.locator(".about strong")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    width = (visitor.page.locator("main").bounding_box() or {})["width"]
+    button.press("Enter")
+    expect(sidebar).to_be_hidden()
+    expect(button).to_have_attribute("aria-expanded", "false")
+    visitor.page.reload()
+    visitor.page.wait_for_selector(".scroller .row .c-outcome")
+    expect(sidebar).to_be_hidden()
+    assert (visitor.page.locator("main").bounding_box() or {})["width"] > width
+    visitor.breaks_no_rule("without the list of recordings")
+    shown = visitor.page.url
+    visitor.presses("]")
+    visitor.page.wait_for_url(lambda url: url != shown)
+    expect(here).to_be_visible()
+    visitor.presses("l")
+    expect(visitor.page.locator(".recording.here")).to_be_in_viewport()
+    visitor.page.set_viewport_size({"width": 400, "height": 800})
+    expect(sidebar).to_be_hidden()
+    visitor.presses("l")
+    expect(visitor.page.locator(".recording.here")).to_be_focused()
+
+
 def test_keys_act_after_a_click(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     selected = visitor.page.locator(".row.selected .c-number")

@@ -41,6 +41,7 @@ function App() {
   const [held, setHeld] = useState(NOTHING);
   const [isHelp, setHelp] = useState(false);
   const [paused, setPaused] = useState(false);
+  const [sidebar, setSidebar] = useRemembered("sidebar", "shown");
   const [theme, setTheme] = useRemembered("theme", "system");
   const [fault] = useErrorBoundary();
 
@@ -90,6 +91,10 @@ function App() {
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
   }, [theme]);
+  useLayoutEffect(() => {
+    root.classList.toggle("no-sidebar", sidebar === "away");
+  }, [sidebar]);
+  const putSidebar = () => setSidebar(sidebar === "away" ? "shown" : "away");
   useEffect(() => {
     /** @param {number} step */
     const other = (step) => {
@@ -106,6 +111,7 @@ function App() {
         "?": () => setHelp(true),
         a: () => /** @type {HTMLElement} */ (document.querySelector("#find"))?.focus(),
         b: focusHeld,
+        l: () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".top .menu-button, .top .sidebar-button")]).find((one) => one.offsetParent)?.click(),
         p: () => setPaused((now) => !now),
         f: () => /** @type {HTMLElement} */ ([...document.querySelectorAll(".filter .chip")].find((chip) => chip.textContent === "follow"))?.click(),
         t: () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]),
@@ -157,7 +163,8 @@ function App() {
   return html`
     <a class="skip" href="#main">To the calls</a>
     <header class="top">
-      ${isExported || isRefused ? null : html`<button type="button" class="menu-button" aria-expanded=${isMenu} aria-controls="recordings" onClick=${() => setMenu(!isMenu)}>☰ Recordings</button>`}
+      ${isExported || isRefused ? null : html`<button type="button" class="menu-button" aria-expanded=${isMenu} aria-controls="recordings" onClick=${() => setMenu(!isMenu)}>☰ Recordings</button>
+        <button type="button" class="sidebar-button" aria-expanded=${sidebar !== "away"} aria-controls="recordings" aria-label="List of recordings" title="the list of recordings (l)" onClick=${putSidebar}>☰</button>`}
       <h1>mcpproxy</h1>
       <nav aria-label="Views"><ul class="tabs">${VIEWS.map(
         ([name, words], index) => html`<li><button type="button" aria-current=${place.view === name ? "page" : undefined} title=${`key ${index + 1}`} onClick=${() => go({ view: name, find: "" })}>${words}</button></li>`,
@@ -168,7 +175,7 @@ function App() {
       <button type="button" onClick=${() => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length])}>◐<span class="wide-only"> theme: ${theme}</span></button>
       <button type="button" aria-haspopup="dialog" onClick=${() => setHelp(true)}><span class="wide-only">help </span><kbd>?</kbd></button>
     </header>
-    ${isExported || isRefused ? null : html`<${Sidebar} isLoaded=${folder.isLoaded} recordings=${folder.recordings} runs=${folder.runs} held=${held} place=${place} go=${go} onChosen=${() => {
+    ${isExported || isRefused ? null : html`<${Sidebar} isShown=${sidebar !== "away"} isLoaded=${folder.isLoaded} recordings=${folder.recordings} runs=${folder.runs} held=${held} place=${place} go=${go} onChosen=${() => {
       root.classList.remove("menu"); // now, so that the list can take the focus
       setMenu(false);
     }} />`}

@@ -89,7 +89,7 @@ const EMOJI_PART = new RegExp(
 );
 
 /**
- * Return recorded text in which hidden characters are replaced by marked escapes.
+ * Return recorded text in which hidden characters are replaced by marked escapes, those of JSON as in a terminal.
  *
  * @param {string} text
  * @returns {any} nodes for htm
@@ -103,8 +103,8 @@ export function visible(text) {
     kept ??= new Set([...text.matchAll(EMOJI_PART)].flatMap((part) => Array.from(part[0], (_, at) => part.index + at * (part[0].length > 1 ? 2 : 1))));
     if (kept.has(match.index)) continue;
     if (match.index > end) nodes.push(text.slice(end, match.index));
-    const code = /** @type {number} */ (match[0].codePointAt(0)).toString(16).padStart(4, "0");
-    nodes.push(html`<span class="hidden-character" title="a character without a glyph">\\u{${code}}</span>`);
+    const escape = match[0].split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    nodes.push(html`<span class="hidden-character" title="a character without a glyph">${escape.join("")}</span>`);
     end = match.index + match[0].length;
   }
   if (!nodes.length) return text;

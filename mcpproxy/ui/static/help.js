@@ -12,6 +12,7 @@ const KEYS = [
   ["1 … 7", "calls, timeline, findings, tools, stats, compare, prompt"],
   ["[ / ]", "previous, next recording"],
   ["b", "to the messages that breakpoints hold; there j and k next and previous, s show, r resume, e edit, d drop, x error"],
+  ["l", "the list of recordings, there or away"],
   ["f", "follow the last call of a running recording"],
   ["p", "pause: hold new rows back"],
   ["t", "dark, light, as the system has it"],

@@ -1,7 +1,7 @@
 // @ts-check
 /** The records of a call, a card each: whole messages, heads of HTTP, what was written to stderr. */
 import { address, isExported, request } from "./api.js";
-import { SaveButton } from "./copy.js";
+import { CopyButton, SaveButton } from "./copy.js";
 import { LongText } from "./find.js";
 import { duration, offset, plural, size, visible } from "./format.js";
 import { JsonTree, parse } from "./json_tree.js";
@@ -103,12 +103,13 @@ export function PartCard({ id, part, call, go, isOpened, marked }) {
 export function StderrCard({ part, call }) {
   const [isOpen, setOpen] = useState(false);
   const isCut = part.length > (part.text ?? "").length;
-  return html`<article class="part">
+  return html`<article class="part stderr">
     <h3>
       <button type="button" class="j-toggle" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
         <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> stderr
         <span class="count"> ${plural(part.lines, "line")}, +${duration(Math.max(0, part.at_ms - call.started_ms))}</span>
       </button>
+      <${CopyButton} words="copy" label="Copy stderr" text=${() => part.text ?? ""} />
     </h3>
     ${isOpen && isCut ? html`<p class="count">The last ${size(/** @type {string} */ (part.text).length)} of ${size(part.length)}.</p>` : null}
     <pre tabindex="0" aria-label="stderr">${visible((isOpen ? part.text : part.preview) ?? "")}</pre>

@@ -30,6 +30,7 @@ const SURE = { certain: "one client", likely: "likely one client", guess: "one c
 
 /**
  * @param {object} props
+ * @param {boolean} props.isShown whether it is not put away in a wide window
  * @param {boolean} props.isLoaded
  * @param {import("./types.js").Recording[]} props.recordings
  * @param {import("./types.js").Run[]} props.runs
@@ -38,7 +39,7 @@ const SURE = { certain: "one client", likely: "likely one client", guess: "one c
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  * @param {() => void} props.onChosen
  */
-export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen }) {
+export function Sidebar({ isShown, isLoaded, recordings, runs, held, place, go, onChosen }) {
   const { press, still } = useStill();
   const [text, setText] = useState("");
   const [isWhole, setWhole] = useState(false);
@@ -67,7 +68,7 @@ export function Sidebar({ isLoaded, recordings, runs, held, place, go, onChosen 
   useEffect(() => {
     if (!here() && isHereLeft) setWhole(true);
     here()?.scrollIntoView({ block: "nearest" });
-  }, [place.recording, isLoaded, isHereLeft]);
+  }, [place.recording, isLoaded, isHereLeft, isShown]);
   /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
     const first = /** @type {HTMLElement | null} */ (list.current?.querySelector(".recording"));
