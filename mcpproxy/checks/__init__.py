@@ -48,7 +48,17 @@ from mcpproxy.checks.stateless import (
     subscriptions,
     unretried,
 )
-from mcpproxy.checks.transports import authorization, cors, headers, http, proofs, sessions, stdio, streams
+from mcpproxy.checks.transports import (
+    authorization,
+    cors,
+    headers,
+    http,
+    issuers,
+    proofs,
+    sessions,
+    stdio,
+    streams,
+)
 from mcpproxy.checks.utilities import (
     cancellation,
     completion,
@@ -113,6 +123,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     sessions.FAMILY,
     authorization.FAMILY,
     proofs.FAMILY,
+    issuers.FAMILY,
     # The Agent Client Protocol
     handshake.FAMILY,
     members.FAMILY,

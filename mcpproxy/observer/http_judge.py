@@ -15,6 +15,7 @@ from typing import Final
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.http_facts import ALL_FACTS, HttpFact
 from mcpproxy.checks.engine.rows import Moment
+from mcpproxy.checks.transports.issuers import remember_issuer
 from mcpproxy.observer.attribution import session_of
 from mcpproxy.observer.classify_http import (
     facts_of_content,
@@ -289,6 +290,7 @@ class HttpJudge:
         findings = self._run_checks("body" if event is None else "event", exchange, SERVER, facts, frame)
         session = exchange.session
         if session is None:
+            remember_issuer(exchange, frame, self._history)
             return findings
         for message in messages:
             code = member(message.value, "error", "code") if type(message) is ErrorResponse else None

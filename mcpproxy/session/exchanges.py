@@ -23,6 +23,7 @@ from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
 from mcpproxy.session.history import History, ModernAnswer, SentRequest
+from mcpproxy.session.issuers import Issuers
 
 MAX_REMEMBERED: Final = 65_536
 """How many event ids of a session, and how many sessions, are remembered."""
@@ -348,6 +349,7 @@ class HttpHistory:
     proofs: dict[str, int] = field(
         default_factory=dict[str, int]
     )  # by DPoP proof, masked or not: the request that had it, once it was answered
+    issuers: Issuers = field(default_factory=Issuers)
     metadata: str = ""  # "served" or "refused", once a client has requested the authorization metadata
     refused_to_pages: dict[str, frozenset[str]] = field(
         default_factory=dict[str, frozenset[str]]
