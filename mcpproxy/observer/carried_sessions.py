@@ -89,7 +89,7 @@ class CarriedSessions:
         self._names.clear()
 
     def judge(self, context: MessageContext, history: History) -> list[Finding]:
-        """Judge what a message of ACP with a method of ``CARRIERS`` carries.
+        """Judge what a message of ACP with a method of ``acp.ABOUT_SERVERS`` carries.
 
         ``history`` is that of the connection before the message.
         """

@@ -18,7 +18,7 @@ from mcpproxy.observer.classify import context_of, is_acp
 from mcpproxy.observer.findings import Cause, FindingBuilder
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure, weight
 from mcpproxy.observer.update import remember
-from mcpproxy.protocol import acp, mcp_in_acp
+from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -54,9 +54,6 @@ from mcpproxy.session.masked_values import MARK, holds_mask
 _MASK_START: Final = MARK.encode("ascii")
 JudgeCarried: TypeAlias = Callable[[MessageContext, History], list[Finding]]
 
-CARRIERS: Final = mcp_in_acp.CARRIERS.union(acp.SETUP, ("session/fork",))
-"""The methods of ACP that a ``JudgeCarried`` takes: of a request, or of the request that is answered."""
-
 _NOISE_BYTES: Final = 64
 _MOST_NOISE: Final = 1024
 """Lines that are not messages: up to which length their findings are remembered, and of how many lines."""
@@ -81,7 +78,7 @@ class MessageJudge:
     that the start of the session was not seen, ``masked`` that values in its messages may be masked.
     ``over_http`` says that they went over HTTP; a message of an exchange says so too.
     ``memory_use`` estimates the memory that the history takes. If ``judge_carried`` is given, the session may
-    turn out to be one of ACP; it then judges what messages with a method of ``CARRIERS`` carry.
+    turn out to be one of ACP; it then judges what messages with a method of ``acp.ABOUT_SERVERS`` carry.
     """
 
     def __init__(
@@ -378,7 +375,7 @@ class MessageJudge:
                 if is_unclear and violation.rule not in ENVELOPE_RULES:
                     continue
                 findings += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
-        if self._judge_carried is not None and context.method in CARRIERS:
+        if self._judge_carried is not None and context.method in acp.ABOUT_SERVERS:
             findings += self._judge_carried(context, history)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:

@@ -159,6 +159,9 @@ DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
 SETUP: Final = ("session/new", "session/load", "session/resume")
 """The requests that open a session. Their params may contain MCP servers and directories."""
 
+ABOUT_SERVERS: Final = CARRIERS.union(SETUP, ("session/fork",))
+"""The requests that name MCP servers of the type ``acp``, or carry messages to and from them."""
+
 USES_SESSION: Final = (
     "session/prompt",
     "session/cancel",
