@@ -8,7 +8,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import EventCheck, RuleFamily
-from mcpproxy.session.frame import CLIENT, Close, Signal, other
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Severity, Signal, other
 from mcpproxy.session.history import History, SentRequest
 
 _PROBE: Final = "server/discover"
@@ -20,6 +20,9 @@ MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
 There is one exception: RPC-008 reports a server that ends by itself and leaves a probe unanswered.
 """
 
+ASKS_A_PERSON: Final = ("elicitation/create", "sampling/createMessage")
+"""Requests for which a client may wait for its user, who may never decide."""
+
 PIPE_BYTES: Final = 1 << 16
 """How much a pipe of Linux holds: what a server that exits too early has often written of a long line."""
 
@@ -28,17 +31,22 @@ ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping)."""
+    """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping).
+
+    A client may answer none of the server's requests: that the session went on is shown by its own requests.
+    """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
-    for asker in (CLIENT, "server"):
+    for asker in (CLIENT, SERVER):
         side, responder = history.side(asker), other(asker)
+        went_on_seq = max(side.last_answered_seq, history.client.last_answered_seq)
         reported: list[SentRequest] = []
         if not history.side(responder).fully_read:
             continue
         for request in side.pending.values():
             # An error without an id (``refused_seq``) may have answered any request before it.
-            if side.refused_seq < request.seq < side.last_answered_seq and _is_overdue(request, event):
+            answered_later = request.seq < side.last_answered_seq
+            if side.refused_seq < request.seq < went_on_seq and _is_overdue(request, event, history):
                 rule = ("LIFE-004", "R-040") if request.method == "ping" else ("RPC-008", "R-010")
                 if request.cancelled or request.method in MAY_STAY_UNANSWERED:
                     continue
@@ -46,14 +54,14 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                     continue  # A server with a handshake may ignore the stateless request that probed it.
                 reported.append(request)
                 what = f"{shortened(request.method)} ({spelled(request.id)})"
-                problem = f"{responder} never answered {what}, but answered later requests"
+                problem = f"{responder} never answered {what}, but "
+                problem += "answered later requests" if answered_later else "went on with the session"
                 yield Violation(
                     *rule,
                     problem,
                     blame=responder,
                     frame=request.seq,
-                    # Nothing says how long the answer of a request other than ping may take.
-                    at_most=None if request.method == "ping" else "warning",
+                    at_most=_level(request, answered_later=answered_later),
                     candidates=request.candidates,
                 )
         if asker == CLIENT:
@@ -99,8 +107,18 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
         )
 
 
-def _is_overdue(request: SentRequest, event: Close) -> bool:
-    return event.observed_at_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
+def _level(request: SentRequest, *, answered_later: bool) -> Severity | None:
+    """Return the highest level: nothing says how long the answer of a request other than ping may take."""
+    if request.method == "ping":
+        return None
+    return "info" if request.method in ASKS_A_PERSON and not answered_later else "warning"
+
+
+def _is_overdue(request: SentRequest, event: Close, history: History) -> bool:
+    """Whether there was time for an answer before the end, or before the client closed its stream."""
+    left_ns = history.client.closed_ns if request.sender == SERVER else None
+    ended_ns = event.observed_at_ns if left_ns is None else left_ns
+    return ended_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
 
 
 FAMILY: Final = RuleFamily(events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),))
