@@ -63,7 +63,7 @@ def settings_of_client(context: MessageContext[Request], history: History) -> It
         return ()
     problem = f"client declared {EXTENSION} without a list of mimeTypes"
     pointer = "".join(map(token, ("params", *path, "extensions", EXTENSION)))
-    return (Violation("UI-001", "R-285", problem, pointer=context.at + pointer),)
+    return (Violation("UI-001", "R-321", problem, pointer=context.at + pointer),)
 
 
 def _is_declared(context: MessageContext, history: History) -> bool:
@@ -98,16 +98,16 @@ def listed_tools(context: MessageContext[Response], history: History) -> Iterato
         if uri is None and isinstance(uri := meta.get(FLAT_KEY), str):
             pointer = at + token(FLAT_KEY)
             problem = f"server bound tool {name} to its page by {FLAT_KEY}, which is deprecated"
-            yield Violation("UI-008", "R-292", problem, pointer=pointer)
+            yield Violation("UI-008", "R-328", problem, pointer=pointer)
         if not isinstance(uri, str):
             continue
         if not uri.lower().startswith(SCHEME):
             problem = f"server bound tool {name} to {shown(uri)}, whose scheme is not ui"
-            yield Violation("UI-002", "R-286", problem, pointer=pointer)
+            yield Violation("UI-002", "R-322", problem, pointer=pointer)
         if not is_declared:
             is_declared = True  # told once a page
             problem = f"server bound tool {name} to a page, but the client did not declare {EXTENSION}"
-            yield Violation("UI-007", "R-291", problem, pointer=pointer, at_most="info")
+            yield Violation("UI-007", "R-327", problem, pointer=pointer, at_most="info")
 
 
 def listed_pages(context: MessageContext[Response], history: History) -> Iterator[Violation]:
@@ -124,7 +124,7 @@ def listed_pages(context: MessageContext[Response], history: History) -> Iterato
 def _misshapen(ui: JSONObject, shape: str, what: str, pointer: str) -> Iterator[Violation]:
     for fault in violations(ui, shape, REVISIONS[-1]):  # The extension has versions of its own.
         problem = f"server sent {what} in which _meta.ui{fault.pointer.replace('/', '.')} {fault.clause}"
-        yield Violation("UI-005", "R-289", problem, pointer=pointer + fault.pointer)
+        yield Violation("UI-005", "R-325", problem, pointer=pointer + fault.pointer)
 
 
 # What the server answers
@@ -146,7 +146,7 @@ def missing_page(context: MessageContext[ErrorResponse], history: History) -> It
     return (
         Violation(
             "UI-003",
-            "R-287",
+            "R-323",
             problem,
             pointer=context.at + "/error",
             related=(tool.seq, request.seq),
@@ -173,7 +173,7 @@ def other_type(context: MessageContext[Response], history: History) -> Iterator[
         given = "without a mimeType" if media_type is None else f"as {shown(media_type)}"
         yield Violation(
             "UI-004",
-            "R-288",
+            "R-324",
             f"server sent the page {shown(uri)} {given}, not as {PAGE_TYPE}",
             pointer=f"{context.at}/result/contents/{index}" + ("" if media_type is None else "/mimeType"),
             related=(tool.seq, request.seq),
@@ -217,7 +217,7 @@ def page_alone(context: MessageContext[Response], history: History) -> Iterable[
     return (
         Violation(
             "UI-006",
-            "R-290",
+            "R-326",
             problem,
             pointer=context.at + "/result/content",
             related=(tool.seq, request.seq),

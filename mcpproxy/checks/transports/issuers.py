@@ -38,7 +38,7 @@ def foreign_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         problem = (
             f"client sent a token of {_giver(issued, issuers)} to an MCP server that takes those of {listed}"
         )
-        yield Violation("AUTH-011", "R-296", problem, related=(issued.seq,))
+        yield Violation("AUTH-011", "R-332", problem, related=(issued.seq,))
 
 
 def foreign_secret(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -54,7 +54,7 @@ def foreign_secret(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     servers = issuers.named.get(_place(exchange.request.target), frozenset())
     if issued is not None and issuers.others_gave(issued, servers):
         problem = f"client sent the client_secret that {_giver(issued, issuers)} gave it to another server"
-        yield Violation("AUTH-012", "R-297", problem, related=(issued.seq,), candidates=AUTHORIZED)
+        yield Violation("AUTH-012", "R-333", problem, related=(issued.seq,), candidates=AUTHORIZED)
 
 
 def _giver(issued: Issued, issuers: Issuers) -> str:

@@ -31,7 +31,7 @@ def token_without_proof(exchange: HttpExchange, history: HttpHistory, frame: Fra
     """Report a token that is sent as one bound to a key, without a proof of that key (AUTH-008)."""
     scheme, _ = credential(exchange.fields.get("authorization") or "")
     if scheme == "dpop" and "dpop" not in exchange.fields and exchange.method != "OPTIONS":
-        yield Violation("AUTH-008", "R-293", "client sent a DPoP token without a proof in the header DPoP")
+        yield Violation("AUTH-008", "R-329", "client sent a DPoP token without a proof in the header DPoP")
 
 
 def used_proof(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -42,7 +42,7 @@ def used_proof(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
     earlier_seq = history.proofs.get(exchange.fields.get("dpop") or "")
     if earlier_seq is not None:
         problem = "client sent a DPoP proof that it had sent with another request"
-        yield Violation("AUTH-009", "R-294", problem, related=(earlier_seq,), candidates=AUTHORIZED)
+        yield Violation("AUTH-009", "R-330", problem, related=(earlier_seq,), candidates=AUTHORIZED)
 
 
 def nonce_not_given(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -67,7 +67,7 @@ def _without_nonce(exchange: HttpExchange) -> Violations:
     if "dpop-nonce" not in exchange.response_fields:
         problem = f"server refused with {NONCE_WANTED}, without a nonce in the header DPoP-Nonce"
         related = (exchange.request.seq,)
-        yield Violation("AUTH-010", "R-295", problem, related=related, candidates=AUTHORIZED)
+        yield Violation("AUTH-010", "R-331", problem, related=related, candidates=AUTHORIZED)
 
 
 FAMILY: Final = RuleFamily(
