@@ -37,7 +37,7 @@ from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.checks.opt_in import deprecated
 from mcpproxy.checks.security import addresses, deceptive_text
-from mcpproxy.checks.server import apps, prompts, resources, tool_calls, tools
+from mcpproxy.checks.server import apps, prompts, resources, skills, tool_calls, tools
 from mcpproxy.checks.stateless import (
     caching,
     discovery,
@@ -102,6 +102,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     apps.FAMILY,
     content.FAMILY,
     resources.FAMILY,
+    skills.FAMILY,
     prompts.FAMILY,
     completion.FAMILY,
     logging.FAMILY,

@@ -34,9 +34,11 @@ TARGETS: Final = {
     "resources/read": "uri",
     "resources/subscribe": "uri",
     "resources/unsubscribe": "uri",
+    "resources/directory/read": "uri",
+    "skills/get": "uri",
     **dict.fromkeys(WRAPPERS, "method"),
 }
-"""Method -> the member of its params that names the tool, prompt or resource; or the method inside.
+"""Method -> the member of its params that names the tool, prompt, resource or skill; or the method inside.
 
 The id of a task is no target: a server issues a new one for each task, so it groups nothing.
 """
@@ -48,7 +50,7 @@ _LEADING_ID: Final = pattern(
 
 
 def target_of(method: str, params: "JSON | Absent") -> str | None:
-    """Return the tool, prompt or resource that a request of ``method`` is about, ``None`` if none.
+    """Return the tool, prompt, resource or skill that a request of ``method`` is about, ``None`` if none.
 
     That of a request in which there is another message is the method of that, with its own target:
     ``tools/call search``.

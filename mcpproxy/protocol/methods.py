@@ -146,6 +146,8 @@ INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """By revision: the methods that a server requests inside a result and not with a request of its own."""
 
+SKILLS: Final = "io.modelcontextprotocol/skills"
+
 EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "io.modelcontextprotocol/tasks": (
@@ -154,7 +156,7 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "tasks/cancel",
             "notifications/tasks",
         ),
-        "io.modelcontextprotocol/skills": ("skills/list", "skills/get", "resources/directory/read"),
+        SKILLS: ("skills/list", "skills/get", "resources/directory/read"),
     }
 )
 """By the name under which peers declare an extension: its methods, which no row of 2026-07-28 defines."""

@@ -70,7 +70,7 @@ class MessageContext(Generic[M_co]):
     - ``contents`` are the params or the result.
     - ``known`` are the facts about the message (see ``checks.engine.rows``).
     - ``derived`` is what a check has derived from the message, for later checks and state updates: the result
-      of ``listings.page``, or the tool that is called.
+      of ``listings.page``, the tool that is called, the entries of skills, or the file that was read.
     """
 
     frame: Frame

@@ -15,15 +15,17 @@ import orjson
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.checks.stateless.servers import declared_settings
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.methods import SKILLS
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
-LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
-CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")
+LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
+CACHEABLE: Final = ("server/discover", *LISTS, "resources/read", "skills/get")
 MAY_ASK_FOR_INPUT: Final = ("tools/call", "prompts/get", "resources/read")
 """Requests whose result may be input_required: it asks the client for input and is not final."""
 
@@ -75,10 +77,18 @@ def caching_hints(context: MessageContext, history: History) -> Iterator[Violati
     # A server that only knows revisions with a handshake may answer too, but does not send "complete".
     if request is None or result.get("resultType") != "complete":
         return
+    requirement = {"skills/list": "R-316", "skills/get": "R-318"}.get(request.method, "R-263")
+    if requirement != "R-263" and declared_settings(SKILLS, context, history) is None:
+        return  # The method may be that of another extension.
     for name in HINTS:
         if fault := _fault(result, name):
             problem = f"{context.sender} sent a result of {request.method} {fault}"
-            yield Violation("CACHE-001", "R-263", problem, pointer=f"{context.at}/result/{name}")
+            yield Violation(
+                "CACHE-001",
+                requirement,
+                problem,
+                pointer=f"{context.at}/result/{name}",
+            )
 
 
 def _fault(result: JSONObject, name: str) -> str:

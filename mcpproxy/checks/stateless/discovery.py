@@ -158,7 +158,7 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
         f"server answered {request.method} with a result, "
         f"but frame {discovered.seq} does not declare {capability}"
     )
-    return (_unlike_discovered(("PROTO-009", "R-045"), problem, "/result", context, discovered),)
+    return (unlike_discovered(("PROTO-009", "R-045"), problem, "/result", context, discovered),)
 
 
 def undeclared_log(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
@@ -193,10 +193,10 @@ def unserved_list(context: MessageContext[ErrorResponse], history: History) -> I
     if not declares(discovered.capabilities, capability):
         return ()
     problem = f"server declared {capability} in frame {discovered.seq}, but does not know {request.method}"
-    return (_unlike_discovered(("PROTO-009", "R-046"), problem, "/error/code", context, discovered),)
+    return (unlike_discovered(("PROTO-009", "R-046"), problem, "/error/code", context, discovered),)
 
 
-def _unlike_discovered(
+def unlike_discovered(
     requirement: tuple[str, str],
     problem: str,
     pointer: str,

@@ -38,11 +38,13 @@ Over HTTP, the requests to one server with the same credentials have the same ca
 class Discovered:
     """The content of a DiscoverResult.
 
-    ``seq`` is its frame and ``fresh_until_ns`` the time until which it is valid. ``lacks`` maps each method
-    that needs a capability which the server did not declare to that capability.
+    ``seq`` is its frame, ``connection`` the number of the connection that it came on, and ``fresh_until_ns``
+    the time until which it is valid. ``lacks`` maps each method that needs a capability which the server did
+    not declare to that capability.
     """
 
     seq: int
+    connection: int
     fresh_until_ns: int
     versions: tuple[str, ...]
     capabilities: JSONObject
@@ -120,6 +122,25 @@ def is_modern_answer(context: MessageContext) -> bool:
 def is_modern(context: MessageContext, history: History) -> bool:
     """Whether an earlier message or this answer shows that the server supports a stateless revision."""
     return server(history).modern_seq > 0 or is_modern_answer(context)
+
+
+def settings_of(extension: str, capabilities: JSONObject) -> JSONObject | None:
+    """Return the settings with which a peer declares ``extension``; ``None`` if it does not declare it.
+
+    The settings are empty if they are not an object.
+    """
+    extensions = as_object(capabilities.get("extensions")) or {}
+    settings = extensions.get(extension, False)
+    return None if settings is False else as_object(settings) or {}
+
+
+def declared_settings(extension: str, context: MessageContext, history: History) -> JSONObject | None:
+    """Return the settings with which the server declared ``extension`` in its DiscoverResult.
+
+    The result is ``None`` if it did not declare it, or if that is not known.
+    """
+    discovered = server(history).discovered if context.stateless else None
+    return settings_of(extension, discovered.capabilities) if discovered is not None else None
 
 
 def strings_in(value: "JSON") -> tuple[str, ...]:
@@ -207,7 +228,12 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
     history.facts |= DISCOVERED
     history.familiar_meta = None  # The _meta found correct may name a version that is not listed now.
     server(history).discovered = Discovered(
-        context.seq, until_ns, versions, capabilities, _lacks(capabilities, context)
+        context.seq,
+        context.frame.connection,
+        until_ns,
+        versions,
+        capabilities,
+        _lacks(capabilities, context),
     )
 
 

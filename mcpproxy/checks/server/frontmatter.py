@@ -1,0 +1,109 @@
+"""The YAML frontmatter of a SKILL.md, as far as it can be read for certain without a parser of YAML.
+
+YAML has many forms, and parsers differ. What is compared with the entry of a skill are the names of the
+fields, and the name and the description where they are written on one line. Any other form counts as equal.
+
+Source: https://agentskills.io/specification, section Frontmatter
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.wording import shown
+
+FENCE: Final = "---"
+
+MAX_FIELDS: Final = 64
+"""The number of fields up to which a frontmatter is remembered."""
+
+MAX_LINES: Final = 1_000
+"""The number of lines up to which a frontmatter is read."""
+
+COMPARED: Final = ("name", "description")
+
+_FIELD: Final = pattern(r"([A-Za-z][\w-]*):(?:[ \t]+(.*?))?[ \t]*")
+_CONTINUED: Final = pattern(r"[ \t].*|-(?:[ \t].*)?|#.*|[ \t]*")
+"""A line that belongs to the field above it, a comment, or an empty line."""
+_PLAIN: Final = pattern(
+    r"(?!(?:y|n|yes|no|on|off|true|false|null)$)[^\W\d_](?:[^:#]|:(?!\s|$)|(?<!\s)#)*", re.I
+)
+"""A text without quotes on one line that no version of YAML reads as another value."""
+
+
+@slotted(frozen=True)
+class Frontmatter:
+    """The frontmatter in an entry: the names of its fields, and hashes of the fields that are compared."""
+
+    names: frozenset[str]
+    hashes: Mapping[str, int]
+
+
+def frontmatter_of(entry: JSONObject) -> Frontmatter | None:
+    """Return the frontmatter in an entry, ``None`` if it has too many fields or is none."""
+    frontmatter = entry.get("frontmatter")
+    if not isinstance(frontmatter, dict) or len(frontmatter) > MAX_FIELDS:
+        return None
+    hashes = {name: hash(text) for name in COMPARED if isinstance(text := frontmatter.get(name), str)}
+    return Frontmatter(frozenset(frontmatter), hashes)
+
+
+def begins_with_frontmatter(text: str) -> bool:
+    """Whether the text of a SKILL.md begins with YAML frontmatter."""
+    return _first_line(text) == FENCE
+
+
+def _first_line(text: str) -> str:
+    return text[:80].removeprefix("\ufeff").partition("\n")[0].rstrip()
+
+
+def unlike(text: str, listed: Frontmatter) -> str:
+    """Say how the frontmatter of a SKILL.md differs from that in its entry; empty if it may be equal."""
+    fields = _fields(text)
+    if fields is None:
+        return ""
+    for name in fields:
+        if name not in listed.names:
+            return f"the entry lacks {shown(name)}"
+    for name in sorted(listed.names):
+        if name not in fields:
+            return f"SKILL.md lacks {shown(name)}"
+    for name in COMPARED:
+        value = fields.get(name)
+        if value is not None and listed.hashes.get(name) not in (None, hash(value)):
+            return f"{name} is {shown(value)} in SKILL.md"
+    return ""
+
+
+def _fields(text: str) -> dict[str, str | None] | None:
+    """Return the fields of a frontmatter, each with its text if that is certain.
+
+    The result is ``None`` if a line is neither a field nor a part of one, or if a name comes twice.
+    """
+    lines = [line.rstrip("\r") for line in text.split("\n", MAX_LINES)[1:]]
+    if FENCE not in lines:
+        return None
+    lines = lines[: lines.index(FENCE)]
+    fields: dict[str, str | None] = {}
+    for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
+        if _CONTINUED.fullmatch(line):
+            continue
+        field = _FIELD.fullmatch(line)
+        if field is None or field[1] in fields:
+            return None
+        is_on_one_line = not next_line.strip() or _FIELD.fullmatch(next_line) is not None
+        fields[field[1]] = _text_of(field[2] or "") if is_on_one_line else None
+    return fields
+
+
+def _text_of(value: str) -> str | None:
+    """Return the text that a value on one line stands for, ``None`` if that is not certain."""
+    quote = value[:1]
+    if quote in ('"', "'"):
+        inner = value[1:-1]
+        is_simple = len(value) > 1 and value[-1] == quote and quote not in inner and "\\" not in inner
+        return inner if is_simple else None
+    return value if _PLAIN.fullmatch(value) else None
