@@ -13,14 +13,17 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import CHANGES
-from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Sender, Signal, other
 from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
+
+EXTENSION_LISTS: Final = ("skills/list", "resources/directory/read")
+"""Lists of the Skills extension, whose pages are those of the other lists."""
 
 INVALID_PARAMS: Final = -32602
 
@@ -35,8 +38,9 @@ MAX_UNKNOWN: Final = 64
 MAX_STEPS: Final = 1024
 """The number of pages that are followed back to find out whether cursors lead in a circle."""
 
-Key = tuple[str, Sender, str]
-"""Identifies a list: the caller (see ``History.caller``), the side that requests pages, and the method."""
+Key = tuple[str, Sender, str, int]
+"""Identifies a list: the caller (see ``History.caller``), the side that requests pages, the method, and a
+hash of what the list is of: a directory, or ``None`` for all other lists."""
 
 
 @slotted()
@@ -105,7 +109,7 @@ def unknown_cursor(context: MessageContext[Request], history: History) -> Iterab
         f"{sender} sent {message.method} with the cursor {shown(cursor)}, which the {giver} never gave for it"
     )
     for method in LISTS:
-        cursors = pages.lists.get((history.caller, sender, method))
+        cursors = pages.lists.get(_key(history, sender, method))
         if cursors is not None and hash(cursor) in cursors.previous:
             problem = f"{problem}: the cursor is one of {method}"
     # Until 2025-11-25 a cursor is valid in one session only. In later revisions it may have been given before
@@ -163,7 +167,8 @@ def restarted(context: MessageContext[Request], history: History) -> Iterable[Vi
     because over HTTP many clients may have the same caller.
     """
     message = context.message
-    cursors = history.across_requests(Pages).lists.get((history.caller, context.sender, message.method))
+    key = _key(history, context.sender, message.method, message.params)
+    cursors = history.across_requests(Pages).lists.get(key)
     unread = cursors.unread if cursors is not None else None
     if unread is None or unread.restarts != 1 or _cursor(message.params) is not None:
         return ()
@@ -182,7 +187,7 @@ def never_requested(event: Signal | Close, history: History) -> Iterator[Violati
     """Report a page with an empty cursor that the client never requested, though it went on (PAGE-005)."""
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
         return
-    for (_, _, method), cursors in history.of(Pages).lists.items():
+    for (_, _, method, _), cursors in history.of(Pages).lists.items():
         unread = cursors.unread
         if unread is None or unread.restarts > 1 or history.client.last_answered_seq < unread.seq:
             continue
@@ -205,18 +210,24 @@ def _cursor(params: "JSON | Absent") -> str | None:
     return cursor if isinstance(cursor, str) else None
 
 
+def _key(history: History, sender: Sender, method: str, params: "JSON | Absent" = ABSENT) -> Key:
+    """Return the key of the list that a request is about."""
+    return history.caller, sender, method, hash(target_of(method, params))
+
+
 def _is_unknown(context: MessageContext[Request], history: History, cursor: str) -> bool:
     """Whether a request has a cursor that was certainly never given for this list."""
     message = context.message
     if history.has_gap or history.may_lack_messages or not history.side(other(context.sender)).fully_read:
         return False
-    cursors = history.across_requests(Pages).lists.get((history.caller, context.sender, message.method))
+    key = _key(history, context.sender, message.method, message.params)
+    cursors = history.across_requests(Pages).lists.get(key)
     return cursors is None or not (cursors.forgot_some or hash(cursor) in cursors.previous)
 
 
 def _cursors(request: SentRequest, history: History) -> Cursors:
     """Return the cursors of the list that a request is about."""
-    key: Key = (history.caller, request.sender, request.method)
+    key = _key(history, request.sender, request.method, request.params)
     return get_or_make(history.across_requests(Pages).lists, key, Cursors, MAX_LISTS)
 
 
@@ -243,7 +254,8 @@ def remember_page(context: MessageContext, history: History) -> None:
 def remember_request(context: MessageContext[Request], history: History) -> None:
     """Record that the client requested the page of an empty cursor, or the first page instead."""
     cursor, method = _cursor(context.message.params), context.message.method
-    cursors = history.across_requests(Pages).lists.get((history.caller, context.sender, method))
+    key = _key(history, context.sender, method, context.message.params)
+    cursors = history.across_requests(Pages).lists.get(key)
     if cursors is None:
         return
     if cursor == "":
@@ -255,7 +267,7 @@ def remember_request(context: MessageContext[Request], history: History) -> None
 def remember_change(context: MessageContext[Notification], history: History) -> None:
     """Forget the unread pages of a list that has changed: the client reads it from the first page on."""
     for method in CHANGES[context.message.method]:
-        cursors = history.across_requests(Pages).lists.get((history.caller, CLIENT, method))
+        cursors = history.across_requests(Pages).lists.get(_key(history, CLIENT, method))
         if cursors is not None:
             cursors.unread = None
 
@@ -263,15 +275,27 @@ def remember_change(context: MessageContext[Notification], history: History) -> 
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("PAGE-001", "PAGE-004"), next_cursor, (Response,), LISTS),
+        Check(("PAGE-001", "PAGE-004"), next_cursor, (Response,), EXTENSION_LISTS, within=STATELESS),
         Check(("PAGE-002",), unknown_cursor, (Request,), LISTS),
+        Check(("PAGE-002",), unknown_cursor, (Request,), EXTENSION_LISTS, within=STATELESS),
         Check(("PAGE-003",), refused_cursor, (ErrorResponse,), LISTS),
-        Check(("PAGE-005",), restarted, (Request,), LISTS, sender=CLIENT, within=STATELESS),
+        Check(("PAGE-003",), refused_cursor, (ErrorResponse,), EXTENSION_LISTS, within=STATELESS),
+        Check(
+            ("PAGE-005",),
+            restarted,
+            (Request,),
+            (*LISTS, *EXTENSION_LISTS),
+            sender=CLIENT,
+            within=STATELESS,
+        ),
     ),
     events=(EventCheck(("PAGE-005",), never_requested),),
     updates=(
-        StateUpdate(remember_unknown, (Request,), LISTS),
-        StateUpdate(remember_page, (Response,), LISTS),
-        StateUpdate(remember_request, (Request,), LISTS, sender=CLIENT, within=STATELESS),
+        StateUpdate(remember_unknown, (Request,), (*LISTS, *EXTENSION_LISTS)),
+        StateUpdate(remember_page, (Response,), (*LISTS, *EXTENSION_LISTS)),
+        StateUpdate(
+            remember_request, (Request,), (*LISTS, *EXTENSION_LISTS), sender=CLIENT, within=STATELESS
+        ),
         StateUpdate(remember_change, (Notification,), tuple(CHANGES), within=STATELESS),
     ),
 )
