@@ -27,8 +27,11 @@ KEYS: Final[tuple[Key, ...]] = get_args(Key)
 _METHODS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
     "tool": ("tools/call",),
     "prompt": ("prompts/get",),
-    "resource": ("resources/read", "resources/subscribe", "resources/unsubscribe"),
-}
+    "resource": (
+        "resources/read", "resources/subscribe", "resources/unsubscribe", "resources/directory/read",
+        "skills/get",
+    ),
+}  # fmt: skip
 """Key -> the methods whose target (``message_parts.target_of``) it is about."""
 
 _TEXTS: Final = ("tool", "prompt", "resource", "target", "method", "rule", "session", "id")

@@ -73,6 +73,15 @@ def _listed(list_name: str, noun: str, key: str = "name") -> _Digest:
     return digest
 
 
+def _skill(members: Mapping[str, Any]) -> str:
+    """Return the digest of an answer with the entry of a skill: its name, and how many files it has."""
+    entry = members.get("skill")
+    name, files = member(entry, "frontmatter", "name"), member(entry, "resources")
+    if not isinstance(name, str) or not isinstance(files, list | str):
+        return ""
+    return f"{name[:80]}: {files[:80] if isinstance(files, str) else count(len(files), 'file')}"
+
+
 _ARGUMENTS: Final[Mapping[str, _Digest]] = {"initialize": _peer("clientInfo"), **acp_digests.ARGUMENTS}
 _RESULTS: Final[Mapping[str, _Digest]] = {
     **acp_digests.RESULTS,
@@ -82,4 +91,7 @@ _RESULTS: Final[Mapping[str, _Digest]] = {
     "resources/list": _listed("resources", "resource", "uri"),
     "resources/templates/list": _listed("resourceTemplates", "template", "uriTemplate"),
     "roots/list": _listed("roots", "root", "uri"),
+    "skills/list": _listed("skills", "skill", "uri"),
+    "skills/get": _skill,
+    "resources/directory/read": _listed("resources", "resource", "uri"),
 }
