@@ -52,14 +52,14 @@ class ReadFile:
 class SkillFile:
     """What the latest entry says about one file.
 
-    ``digest`` is ``None`` if the entry gives none: that of the SKILL.md of a dynamic skill. ``frontmatter``
-    is ``None`` for other files than SKILL.md. ``seq`` and ``given_ns`` are the frame and the time of the
-    entry, ``fresh_until_ns`` is the time until which the server calls it fresh. ``unlike_seq`` is the frame
-    in which the file was read and did not match, 0 while there is none.
+    ``digest`` and ``size`` are ``None`` if the entry gives none, as for the SKILL.md of a dynamic skill.
+    ``frontmatter`` is ``None`` for other files than SKILL.md. ``seq`` and ``given_ns`` are the frame and the
+    time of the entry, ``fresh_until_ns`` is the time until which the server calls it fresh. ``unlike_seq`` is
+    the frame in which the file was read and did not match, 0 while there is none.
     """
 
     digest: bytes | None
-    size: int
+    size: int | None
     frontmatter: Frontmatter | None
     seq: int
     given_ns: int
@@ -98,12 +98,13 @@ def read_file(context: MessageContext[Response], history: History) -> Iterator[V
         return
     file, read = known
     uri, pointer = shown(target_of(context.method, _params(context))), context.at + "/result/contents/0"
-    if read.digest == file.digest and read.size != file.size:
+    is_size_right = file.size in (None, read.size)
+    if read.digest == file.digest and not is_size_right:
         problem = f"server gave {uri} the size {file.size} in frame {file.seq}, but it has {read.size} bytes"
         yield Violation("SKILL-010", "R-306", problem, pointer=pointer, related=(file.seq,))
     elif file.is_unlike(read) and not file.unlike_seq and (level := _suspicion(context, file)):
-        requirement, fault = ("R-305", "digest") if read.size == file.size else ("R-306", "size")
-        problem = f"server sent {uri}, which has not the {fault} that frame {file.seq} gives"
+        requirement, fault = ("R-305", "digest") if is_size_right else ("R-306", "size")
+        problem = f"server sent {uri}, whose {fault} is not that in frame {file.seq}"
         problem += f": {read.size} bytes instead of {file.size}" if fault == "size" else ""
         yield Violation(
             "SKILL-010", requirement, problem, pointer=pointer, related=(file.seq,), at_most=level
@@ -260,15 +261,15 @@ def remember_entries(context: MessageContext[Response], history: History) -> Non
             keep_latest(files, key, file, MAX_FILES)
 
 
-def _listed_files(entry: SkillEntry) -> Iterator[tuple[str, bytes | None, int]]:
+def _listed_files(entry: SkillEntry) -> Iterator[tuple[str, bytes | None, int | None]]:
     """Yield the URI, digest and size of each file of a skill; of a dynamic skill only its SKILL.md."""
     if entry.files is None and entry.uri:
-        yield entry.uri, None, 0
+        yield entry.uri, None, None
     for listed in entry.files or ():
         uri, size = text_member(listed, "uri"), member(listed, "size")
         digest = digest_bytes(member(listed, "digest"))
-        if uri is not None and digest is not None and isinstance(size, int | float) and is_integer(size):
-            yield uri, digest, int(size)
+        if uri is not None and digest is not None:
+            yield uri, digest, int(size) if isinstance(size, int | float) and is_integer(size) else None
 
 
 def remember_read(context: MessageContext[Response], history: History) -> None:
