@@ -46,6 +46,8 @@
     ├── RefusedRequestError         a server of ours does not take a request; becomes a response
     ├── GoneEventsError             a client comes back for events that are not kept; becomes a response
     ├── NotFuzzedError              a recording gives nothing to change, or the server does not take it
+    ├── _FaultyTurnError            a turn of a script cannot be read; becomes a UsageError with the place
+    ├── NotOfferedError             a host does not offer what a script calls; becomes a turn that failed
     ├── NotBackError                a server behind a URL is gone; becomes a fault that is not confirmed
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL

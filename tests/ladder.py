@@ -60,6 +60,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "fuzz": "changed copies of recorded requests, and what a server does wrong with them",
         "bridge": "stdio on one side, Streamable HTTP on the other",
         "hosts": "configuration files of hosts: servers found, wrapped and unwrapped",
+        "scripted_model": "a script in the place of a model, for real hosts",
     },
     "show": {
         "tui": "recordings in the terminal, to move about in",

@@ -48,6 +48,10 @@ COMMANDS = {
     },
     "Replay": {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
+        "model": (
+            "mcpproxy.cli.commands.model_script",
+            "a model that follows a script, for a server inside real hosts",
+        ),
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
         "export": (

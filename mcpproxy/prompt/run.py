@@ -75,8 +75,16 @@ def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) 
     Raises:
         TraceError: a recording cannot be read.
     """
-    read = [_server(path, number, only_reads=only_reads) for number, path in enumerate(servers)]
-    return read_prompt(model_turns(model), read)
+    return read_prompt(model_turns(model), read_servers(servers, only_reads=only_reads))
+
+
+def read_servers(paths: Iterable[str], *, only_reads: bool = False) -> list[WireServer]:
+    """Read the recordings of the servers of a run.
+
+    Raises:
+        TraceError: a recording cannot be read.
+    """
+    return [_server(path, number, only_reads=only_reads) for number, path in enumerate(paths)]
 
 
 def _server(path: str, number: int, *, only_reads: bool) -> WireServer:

@@ -1,0 +1,1 @@
+"""How each interface of a language model writes an answer, whole and as a stream, and an error."""

@@ -1,0 +1,49 @@
+"""The script that makes a model do again what a real one did in a recording."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from mcpproxy.model.tool_names import written
+from mcpproxy.model.turns import ModelAnswer, ModelCall, OfferedTool
+from mcpproxy.prompt.model_turns import ModelTurn
+from mcpproxy.prompt.names import matched
+from mcpproxy.prompt.wire import WireServer
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.scripted_model.model_script import CUT
+
+
+def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) -> Iterator[JSONObject]:
+    """Yield the turns of a script, with the names on the wire for the tools of ``servers``.
+
+    A request without tools, and one without any answer, are left out.
+    """
+    for turn in turns:
+        if not turn.request.tools:
+            continue
+        if turn.refusal is not None:
+            failure: JSONObject = {"fail": turn.status if 400 <= turn.status <= 599 else CUT}
+            yield {**failure, "message": turn.refusal.message}
+        elif turn.answer is not None and not turn.answer.whole:
+            yield {"fail": CUT}
+        elif turn.answer is not None and (turn.answer.calls or turn.answer.text):
+            yield _said(turn.answer, _on_the_wire(turn.request.tools, servers))
+
+
+def _said(answer: ModelAnswer, on_the_wire: dict[str, str]) -> JSONObject:
+    calls = [_call(call, on_the_wire) for call in answer.calls]
+    text: JSONObject = {"say": answer.text} if answer.text else {}
+    if len(calls) == 1:
+        return {**text, **calls[0]}
+    several: list[JSON] = [*calls]
+    return {**text, "calls": several} if several else text
+
+
+def _call(call: ModelCall, on_the_wire: dict[str, str]) -> JSONObject:
+    name = written(OfferedTool(call.name, "", call.namespace))
+    return {"call": on_the_wire.get(name, call.name), "arguments": as_object(call.arguments) or {}}
+
+
+def _on_the_wire(offered: Iterable[OfferedTool], servers: Sequence[WireServer]) -> dict[str, str]:
+    """Return the name of a tool in the prompt -> its name on the wire."""
+    matches = matched(servers, offered)
+    return {written(match.offered): match.tool.name for match in matches if match.offered is not None}

@@ -1,0 +1,38 @@
+"""What the model says next, before a dialect writes it."""
+
+from typing import TypeAlias
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.jsonrpc import JSONObject
+
+
+@slotted(frozen=True)
+class ScriptedCall:
+    """A call under the name that the host offers. ``id`` has letters, digits and ``_`` only."""
+
+    id: str
+    name: str
+    namespace: str
+    arguments: JSONObject
+
+
+@slotted(frozen=True)
+class ScriptedAnswer:
+    """A whole answer. ``number`` goes into its ids."""
+
+    number: str
+    text: str = ""
+    calls: tuple[ScriptedCall, ...] = ()
+    wait_s: float = 0.0
+
+
+@slotted(frozen=True)
+class ScriptedFailure:
+    """An answer that fails: with an HTTP status, or ``None`` where a stream breaks off after some text."""
+
+    status: int | None
+    message: str
+    wait_s: float
+
+
+Scripted: TypeAlias = ScriptedAnswer | ScriptedFailure
