@@ -12,7 +12,7 @@ of mcpproxy is imported before a test requests a fixture.
 import os
 import re
 import shlex
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
@@ -21,6 +21,7 @@ import pytest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.testing import McpFindings, McpRecording, Mode
+    from mcpproxy.testing.mcp_model import McpModel
 
 MODES: Final = ("once", "none", "all", "new")
 LEVELS: Final = ("error", "warning", "info")
@@ -28,6 +29,7 @@ LEVELS: Final = ("error", "warning", "info")
 _RECORDED: Final = pytest.StashKey[set[Path]]()
 """The recordings written by this run. A second test that names the same recording adds to it."""
 _RECORDING: Final = pytest.StashKey["McpRecording"]()
+_MODELS: Final = pytest.StashKey["list[McpModel]"]()
 _FINDINGS: Final = pytest.StashKey["McpFindings"]()
 _IS_JUDGED: Final = pytest.StashKey[bool]()
 _HEADLINE: Final = pytest.StashKey[str]()
@@ -166,19 +168,47 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
     return findings
 
 
+@pytest.fixture
+def mcp_model(request: pytest.FixtureRequest) -> "Generator[Callable[[Any], McpModel]]":
+    """A model that follows a script, for real hosts: ``mcp_model([{"call": "forecast"}, {"say": "done"}])``.
+
+    The script may also be a file, beside that of the test. The test fails if a turn does not run, or if what
+    came back for a call is not what the script expects.
+    """
+    from mcpproxy.errors import McpProxyError
+    from mcpproxy.testing.mcp_model import McpModel
+
+    node = cast("pytest.Item", request.node)
+    models = node.stash[_MODELS] = []
+
+    def start(script: Any) -> McpModel:
+        try:
+            model = McpModel(node.path.parent / script if isinstance(script, str | Path) else script)
+        except McpProxyError as error:
+            _fail(f"mcp_model: {error}")
+        models.append(model)
+        return model
+
+    yield start
+    for model in models:
+        model.end()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Judge the recording right after the test if its sessions are over; otherwise the fixture does so."""
-    recording = item.stash.get(_RECORDING, None)
+    """Judge the models and the recording right after the test.
+
+    Sessions that are not over then are judged by their fixture.
+    """
     try:
         result = yield
     except (Exception, pytest.fail.Exception) as error:
-        if recording is not None and recording.is_over() and (trouble := _judge_once(item, recording)):
+        if trouble := _trouble_after(item):
             # pytest prints a note directly below the message, also above the parts of a group.
             item.stash[_NOTE] = _visible(trouble)
             error.add_note(item.stash[_NOTE])
         raise
-    if recording is not None and recording.is_over() and (trouble := _judge_once(item, recording)):
+    if trouble := _trouble_after(item):
         _fail(trouble)
     return result
 
@@ -205,6 +235,15 @@ def _seed_of(node: pytest.Item) -> int:
         if "seed" in marker.kwargs:
             return int(marker.kwargs["seed"])
     return 0
+
+
+def _trouble_after(item: pytest.Item) -> str:
+    """Return what the models of a test, and its recording if it is over, have to say; empty for nothing."""
+    said = [model.trouble() for model in item.stash.get(_MODELS, None) or ()]
+    recording = item.stash.get(_RECORDING, None)
+    if recording is not None and recording.is_over():
+        said.append(_judge_once(item, recording))
+    return "\n\n".join(filter(None, said))
 
 
 def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:

@@ -1,0 +1,59 @@
+"""A scripted model in a test: the value that the fixture ``mcp_model`` makes."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.scripted_model.expected_results import GivenResult
+from mcpproxy.scripted_model.host_settings import codex_arguments, environment
+from mcpproxy.scripted_model.model_script import read_script_file, script_of
+from mcpproxy.scripted_model.model_server import ModelServer
+from mcpproxy.scripted_model.run_report import has_failed, summary
+from mcpproxy.scripted_model.turn_state import TurnState
+
+__all__ = ["McpModel"]
+
+
+class McpModel:
+    """A model that answers at ``url`` until ``end``.
+
+    ``environment`` are variables that lead hosts to it, and ``codex_arguments`` the options of Codex, which
+    reads none. ``turns`` say what became of each turn, ``results`` what the model was given for its calls.
+
+    Raises:
+        UsageError: the script cannot be read.
+    """
+
+    def __init__(self, script: "str | os.PathLike[str] | Iterable[Any]") -> None:
+        is_file = isinstance(script, str | os.PathLike)
+        turns = read_script_file(os.fspath(script)) if is_file else script_of(script)
+        self._server: Final = ModelServer(turns)
+        self.url: Final = self._server.url
+        self.environment: Final = environment(self.url)
+        self.codex_arguments: Final = codex_arguments(self.url)
+        self._server.start()
+
+    @property
+    def turns(self) -> Sequence[TurnState]:
+        return self._server.player.turns
+
+    @property
+    def results(self) -> list[GivenResult]:
+        return self._server.player.results
+
+    def end(self) -> None:
+        """Stop answering."""
+        self._server.end()
+
+    def trouble(self) -> str:
+        """Return text that says which turns failed or did not run, and why; empty if all ran."""
+        player = self._server.player
+        if not has_failed(player):
+            return ""
+        reasons = [
+            f"  turn {state.number}: {visible(problem)}"
+            for state in player.turns
+            for problem in state.problems()
+        ]
+        return "\n".join([f"mcp_model: {summary(player)}", *reasons])
