@@ -433,6 +433,9 @@ def test_the_action_does_its_steps(server: str, tmp_path: Path) -> None:
         assert (ran[1].returncode, recorded.exists()) == (1, True), ran[1]
         assert "::error title=" in ran[1].stdout
         assert "file=" not in ran[1].stdout
+        (shown,) = re.findall(r"mcpproxy show (\S+) --frames ", ran[1].stdout)
+        assert (recorded.parent / shown).exists()
+        assert "/" not in shown
     else:
         assert ran[1].returncode == 2
         assert ran[1].stdout.startswith(

@@ -13,6 +13,7 @@ recordings there, which are fetched into a cache folder; a compressed file (``.j
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -137,8 +138,10 @@ def fetched_urls(url: str) -> dict[str, str]:
     return fetch_to_cache(url, tells=tell)
 
 
-def one(named: str | None, *, tells: bool = True) -> str:
+def one(named: str | None, *, tells: bool = True, several: str = "name one of them: mcpproxy list {}") -> str:
     """Return the one trace that ``named`` means; see ``expand``.
+
+    ``several`` is the next step for a folder, which stands in the place of ``{}``.
 
     Raises:
         UsageError: as in ``expand``, or ``named`` means a folder with several.
@@ -146,7 +149,7 @@ def one(named: str | None, *, tells: bool = True) -> str:
     found = expand(named, tells=tells)
     if len(found) > 1:
         fact = f"a folder with {len(found)} recordings, and one is needed"
-        raise UsageError(named or "", fact, f"name one of them: mcpproxy list {named}")
+        raise UsageError(named or "", fact, several.format(shlex.quote(named or "")))
     return found[0]
 
 

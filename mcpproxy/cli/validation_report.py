@@ -167,7 +167,7 @@ def _lines(
             from mcpproxy.reports import github
 
             located_findings = validated.located(result.checks)
-            summary = map(without_commands, validation.summary(result))
+            summary = map(without_commands, validation.summary(result, is_read_elsewhere=True))
             # No file: the recordings of this run are in no commit, and gone with the machine.
             commands = github.lines(located_findings, validated.remarks(result), catalogue, base=None)
             return chain(commands, summary)

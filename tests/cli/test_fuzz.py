@@ -55,6 +55,11 @@ def test_the_report_as_json(mcpproxy: Mcpproxy, trace: str) -> None:
     assert report["sent"] >= 40
 
 
+def test_changes_that_were_not_tried_are_not_counted_as_tried(mcpproxy: Mcpproxy, trace: str) -> None:
+    said = mcpproxy("fuzz", trace, "--seed", "1", "--count", "1", *planted())
+    assert re.match(r"no faults: \d+ changed messages? \(of \d+ different changes\) in ", said.out)
+
+
 def test_a_time_that_ends_before_the_first_change_is_no_good_news(mcpproxy: Mcpproxy, trace: str) -> None:
     said = mcpproxy("fuzz", trace, "--seed", "1", "--time", "0.001", *planted())
     total, why = said.out.splitlines()

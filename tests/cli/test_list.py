@@ -286,6 +286,19 @@ def test_at_80_columns_a_handle_names_the_recording(
     ]
 
 
+@pytest.mark.parametrize(("columns", "is_cut"), [("60", True), ("200", False)])
+def test_where_names_are_cut_the_list_says_who_has_them_whole(
+    columns: str, is_cut: bool, mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    name = "20261121T102030.000Z-the.weather.of.the.city-8874.jsonl"
+    recordings.write(tmp_path / name, CLEAN)
+    listed = mcpproxy("list", str(tmp_path))
+    assert (name in listed.out) == (not is_cut)
+    assert ("names are cut to the width of the terminal; --json has them whole" in listed.err) == is_cut
+    assert name in mcpproxy("list", str(tmp_path), "--json").out
+
+
 def test_at_80_columns_two_wraps_of_one_server_have_their_labels(
     mcpproxy: Mcpproxy, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

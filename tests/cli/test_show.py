@@ -267,3 +267,12 @@ def test_frames_with_and_without_a_range(
     path = recordings.write(tmp_path / "t.jsonl", FAULTY)
     out = mcpproxy("show", *written, path).out
     assert [int(line[:5]) for line in out.splitlines()[4:] if line[:5].strip()] == frames
+
+
+def test_show_of_a_folder_names_the_command_for_all(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    for name in ("t", "u"):
+        recordings.write(tmp_path / f"{name}.jsonl", CLEAN)
+    refused = mcpproxy("show", str(tmp_path), "--filter", "kind:request")
+    fact = f"mcpproxy: {tmp_path}: a folder with 2 recordings, and one is needed; "
+    assert (refused.code, refused.err) == (2, f"{fact}mcpproxy show --all {tmp_path} shows all of them\n")
+    assert mcpproxy("show", "--all", str(tmp_path), "--filter", "kind:request").code == 0

@@ -137,7 +137,9 @@ def _print_list(
         tell(f"nothing recorded yet in {folder}; wrap a server with mcpproxy -- SERVER, or try mcpproxy demo")
     else:
         has_handles = os.path.abspath(folder) == os.path.abspath(paths.state_dir())
-        emit(as_table(listed, terminal_style(), has_handles=has_handles))
+        emit(lines := as_table(listed, terminal_style(), has_handles=has_handles))
+        if not has_handles and any(map(_is_cut, entries, lines[1:])):
+            tell("names are cut to the width of the terminal; --json has them whole")
         left = total - listed[-1][0] if len(listed) == options.limit else 0
         if left:
             more = "" if options.failed or options.findings else ", --failed, --findings"
@@ -203,6 +205,12 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
         # The paths and URLs in one folder differ in their ends.
         narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT, keeps_end=("TRACE",), least=least)
     return table(narrow, style, right=_right(narrow))
+
+
+def _is_cut(entry: RecordingEntry, line: str) -> bool:
+    """Whether a line of a table without handles lacks the name by which a command takes the recording."""
+    name = entry.path if find_traces.is_url(entry.path) else os.path.basename(entry.path)
+    return visible(name) not in line
 
 
 def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:

@@ -78,7 +78,9 @@ def run(argv: list[str]) -> int:
         from mcpproxy.cli.calls.screen import Screen
 
         return follow_calls(options.trace, wanted, Screen(colour=options.colour))
-    path = find_traces.one(options.trace, tells=options.json)
+    path = find_traces.one(
+        options.trace, tells=options.json, several="mcpproxy show --all {} shows all of them"
+    )
     lines = (_frames if by_frame else _calls)(path, wanted, options, style)
     if options.follow:
         emit(lines, flush=True)

@@ -3,6 +3,7 @@
 Separate functions return the parts, so that a running validation can print the marks as its checks end.
 """
 
+import os
 import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
@@ -131,12 +132,18 @@ def _weight(validation: Validation, check: CheckResult) -> int:
     return 2 if validation.does_count(check) else check.status != "info"
 
 
-def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """Yield a command that shows messages of a check that failed, and the line that counts."""
+def summary(
+    validation: Validation, style: Style = PLAIN, *, is_read_elsewhere: bool = False
+) -> Iterator[str]:
+    """Yield a command that shows messages of a check that failed, and the line that counts.
+
+    With ``is_read_elsewhere``, recordings that only this machine has are named without their folder.
+    """
     with_frames = next((check for check in _bad(validation) if check.trace and check.conclusion.frames), None)
     if with_frames is not None:
-        path, frame = shlex.quote(with_frames.trace), with_frames.conclusion.frames[0]
-        yield style.paint(f"The messages: mcpproxy show {visible(path)} --frames {frame}", "dim")
+        path, frame = with_frames.trace, with_frames.conclusion.frames[0]
+        path = os.path.basename(path) if is_read_elsewhere and os.path.isabs(path) else path
+        yield style.paint(f"The messages: mcpproxy show {visible(shlex.quote(path))} --frames {frame}", "dim")
     yield summary_line(validation, style)
 
 

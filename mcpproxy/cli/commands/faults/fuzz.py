@@ -114,8 +114,10 @@ def _lines(result: FuzzResult) -> list[str]:
     none = "no fault confirmed" if result.unconfirmed else "no faults" if result.sent else "nothing was tried"
     found = count(faults, "fault") if faults else none
     found += f", {count(warnings, 'warning')}" if warnings else ""
+    # Each change is sent once before any is sent again.
+    changes = f"{'of ' if result.sent < result.changes else ''}{count(result.changes, 'different change')}"
     lines.append(
-        f"{found}: {count(result.sent, 'changed message')} ({count(result.changes, 'different change')}) in "
+        f"{found}: {count(result.sent, 'changed message')} ({changes}) in "
         f"{count(result.sessions, 'session')}, {result.seconds:.0f} s, seed {result.seed}"
     )
     if result.is_interrupted:
