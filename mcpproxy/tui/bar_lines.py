@@ -11,7 +11,7 @@ from mcpproxy.view.calls import Progress
 from mcpproxy.view.recording_entry import RecordingEntry
 
 _HINTS: Final = (
-    ("/", "filter"), ("Enter", "open"), ("Tab", "pane"), ("f", "follow"), ("p", "pause"),
+    ("/", "filter"), ("Enter", "open"), ("Tab", "pane"), ("F", "findings"), ("f", "follow"),
     ("y", "copy"), ("?", "help"), ("q", "quit"),
 )  # fmt: skip
 

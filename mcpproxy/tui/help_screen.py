@@ -1,14 +1,9 @@
 """The help: the keys, the marks, and the language of filters."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
-
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
+from typing import Final
 
 from mcpproxy.session.filter import EXAMPLE, KEYS, STATUS
-from mcpproxy.tui.panes import DetailPane
 from mcpproxy.tui.spans import Line, Span
 
 KEYS_HELP: Final = (
@@ -21,6 +16,7 @@ KEYS_HELP: Final = (
     ("[ ]", "previous, next session"),
     ("/", "filter the calls; in the list of sessions: words that choose sessions"),
     ("a", "search the calls of all recordings; Enter opens one"),
+    ("F", "the findings of the recording, with what they rest on"),
     ("f", "follow: go to new calls, and to the next recording when this one has ended"),
     ("p", "pause: nothing changes until it is pressed again"),
     ("r", "the bytes of messages as they passed, and the fields of HTTP; again: laid out"),
@@ -38,22 +34,6 @@ MARKS_HELP: Final = (
     ("● ○ ◑", "session running, ended, cut"),
     ("┌ │ └", "recordings of one client"),
 )
-
-
-class HelpScreen(ModalScreen[None]):
-    """The help. Escape, q, ? or Enter closes it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "dismiss", "close", show=False)
-    ]
-
-    def compose(self) -> ComposeResult:
-        """Return the pane of the help."""
-        yield DetailPane("help")
-
-    def on_mount(self) -> None:
-        """Show the text of the help."""
-        self.query_one(DetailPane).show(help_lines)
 
 
 def help_lines(width: int) -> Iterator[Line]:

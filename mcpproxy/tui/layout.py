@@ -26,10 +26,10 @@ CSS: Final = (
     #body.zoomed #bottom { height: 1fr; }
     #filter, #words { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
     #filter.open, #words.open { display: block; }
-    HelpScreen, SearchScreen { align: center middle; }
+    TextScreen, SearchScreen { align: center middle; }
     #search { width: 95%; height: 90%; padding: 0 1; background: $surface; }
     #search-filter { height: 1; border: none; padding: 0 1; background: $boost; }
-    #help { width: 90%; max-width: 92; height: 90%; max-height: 40; padding: 0 1; background: $surface; }
+    #text { width: 90%; max-width: 92; height: 90%; max-height: 40; padding: 0 1; background: $surface; }
     CursorPane .tone--cursor { background: $boost; }
     CursorPane:focus .tone--cursor { background: $primary-muted; }
     """
@@ -45,6 +45,7 @@ BINDINGS: Final[list[BindingType]] = [
     Binding("escape", "leave", "back", show=False),
     Binding("left_square_bracket", "session(-1)", "previous session"),
     Binding("right_square_bracket", "session(1)", "next session"),
+    Binding("F", "findings", "findings"),
     Binding("f", "follow", "follow"),
     Binding("p", "pause", "pause"),
     Binding("r", "raw", "raw"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from mcpproxy.base.style import count, duration, size
+from mcpproxy.base.style import count, duration, size, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.outcomes import sum_counts
@@ -13,6 +13,7 @@ from mcpproxy.tui.call_lines import SEVERITY_MARKS, loss_tone
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
 from mcpproxy.view.calls import SessionSummary
+from mcpproxy.view.recorded_findings import fold_found
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import ClientRun, runs
 from mcpproxy.view.view import View
@@ -29,7 +30,7 @@ _WIDE: Final = 44
 """Lines of at least this width have both the date and the time."""
 
 _MAX_FINDINGS: Final = 200
-"""How many findings without a call are described at most."""
+"""How many findings are described at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,24 @@ def _finding_groups(view: View) -> Iterator[Line]:
     whole = [finding for finding in found if not finding.row]
     for finding in whole[:_MAX_FINDINGS]:
         yield from finding_lines(finding)
+
+
+def findings_lines(view: View) -> Iterator[Line]:
+    """Yield the findings of a recording, each with its call; those that say the same are one."""
+    numbers = view.findings.counts()
+    yield (Span(f"Findings: {tally(*(numbers.get(severity, 0) for severity in SEVERITY_MARKS))}", "strong"),)
+    if view.not_judged:
+        yield (Span(view.not_judged, "warning"),)
+    left = sum(numbers.values())
+    for found, folded in fold_found(view.findings.with_texts())[:_MAX_FINDINGS]:
+        left -= 1 + len(folded.others)
+        yield ()
+        yield from finding_lines(found, more=folded.count_text)
+        if found.row:
+            yield (Span(f"  call {found.row}", "dim"),)
+    if left:
+        yield ()
+        yield (Span(f"{count(left, 'more finding')}, counted above and not listed", "dim"),)
 
 
 def head_line(view: View) -> Line:

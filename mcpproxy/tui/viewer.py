@@ -20,13 +20,20 @@ from mcpproxy.tui.call_lines import heading
 from mcpproxy.tui.call_rows import CallRows
 from mcpproxy.tui.detail_lines import detail_lines
 from mcpproxy.tui.filter_field import FilterField, HiddenField, SessionField
-from mcpproxy.tui.help_screen import HelpScreen
+from mcpproxy.tui.help_screen import help_lines
 from mcpproxy.tui.line_panes import Bar, CursorPane
 from mcpproxy.tui.panes import CallPane, DetailPane, SessionPane
 from mcpproxy.tui.search_screen import FoundCall, SearchScreen
-from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_items
+from mcpproxy.tui.session_lines import (
+    SessionItem,
+    findings_lines,
+    head_line,
+    overview_lines,
+    session_items,
+)
 from mcpproxy.tui.shown_recording import ShownRecording
 from mcpproxy.tui.spans import Line, Span
+from mcpproxy.tui.text_screen import TextScreen
 from mcpproxy.view import folder
 from mcpproxy.view.recording_entry import RecordingEntry
 
@@ -492,4 +499,10 @@ class Viewer(App[None]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        self.push_screen(HelpScreen())
+        self.push_screen(TextScreen(help_lines))
+
+    def action_findings(self) -> None:
+        """Show the findings of the recording so far."""
+        if self._rows is not None:
+            lines = list(findings_lines(self._rows.view))
+            self.push_screen(TextScreen(lambda _: iter(lines)))

@@ -281,6 +281,35 @@ def test_help_themes_and_panes(folder: Path) -> None:
     sit(scene)
 
 
+def test_a_key_shows_all_findings_also_those_about_no_call(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.finds(
+        "STDIO-002", session.says("server", "looking up ...", 105), "server wrote what is no message"
+    )
+    session.answers(2, text("Oslo: sunny"), ms=112)
+    session.finds("BASE-001", 0, "server has done nothing else", "warning")
+    path = write(tmp_path / "s.jsonl", session.closes(ms=200))
+
+    async def scene() -> None:
+        async with sitting(path, 120, 50) as person:
+            await person.sees(" Rows ", "F findings")
+            await person.presses("F")
+            await person.sees(
+                "Findings: 1 error, 1 warning",
+                "✗ error STDIO-002",
+                "server wrote what is no message",
+                "call 5",
+                "BASE-001",
+                "the whole session",
+                "server has done nothing else",
+            )
+            await person.presses("F")
+            await person.waits(lambda: len(person.viewer.screen_stack) == 1, "the findings are closed")
+
+    sit(scene)
+
+
 HOSTILE = "[bold red]x[/] [@click=app.quit]y[/] \x1b]0;z\x07 \u202eabc \u200b [/nothing] $error"
 
 
