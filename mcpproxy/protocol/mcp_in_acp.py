@@ -154,7 +154,8 @@ def inside(method: str, params: object) -> tuple[str, object]:
 
 
 def outcome_in(result: Any) -> dict[str, Any]:
-    """Return the outcome of MCP in a result of ``mcp/message``: an object with ``result`` or ``error`` alone.
+    """Return the outcome of MCP in a result of one of ``WRAPPERS``: an object with ``result`` or ``error``
+    alone.
 
     By connection, the result itself is that of MCP. No result of MCP has only the members of an outcome.
     """

@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     RequestId,
     Response,
 )
-from mcpproxy.protocol.mcp_in_acp import MESSAGE
+from mcpproxy.protocol.mcp_in_acp import WRAPPERS
 from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead, Sender
@@ -34,7 +34,7 @@ _ANSWERED: Final = Response({}, None, None)
 
 _OK: Final = Outcome.OK
 _UNANSWERED: Final = Outcome.UNANSWERED
-_TELLING: Final = (PROBE, MESSAGE)
+_TELLING: Final = WRAPPERS.union((PROBE,))
 _BY_STATUS: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED)
 
 _ANSWERS: Final = (Response, ErrorResponse)

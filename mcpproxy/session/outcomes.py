@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.mcp_in_acp import MESSAGE, outcome_in
+from mcpproxy.protocol.mcp_in_acp import WRAPPERS, outcome_in
 from mcpproxy.protocol.message_parts import member
 
 
@@ -183,7 +183,7 @@ def outcome_of(answer: Response | ErrorResponse, method: str = "") -> Outcome:
 
 def outcome_of_result(result: JSON, method: str = "") -> Outcome:
     """Return how a result ends its call. One that carries an error of MCP is that error."""
-    if method == MESSAGE:
+    if method in WRAPPERS:
         outcome = outcome_in(result)
         if "result" not in outcome:
             return Outcome.RPC_ERROR
@@ -237,11 +237,11 @@ def error_code(answer: Response | ErrorResponse, method: str = "") -> int | None
     if isinstance(answer, ErrorResponse):
         code = member(answer.error, "code")
     else:
-        code = carried_code(answer.result) if method == MESSAGE else None
+        code = carried_code(answer.result) if method in WRAPPERS else None
     return code if type(code) is int else None
 
 
 def carried_code(result: JSON) -> JSON:
-    """Return the code of the error of MCP that a result of ``mcp/message`` carries, or ``None``."""
+    """Return the code of the error of MCP that a result of one of ``WRAPPERS`` carries, or ``None``."""
     outcome = outcome_in(result)
     return None if "result" in outcome else member(outcome, "error", "code")

@@ -8,7 +8,7 @@ from mcpproxy.base.style import character_start
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.mcp_in_acp import ERRORS, MESSAGE, inside, outcome_in
+from mcpproxy.protocol.mcp_in_acp import ERRORS, MESSAGE, WRAPPERS, inside, outcome_in
 from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles, target_of
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.frame import Event, Finding, Frame, Gap, RequestHead, ResponseHead, SseEvent, Stderr
@@ -228,13 +228,13 @@ def result_preview(record: object, element: int | None = None, method: str = "",
         return _cut(visible(f"{record.status} {record.reason}".strip()))
     message, raw = _single(record, element), getattr(record, "raw", b"")
     whose = ""
-    if method == MESSAGE and "error" not in message:
+    if method in WRAPPERS and "error" not in message:
         message = outcome_in(message.get("result"))
     elif method == MESSAGE and isinstance(member(params, "serverId"), str):
         code: Any = member(message["error"], "code")
         name = f" ({ERRORS[code]})" if type(code) is int and code in ERRORS else ""
         whose = f"of ACP{name}, not of MCP: "
-    method, _ = inside(method, params)
+    method, _ = inside(*inside(method, params))  # a proxy sends on what carries MCP
     if "error" in message or "result" not in message:
         error: Any = message.get("error")
         text: Any = member(error, "message")

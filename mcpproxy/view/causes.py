@@ -11,7 +11,7 @@ from mcpproxy.base.style import count, duration
 from mcpproxy.base.telling_line import TRACEBACK, telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, Malformed, Notification, Response
-from mcpproxy.protocol.mcp_in_acp import MESSAGE, outcome_in
+from mcpproxy.protocol.mcp_in_acp import WRAPPERS, outcome_in
 from mcpproxy.protocol.message_parts import member, singles, value_of
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.reports.transcripts.preview import preview
@@ -131,7 +131,7 @@ def _data_of(frame: Frame, call: Call) -> str:
     errors = [each for each in singles(frame.message) if isinstance(each, ErrorResponse)]
     if len(errors) > 1:
         errors = [each for each in errors if id_text(each.value.get("id")) == call.id]
-    if not errors and call.method == MESSAGE:  # its result may carry the error
+    if not errors and call.method in WRAPPERS:  # its result may carry the error
         return _on_one_line(member(outcome_in(member(value_of(frame.message), "result")), "error", "data"))
     return _on_one_line(member(errors[0].error, "data")) if errors else ""
 

@@ -114,6 +114,27 @@ def test_what_a_proxy_sends_on_is_named(tmp_path: Path, prefix: str) -> None:
     assert called.target == "mcp/message tools/call forecast"
 
 
+@pytest.mark.parametrize(
+    ("answer", "outcome", "result"),
+    [
+        ({"result": SAID | {"isError": True}}, Outcome.TOOL_ERROR, "sunny"),
+        ({"error": {"code": -32602, "message": "no such city"}}, Outcome.RPC_ERROR, "no such city"),
+    ],
+)
+def test_what_a_proxy_sends_on_ends_as_what_is_in_it(
+    tmp_path: Path, answer: dict[str, Any], outcome: Outcome, result: str
+) -> None:
+    session = Conversation()
+    session.asks(0, "proxy/initialize", {"protocolVersion": 1, "clientCapabilities": {}}, ms=1)
+    session.answers(0, {"protocolVersion": 1, "agentCapabilities": {}}, ms=2)
+    inner = {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": "Oslo"}}}
+    session.asks(2, "proxy/successor", {"method": "mcp/message", "params": BY_SERVER | inner}, ms=3)
+    session.answers(2, answer, ms=4)
+    call = opened(tmp_path, session.closes(ms=5)).call(2)
+    assert (call.outcome, call.result) == (outcome, result)
+    assert call.error_code == (-32602 if "error" in answer else None)
+
+
 def test_what_carries_itself_is_no_deeper_than_one_message(tmp_path: Path) -> None:
     params: dict[str, Any] = {"method": "mcp/message"}
     for _ in range(200):

@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, RequestId, is_answer
-from mcpproxy.protocol.mcp_in_acp import MESSAGE
+from mcpproxy.protocol.mcp_in_acp import WRAPPERS
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.outcomes import (
@@ -227,7 +227,7 @@ class MessageScan:
             return _NUMBER_OF[outcome_of_result(result)]
         method = columns.method(row) if "error" in result or "result" in result else ""
         outcome = _NUMBER_OF[outcome_of_result(cast("JSON", result), method)]
-        if method == MESSAGE and outcome == _RPC_ERROR:
+        if method in WRAPPERS and outcome == _RPC_ERROR:
             columns.code[row] = code_of(carried_code(cast("JSON", result)))
         if outcome == _OK and "tools" in result and not client and columns.method(row) == "tools/list":
             self.tool_lists.append(row)
