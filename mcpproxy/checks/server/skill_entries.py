@@ -180,11 +180,11 @@ def _names(entry: SkillEntry) -> Iterator[Violation]:
     if name is not None and (fault := _name_fault(name)):
         problem = f"server sent a skill whose name {fault}: {shown(name)}"
         yield Violation("SKILL-006", "R-296", problem, pointer=entry.pointer + "/frontmatter/name")
-    if description is not None and not 0 < len(description) <= MAX_DESCRIPTION:
-        length = (
-            f"has {len(description)} characters, more than {MAX_DESCRIPTION}" if description else "is empty"
-        )
-        problem = f"server sent {_named(entry)}, whose description {length}"
+    # A folded text of YAML ends with a line break, which is not counted.
+    length = None if description is None else len(description.strip())
+    if length is not None and not 0 < length <= MAX_DESCRIPTION:
+        fault = f"has {length} characters, more than {MAX_DESCRIPTION}" if length else "is empty"
+        problem = f"server sent {_named(entry)}, whose description {fault}"
         yield Violation("SKILL-006", "R-298", problem, pointer=entry.pointer + "/frontmatter/description")
 
 

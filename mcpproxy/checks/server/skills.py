@@ -138,12 +138,18 @@ def malformed_request(context: MessageContext[Request], history: History) -> Ite
     return ()
 
 
-NO_SKILL: Final = pattern(
-    r"\b(unknown|no such) (skill|resource|directory)\b|\bno skill is served\b"
-    r"|\b(skill|resource|directory):? (\S{1,200} )?(was |is |could )?"
-    r"(not (be )?found|does not exist|doesn't exist)\b"
-)
-"""Error messages that can only mean that there is no such skill or directory."""
+UNKNOWN: Final = {
+    method: pattern(
+        rf"\b(unknown|no such) ({nouns})\b|\bno ({nouns}) is served\b"
+        rf"|\b({nouns}):? ([^\s/]{{1,20}}://\S{{1,200}} )?(was |is |could )?"
+        r"(not (be )?found|does not exist|doesn't exist)\b"
+    )
+    for method, nouns in ((GET, "skill|resource"), (DIRECTORY, "directory|resource"))
+}
+"""By method: error messages that can only mean that what was asked for is unknown.
+
+A path in such a message is not one of them: a server may lack a directory of its own.
+"""
 
 
 def wrong_refusal(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
@@ -155,7 +161,7 @@ def wrong_refusal(context: MessageContext[ErrorResponse], history: History) -> I
     # ERR-004 reports -32002, which these revisions retired.
     if not isinstance(code, int) or code in (INVALID_PARAMS, METHOD_NOT_FOUND, -32002) or text is None:
         return ()
-    if not NO_SKILL.search(text[:1_000].lower()):
+    if not UNKNOWN[request.method].search(text[:1_000].lower()):
         return ()
     problem = f"server refused {request.method} with code {code} instead of {INVALID_PARAMS}: {shown(text)}"
     requirement = ("SKILL-012", "R-309") if request.method == GET else ("SKILL-012", "R-310")
@@ -202,7 +208,8 @@ def _listed_resource(resource: JSON, directory: str, pointer: str) -> Iterator[V
     if uri is None:
         return
     # The URIs of a scheme of the server's own may not show which resource is in which directory.
-    if uri.startswith(directory) and "/" in uri[len(directory) :].rstrip("/"):
+    path = uri.partition("#")[0].partition("?")[0]
+    if path.startswith(directory) and "/" in path[len(directory) :].rstrip("/"):
         problem = f"server listed {shown(uri)}, which is deeper than the children of {shown(directory[:-1])}"
         yield Violation("SKILL-013", "R-311", problem, pointer=pointer + "/uri")
     if uri.endswith("/") and member(resource, "mimeType") == DIRECTORY_TYPE:
