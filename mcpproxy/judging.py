@@ -7,6 +7,7 @@ version, and nobody can hide a finding by editing the trace.
 from collections.abc import Callable
 from typing import Final
 
+from mcpproxy.recorder.judge import NothingJudged
 from mcpproxy.reports.judged_traces import JudgedTrace
 from mcpproxy.reports.transcripts.ending import ending_text, is_failure
 from mcpproxy.ruleset.ruleset import Ruleset
@@ -45,7 +46,7 @@ def judge(
         lists_all=shown is not None,
         has_faults=bool(trace.header.faults),
     )
-    observe = observer.observe
+    observe = NothingJudged().observe if trace.header.model else observer.observe
     frames = 0
     findings: list[Finding] = []
     places = {0: (trace.path, 1)}

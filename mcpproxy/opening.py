@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.relay import journal
-from mcpproxy.session.frame import Event, Finding, Gap
+from mcpproxy.session.frame import Event, Finding, Frame, Gap
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import Trace, read_trace
 from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header
+from mcpproxy.trace.repeated_bodies import UNKNOWN_BODY, EarlierBodies, Shortened
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.trace.trace_file import ENDLESS, NOT_OURS, SECOND_HEADER, open_file, refuse
 
@@ -184,6 +185,7 @@ def _follow_file(
     with open_file(name) as file:
         number = 0
         line = b""
+        bodies = EarlierBodies() if trace.header.model else None
         has_recorder_ended = False
         while True:
             line += file.readline()
@@ -193,6 +195,8 @@ def _follow_file(
                 if number > 1 and line.strip():
                     try:
                         record = decode(upgrades.upgrade_line(line, trace.upgrade_steps))
+                        if bodies is not None and isinstance(record, Frame | Shortened):
+                            record = bodies.whole(record)
                     except NotARecordError as fault:
                         refuse(name, number, str(fault))
                     match record:
@@ -201,6 +205,8 @@ def _follow_file(
                             return
                         case Header():
                             refuse(name, number, SECOND_HEADER)
+                        case Shortened():
+                            refuse(name, number, UNKNOWN_BODY)
                         case Lines():  # one record of several short lines
                             yield from record.events()
                         case Encoded():

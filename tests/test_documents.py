@@ -36,7 +36,7 @@ URL: Final = "http://127.0.0.1:3000/mcp"
 """Where the server of the documents is reached over HTTP."""
 
 LISTENS: Final = re.compile(r"(listening on|replaying at) http|^http://[\d.]+:\d+/\?token=", re.MULTILINE)
-SERVES: Final = re.compile(r"mcpproxy http |mcpproxy ui\b|mcpproxy replay server .*--http ")
+SERVES: Final = re.compile(r"mcpproxy (?:http|model) |mcpproxy ui\b|mcpproxy replay server .*--http ")
 """Commands that go on until they are stopped."""
 
 SHELL: Final = "sh"
@@ -185,7 +185,7 @@ class Folder:
     def _serve(self, block: Block, command: str) -> None:
         """Start the command on a free port, wait until it says where it listens, and stop it."""
         command = re.sub(r"(--(?:listen|http|admin) [\d.]+):\d+", r"\1:0", command)
-        if command.startswith("mcpproxy http") and "--listen" not in command:
+        if command.startswith(("mcpproxy http", "mcpproxy model")) and "--listen" not in command:
             command += " --listen 127.0.0.1:0"
         with serving(shlex.split(command, comments=True), self.path, self.env) as said:
             assert LISTENS.search(said), f"{block}: {command}\n{said}"

@@ -92,6 +92,15 @@ def test_the_package_itself_imports_nothing() -> None:
             {"typing", "re", "enum", "signal", "json", "mcpproxy.otel", "subprocess"},
         ),
         (
+            "from mcpproxy.cli.commands import run, http; from mcpproxy.recorder import process; "
+            "from mcpproxy.recorder.http import assembly",
+            {"mcpproxy.model", "mcpproxy.recorder.model", "mcpproxy.cli.commands.model"},
+        ),
+        (
+            "from mcpproxy.cli.commands import model",
+            {"mcpproxy.model", "mcpproxy.recorder.model", "argparse", "dataclasses", "urllib.parse"},
+        ),
+        (
             "from mcpproxy.recorder import process",
             {"mcpproxy.recorder.http.assembly", "hashlib", "urllib.parse", "opentelemetry", "mcpproxy.otel"},
         ),

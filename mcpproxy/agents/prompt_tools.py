@@ -21,7 +21,7 @@ _LOOKED_AT: Final = 200
 
 _MAX_ROWS: Final = 100
 _COMMAND: Final = "mcpproxy prompt"
-_RECORD: Final = "the user records one with mcpproxy http URL-OF-THE-MODEL --listen 127.0.0.1:8765"
+_RECORD: Final = "the user records one with mcpproxy model URL-OF-THE-SERVICE"
 
 
 class PromptTools:

@@ -15,6 +15,10 @@ COMMANDS = {
     "Record": {
         "run": ("mcpproxy.cli.commands.run", "wrap a stdio server: forward, record and judge every message"),
         "http": ("mcpproxy.cli.commands.http", "the same before an HTTP server, as a proxy"),
+        "model": (
+            "mcpproxy.cli.commands.model",
+            "before a model's interface: tools, calls and results as the model sees them",
+        ),
         "bridge": (
             "mcpproxy.cli.commands.bridge.bridge",
             "between stdio and HTTP, both sides recorded and judged",
@@ -48,10 +52,6 @@ COMMANDS = {
     },
     "Replay": {
         "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
-        "model": (
-            "mcpproxy.cli.commands.model_script",
-            "a model that follows a script, for a server inside real hosts",
-        ),
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
         "export": (

@@ -11,9 +11,10 @@ from mcpproxy.model.refusals import refused_tool
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool, Usage
 from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_change, text_reached, value_reached
-from mcpproxy.prompt.model_turns import ModelTurn
 from mcpproxy.prompt.names import Match, common_prefix, matched
 from mcpproxy.prompt.wire import Piece, WireCall, WireServer, pieces
+from mcpproxy.recorder.model.turns import ModelTurn
+from mcpproxy.session.masked_values import MARK, is_masked
 from mcpproxy.view.runs import Certainty
 
 _Item = TypeVar("_Item", bound=Hashable)
@@ -109,9 +110,15 @@ class PromptReport:
     last_usage: Usage | None
 
 
-def read_prompt(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) -> PromptReport:
-    """Compare the requests to a model with what the servers said. Requests without tools do not count."""
-    seen = _Seen(servers)
+def read_prompt(
+    turns: Iterable[ModelTurn], servers: Sequence[WireServer], *, only_tools: bool = False
+) -> PromptReport:
+    """Compare the requests to a model with what the servers said. Requests without tools do not count.
+
+    ``only_tools`` says that of the prompts only what is about tools was recorded. What stands beside a result
+    is, so a text that is masked as a whole holds no part of one.
+    """
+    seen = _Seen(servers, only_tools=only_tools)
     for turn in turns:
         if turn.request.tools:
             seen.take(turn)
@@ -159,8 +166,9 @@ class _Seen:
     Each request has the whole conversation again, so only what is new in it is kept.
     """
 
-    def __init__(self, servers: Sequence[WireServer]) -> None:
+    def __init__(self, servers: Sequence[WireServer], *, only_tools: bool) -> None:
         self._servers: Final = servers
+        self._only_tools: Final = only_tools
         self._requests = 0
         self._dialects: Final[Counter[tuple[str, str]]] = Counter()
         self._offers: Final[dict[str, _Offer]] = {}
@@ -184,6 +192,8 @@ class _Seen:
             offer.tool, offer.until = tool, self._requests
         texts, beside = tuple(self._texts.of(request.texts)), tuple(self._beside.of(request.beside))
         self._take_texts(texts)
+        if self._only_tools:
+            texts = tuple(text for text in texts if not is_masked(text))
         counted: Counter[str] = Counter()
         for result in request.results:
             key = result.call_id or f" {result.name}"
@@ -215,8 +225,11 @@ class _Seen:
             for server in self._servers:
                 if server.instructions:
                     change = text_change(server.instructions, text)
-                    if change.kept > self._instructions[server.number].kept:
+                    best = self._instructions[server.number]
+                    if change.kept > best.kept:
                         self._instructions[server.number] = change
+                    elif MARK in text and best.way == "missing":
+                        self._instructions[server.number] = TextChange("unknown", best.size, 0)
                 self._named.update(tool.name for tool in server.tools if _names(text, tool.name))
 
     def report(self) -> PromptReport:

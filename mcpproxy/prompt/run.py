@@ -8,11 +8,12 @@ from typing import Final
 from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import dialect_of
 from mcpproxy.opening import read_untouched
-from mcpproxy.prompt.model_turns import model_turns
 from mcpproxy.prompt.report import PromptReport, read_prompt
 from mcpproxy.prompt.wire import WireServer, read_server
+from mcpproxy.recorder.model.turns import model_turns
 from mcpproxy.session.frame import RequestHead
 from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import TOOLS
 from mcpproxy.view.folder import recording, recordings
 from mcpproxy.view.recording_entry import RecordingEntry, unix_ns
 from mcpproxy.view.view import open_view
@@ -29,6 +30,8 @@ def is_of_a_model(trace: Trace) -> bool:
     """
     if trace.header.transport != "http":
         return False
+    if trace.header.model:
+        return True
     heads = (record for record in trace.records() if isinstance(record, RequestHead))
     first = islice((head for head in heads if head.method == "POST"), _LOOKED_AT)
     return any(dialect_of(head.target, {}) is not None for head in first)
@@ -49,8 +52,23 @@ def open_beside(model: str) -> list[str]:
     Raises:
         OSError: the folder cannot be read.
     """
-    own, entries = recording(model), recordings(os.path.dirname(model) or ".")
+    own, entries = _with_its_folder(model)
     return [entry.path for entry in entries if entry.name and is_beside(entry, own)]
+
+
+def model_beside(server: str) -> str:
+    """Return the recording of a model's interface that was open at the same time as that of a server; empty
+    if there is none.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    found = model_of(*_with_its_folder(server))
+    return found.path if found is not None else ""
+
+
+def _with_its_folder(path: str) -> tuple[RecordingEntry, list[RecordingEntry]]:
+    return recording(path), recordings(os.path.dirname(path) or ".")
 
 
 def model_of(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> RecordingEntry | None:
@@ -75,7 +93,10 @@ def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) 
     Raises:
         TraceError: a recording cannot be read.
     """
-    return read_prompt(model_turns(model), read_servers(servers, only_reads=only_reads))
+    # In a copy that ``redact`` has masked, a text beside a result may be masked as well.
+    only_tools = model.header.kept == TOOLS and not model.redacted
+    read = read_servers(servers, only_reads=only_reads)
+    return read_prompt(model_turns(model), read, only_tools=only_tools)
 
 
 def read_servers(paths: Iterable[str], *, only_reads: bool = False) -> list[WireServer]:

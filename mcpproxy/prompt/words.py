@@ -74,6 +74,8 @@ def text_words(noun: str, change: TextChange) -> Iterator[str]:
             yield f"{noun} within other text"
         case "changed":
             yield f"{noun} in other words"
+        case "unknown":
+            yield f"{noun} not known: texts of the prompt are masked in the recording"
         case _:
             pass
 

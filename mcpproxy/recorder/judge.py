@@ -21,6 +21,15 @@ class Observing(Protocol):
     def observe(self, event: Event) -> list[Finding]: ...
 
 
+class NothingJudged:
+    """Observes a recording that is not one of MCP, such as that of a model's interface."""
+
+    def observe(self, event: Event) -> list[Finding]:
+        """Find nothing."""
+        del event
+        return []
+
+
 class SafeJudge:
     """Judges with the observer that ``make_observer`` makes. Never raises, even if ``make_observer`` does."""
 

@@ -23,7 +23,7 @@ from math import inf
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, names_secret
+from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, credential_kind, names_secret
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.masked_values import is_masked, mask
@@ -157,6 +157,25 @@ class Masker:
             ]
         )
 
+    def is_credential_field(self, name: str) -> bool:
+        """Whether the value of the header field ``name`` is masked."""
+        return self._treatment(name) in ("whole", "scheme")
+
+    def credentials(self, headers: Headers, target: str) -> list[str]:
+        """Return the credentials in the head of a request.
+
+        Ids of sessions are none of them, nor are cookies, which change all the time.
+        """
+        fields = [
+            (name, value)
+            for name, value in headers
+            if name.lower() != "cookie" and credential_kind(name) == "all"
+        ]
+        found = [value.strip() for name, value in fields if self._treatment(name) == "whole"]
+        found += [value.rpartition(" ")[2] for name, value in fields if self._treatment(name) == "scheme"]
+        named = _PARAMETER.findall(target)
+        return found + [_unquoted(value) for _, name, value in named if names_credential(name, _URL_SECRETS)]
+
     def url(self, text: str) -> str:
         """Return a URL, a request target or a query with user and secret parameters masked."""
         if self.keep:
@@ -252,7 +271,7 @@ class Masker:
     def _parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
         separator, name, value = match.groups()
         inner = _unquoted(value)
-        is_secret = _is_secret(_unquoted(name).strip(), exact) or value in self._learned
+        is_secret = names_credential(_unquoted(name).strip(), exact) or value in self._learned
         # The value may be a URL, with secret parameters of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
             value = self.value(value)
@@ -275,7 +294,7 @@ class Masker:
             end = len(content.rstrip(b"\r\n"))
             content, line_end = content[:end], content[end:]
             is_remainder = number == _MOST_PARTS
-            if is_remainder or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
+            if is_remainder or (name and names_credential((name[1] or name[2] or "").strip(), SECRETS)):
                 content = self.value(content.decode("latin-1")).encode("latin-1")
             else:
                 content = self._content(content)
@@ -305,7 +324,7 @@ class Masker:
                 continue
             match token[0][0]:
                 case '"':
-                    if hidden or (name and _is_secret(name, SECRETS)):
+                    if hidden or (name and names_credential(name, SECRETS)):
                         parts += (text[copied : token.start(1)], self.value(token[1]))
                         copied = token.end(1)
                 case "{" | "[" as opening:
@@ -323,7 +342,7 @@ class Masker:
                     elif above:
                         above.pop()
                     hidden = hidden if len(above) >= hidden else 0
-                case _ if hidden or (name and name.lower() != "code" and _is_secret(name, SECRETS)):
+                case _ if hidden or (name and name.lower() != "code" and names_credential(name, SECRETS)):
                     # A code that is a number is that of an error: authorization codes are texts.
                     parts += (text[copied : token.start()], f'"{self.value(token[0])}"')
                     copied = token.end()
@@ -355,7 +374,8 @@ def _unquoted(text: str) -> str:
     return unquote(text)
 
 
-def _is_secret(name: str, exact: frozenset[str]) -> bool:
+def names_credential(name: str, exact: frozenset[str]) -> bool:
+    """Whether a name is that of a credential: by its words, or because it is one of ``exact``."""
     return name.lower() in exact or _names_secret(name)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 1 << 63
 
-_OPTIONAL_TEXTS: Final = ("mode", "listen", "endpoint", "upstream", "boot", "faults")
+_OPTIONAL_TEXTS: Final = ("mode", "listen", "endpoint", "upstream", "boot", "faults", "model", "kept")
 """Members of START, and of the header, that are empty if they are absent."""
 
 

@@ -40,6 +40,7 @@ from mcpproxy.trace.records import Continued, Tally
 from mcpproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
+    from mcpproxy.recorder.model.counts import TurnCounter
     from mcpproxy.ruleset.rule_options import RuleOptions
 
 _CLOSE_BYTES: Final = 16 << 10
@@ -148,6 +149,11 @@ class RecordingPipeline:
         return self._sink.state.tally
 
     @property
+    def turns(self) -> "TurnCounter | None":
+        """Before a model's interface: the numbers of requests, tools and calls."""
+        return self._sink.state.turns
+
+    @property
     def seq(self) -> int:
         """The number of the last frame in the trace."""
         return self._sink.state.seq
@@ -202,6 +208,7 @@ class RecordingPipeline:
         writer.write(encode_continued(Continued(os.path.basename(path), state.tally, state.at_ns)))
         self._earlier_bytes += writer.position
         writer.continue_in(path)
+        state.begin_file()
         self._files.append(path)
         self._has_rotated = True
         self._sizes.clear()
@@ -344,7 +351,7 @@ class RecordingPipeline:
         """Write the header, and prepare for the transport and the rules that the START record names."""
         if self._sink.state.header is not None:
             raise NotARecordError("a second START record")
-        header = self._sink.state.header = header_of(payload)
+        header = header_of(payload)
         self._started_ns = header.started_ns
         self._writer.write(encode_header(header))
         if header.transport == "http":
@@ -360,6 +367,7 @@ class RecordingPipeline:
         if self._rule_options is not None:
             self._make_observer = partial(observer_for, self._rule_options, is_found=self._is_found)
             self._sink.state.judge = SafeJudge(self._make_observer)
+        self._sink.state.begin(header)
 
     def _record_whole_lines(self, kind: int, payload: bytes, at_ns: int) -> None:
         """Write a record that needs no framer: lines, or a piece of one, that mcpproxy refused or gave."""

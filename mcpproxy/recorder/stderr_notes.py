@@ -6,7 +6,7 @@ kept for the next time, up to a limit; further lines are dropped and counted."""
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from mcpproxy.base.json_string import quoted
 from mcpproxy.base.ready import is_writable
@@ -17,6 +17,9 @@ from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.encode import calls_object, finding_object
 from mcpproxy.trace.members import object_line
 from mcpproxy.trace.records import Tally
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.model.counts import TurnCounter
 
 Mode = Literal["text", "json", "off"]
 
@@ -69,16 +72,25 @@ class StderrNotes:
         self._add(stderr_line(text, as_json=as_json), is_last=is_last)
 
     def summarize(
-        self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, outside_changes: str = ""
+        self,
+        trace: str,
+        tally: Tally,
+        note: str = "",
+        lag_ns: int = 0,
+        outside_changes: str = "",
+        turns: "TurnCounter | None" = None,
     ) -> None:
         """Show a summary of the session.
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
-        finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file."""
+        finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file.
+        ``turns`` are the numbers to show where nothing is MCP."""
         client, server = tally.frames["client"], tally.frames["server"]
         frames = f"{client} frame{'' if client == 1 else 's'} from the client, {server} from the server"
         calls = [tally.calls.words(running=False)] if tally.calls is not None else []
         parts = [frames, *calls, _findings(tally.total_findings, lists_info=self._mode != "text")]
+        if turns is not None:
+            parts = [turns.words]
         for repeated in tally.more:
             kind = (repeated.rule, repeated.blame, repeated.requirement)
             if kind in self._repeats:
@@ -92,13 +104,15 @@ class StderrNotes:
             parts.append(", ".join(repeats))
         if self._dropped:
             parts.append(f"{self._dropped} lines not shown")
-        if lag_ns >= LAG_NS:
+        if lag_ns >= LAG_NS and turns is None:
             parts.append(f"judged up to {lag_ns / 1e9:.1f} s late")
         if note:
             parts.append(note)
         where = f"trace {trace} ({outside_changes})" if outside_changes else f"trace {trace}"
         members = {"trace": quoted(trace), "findings": _json(tally.total_findings.items())}
         members["frames"] = _json(tally.frames.items())
+        if turns is not None:
+            members |= {"model": _json(turns.numbers.items())}
         if (counts := tally.calls) is not None:
             members["calls"] = _json(calls_object(counts).items())
         self.say(StderrEvent("; ".join([*parts, where]), "summary", **members), is_last=True)

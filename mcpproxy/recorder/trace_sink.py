@@ -9,8 +9,26 @@ from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.recorder.http.memory_budget import Budget
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_state import SENDERS, TraceState
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Note, Signal, Stderr
-from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_frame, frame_parts
+from mcpproxy.session.frame import (
+    UNKNOWN_DIALECT,
+    Close,
+    Eof,
+    Event,
+    Finding,
+    Frame,
+    Gap,
+    Note,
+    Signal,
+    Stderr,
+)
+from mcpproxy.trace.encode import (
+    encode,
+    encode_close,
+    encode_finding,
+    encode_frame,
+    encode_shortened,
+    frame_parts,
+)
 from mcpproxy.trace.records import Encoded, Recorded
 from mcpproxy.trace.short_lines import SHORTEST_RUN, SOURCES, Lines, encode_lines, has_run, is_run, runs_in
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
@@ -148,9 +166,10 @@ class TraceSink:
         if not waiting:
             return
         state = self.state
-        names, judge, tally, calls = state.names, state.judge, state.tally.frames, state.calls
+        names, judge, tally = state.names, state.judge, state.tally.frames
+        count_event = state.calls.count_event if state.turns is None else state.count_event
         sessions = [names.track(event) for event in waiting]
-        records = list(map(_http_record, waiting, sessions))
+        records = list(map(self._http_record, waiting, sessions))
         state.at_ns = waiting[-1].observed_at_ns
         for event, record, session in zip(waiting, records, sessions, strict=True):
             if isinstance(record, tuple):
@@ -161,11 +180,19 @@ class TraceSink:
                 continue
             if type(event) is Frame:
                 tally[event.sender] += 1
-            calls.count_event(event, session)
+            count_event(event, session)
+            if type(event) is Note and event.what == UNKNOWN_DIALECT:
+                self._say_once(event.why)
             if findings := judge.observe(event):
                 self._record_findings(findings)
             if self._watcher is not None:
                 self._tell_watcher(self._watcher, event, findings)
+
+    def _http_record(self, event: Recorded, session: str) -> bytes | tuple[bytes, bytes, bytes]:
+        """Return an event as a line, of a model's interface without what it repeats."""
+        repeats = self.state.repeats
+        shortened = repeats.shortened(event) if repeats is not None and type(event) is Frame else None
+        return encode_shortened(shortened, session) if shortened else _http_record(event, session)
 
     def write_event(self, event: Frame | Stderr | Eof | Signal | Gap | Note) -> None:
         """Write a single event of a stdio recording, or a gap in any recording."""

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder.judge import Observing, SafeJudge
+from mcpproxy.recorder.judge import NothingJudged, Observing, SafeJudge
 from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
+from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.records import Encoded, Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.http.assembly import HttpAssembly
+    from mcpproxy.recorder.model.counts import TurnCounter
+    from mcpproxy.recorder.model.repeats import RepeatFinder
     from mcpproxy.trace.shipped_files import ShippedFiles
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
@@ -47,6 +49,33 @@ class TraceState:
     """Counts the calls of exactly these records."""
     unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
+
+    turns: "TurnCounter | None" = None
+    """Before a model's interface: counts the turns of exactly these records."""
+    repeats: "RepeatFinder | None" = None
+    """Before a model's interface: has seen the requests of the current file."""
+
+    def begin(self, header: Header) -> None:
+        """Begin a recording with this header. That of a model's interface is counted instead of judged."""
+        self.header = header
+        if header.model:
+            from mcpproxy.recorder.model.counts import TurnCounter
+
+            self.judge, self.turns = SafeJudge(NothingJudged), TurnCounter(header.model)
+            self.begin_file()
+
+    def begin_file(self) -> None:
+        """Begin a new file of the recording, which repeats nothing of those before it."""
+        if self.turns is not None:
+            from mcpproxy.recorder.model.repeats import RepeatFinder
+
+            self.repeats = RepeatFinder()
+
+    def count_event(self, event: Event, session: str) -> None:
+        """Count an event; ``session`` is the name of its session over HTTP, if known."""
+        self.calls.count_event(event, session)
+        if self.turns is not None:
+            self.turns.count_event(event)
 
     def complete_tally(self) -> None:
         """Add to the tally the calls, the findings that were only counted, and what went wrong with them."""
@@ -101,9 +130,13 @@ def _restored(
     if not files:
         return state
     opened = read_trace(trace, files=files)
-    state.header = opened.header
+    state.begin(opened.header)
     previous_place = ("", 0)
+    file = opened.files[0]
     for event in opened.records():
+        if opened.place[0] != file:
+            file = opened.place[0]
+            state.begin_file()
         match event:
             case Finding(severity=severity):
                 state.tally.findings[severity] += 1
@@ -115,6 +148,8 @@ def _restored(
                 continue
             case Frame(seq=seq, sender=sender):
                 state.seq = seq
+                if state.repeats is not None:
+                    state.repeats.shortened(event)
                 state.tally.frames[sender] += 1
                 state.stream_bytes[SENDERS.index(sender)] += len(event.raw) + event.terminated
             case Stderr():
@@ -130,7 +165,7 @@ def _restored(
                     state.stream_bytes[stream] += count
             case _:
                 pass
-        state.calls.count_event(event, state.names.track(event))
+        state.count_event(event, state.names.track(event))
         state.at_ns = event.observed_at_ns
         new_findings = state.judge.observe(event)
         # The findings of a run of lines follow the record of the whole run.
@@ -138,6 +173,8 @@ def _restored(
             state.missing_findings + new_findings if opened.place == previous_place else new_findings
         )
         previous_place = opened.place
+    if file != opened.files[-1]:
+        state.begin_file()
     state.file_ns = opened.continued_ns
     if not size and len(before) == 1 and (shipped := shipped_before(trace, before[0])) is not None:
         _take_over_counts(state, shipped)  # nothing is left after the hole

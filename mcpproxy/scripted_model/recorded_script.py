@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import ModelAnswer, ModelCall, OfferedTool
-from mcpproxy.prompt.model_turns import ModelTurn
 from mcpproxy.prompt.names import matched
 from mcpproxy.prompt.wire import WireServer
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.recorder.model.turns import ModelTurn
 from mcpproxy.scripted_model.model_script import CUT
 
 

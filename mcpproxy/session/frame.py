@@ -186,6 +186,9 @@ class Opaque:
 NOT_DECODED: Final = "not-decoded"
 """The action of a note about a body whose content could not be read, so that nothing in it was judged."""
 
+UNKNOWN_DIALECT: Final = "unknown-dialect"
+"""The action of a note about a request that looks as if it asked a model, in no dialect that is read."""
+
 
 @slotted(frozen=True)
 class Note:

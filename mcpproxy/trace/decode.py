@@ -24,6 +24,7 @@ from mcpproxy.trace.members import (
 )
 from mcpproxy.trace.record_decoders import DECODERS, fault_of, is_terminated, sender_of
 from mcpproxy.trace.records import Record
+from mcpproxy.trace.repeated_bodies import Shortened, shortened_of
 
 __all__ = ["decode", "header_format"]
 
@@ -51,6 +52,8 @@ def decode(line: bytes) -> Record:
         return _decode_leniently(line)
     if kind != "frame":
         return _decode_object(members)
+    if "again" in members:
+        return _shortened(members, line)
     message = members.get("message")
     if type(message) is not dict:
         return (
@@ -106,6 +109,12 @@ def _decode_leniently(line: bytes) -> Record:
     if not line.endswith(b"}"):
         raise NotARecordError(_DAMAGED)
     return frame
+
+
+def _shortened(members: JSONObject, line: bytes) -> Shortened:
+    has_json = "message" in members
+    frame = _frame_from_text(members, line) if has_json else _frame(members, text_or_base64_of(members))
+    return shortened_of(members, frame)
 
 
 def _decode_object(members: JSONObject) -> Record:

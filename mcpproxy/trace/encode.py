@@ -63,6 +63,7 @@ from mcpproxy.trace.records import (
     Recorded,
     Tally,
 )
+from mcpproxy.trace.repeated_bodies import Shortened
 
 __all__ = [
     "encode",
@@ -71,6 +72,7 @@ __all__ = [
     "encode_finding",
     "encode_frame",
     "encode_header",
+    "encode_shortened",
     "finding_object",
     "frame_parts",
     "is_embeddable",
@@ -143,6 +145,13 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
     if is_embeddable(frame):
         return head + b'"message":', frame.raw, b"}\n"
     return head, text_or_base64(frame.raw), b"}\n"
+
+
+def encode_shortened(shortened: Shortened, session: str) -> bytes:
+    """Return the line of a frame without what it repeats; ``session`` as for ``encode_frame``."""
+    head, content, tail = frame_parts(shortened.frame, session)
+    start = b'{"type":"frame",'
+    return b"".join((start, shortened.again, b",", head.removeprefix(start), content, tail))
 
 
 def _fault(fault: FaultMark) -> dict[str, object]:

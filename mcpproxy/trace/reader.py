@@ -17,6 +17,7 @@ from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.opened_trace import OpenedTrace, gap_note, undecoded_notes
 from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header, Recorded, Tally
+from mcpproxy.trace.repeated_bodies import UNKNOWN_BODY, EarlierBodies, Shortened
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.trace.trace_file import ENDLESS, SECOND_HEADER, open_file, path_in, read_header, refuse
 
@@ -141,6 +142,7 @@ class Trace(OpenedTrace):
         upgrade_steps = self.upgrade_steps
         earlier_names = {os.path.basename(file) for file in self.files[: self.files.index(path) + 1]}
         self._path, self._number = path, 0
+        bodies = EarlierBodies() if self.header.model else None
         with self._lines() as lines:
             # The hot loop of every reader: only lines that are not records are examined for faults.
             for number, line in enumerate(lines, start=2):
@@ -148,6 +150,10 @@ class Trace(OpenedTrace):
                 try:
                     line = upgrades.upgrade_line(line, upgrade_steps) if upgrade_steps else line
                     record = decode(line)
+                    if bodies is not None and isinstance(record, Frame | Shortened):
+                        is_short = isinstance(record, Shortened)
+                        record = bodies.whole(record)
+                        line = b"" if is_short else line  # ``lines`` gives it whole
                 except NotARecordError as fault:
                     self._skip(path, number, line, fault)
                     continue
@@ -176,6 +182,8 @@ class Trace(OpenedTrace):
                         self.tally, self.continued_ns = record.tally, record.observed_at_ns
                     case Header():
                         refuse(path, number, SECOND_HEADER)
+                    case Shortened():
+                        refuse(path, number, UNKNOWN_BODY)
                     case Gap():
                         self.notes.append(gap_note(record))
                         yield record

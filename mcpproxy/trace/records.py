@@ -24,6 +24,7 @@ from mcpproxy.session.frame import (
     Stderr,
 )
 from mcpproxy.session.outcomes import CallCounts
+from mcpproxy.trace.repeated_bodies import Shortened
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.trace.upgrades import FORMAT
 
@@ -31,6 +32,10 @@ T = TypeVar("T")
 
 ARGUMENTS_MASKED: Final = "arguments"
 """The ``redaction`` of a recording in which only secrets in the command's arguments are masked."""
+
+EVERYTHING: Final = "everything"
+TOOLS: Final = "tools"
+"""What is ``kept`` of the bodies before a model's interface: all, or what is about tools."""
 
 
 @slotted(frozen=True)
@@ -70,6 +75,10 @@ class Header:
     """The rules that altered messages on purpose: their names, seed and SHA-256; empty without such rules."""
     ppid: int = 0
     """The process that started mcpproxy: over stdio the client, or a shell that it uses; 0 if unknown."""
+    model: str = ""
+    """Before a model's interface: the dialect that the user named, or ``any``; empty before an MCP server."""
+    kept: str = ""
+    """Before a model's interface: ``everything``, or ``tools``, without the other texts of prompts."""
 
 
 HEADER_MEMBERS: Final = Header.__match_args__
@@ -142,7 +151,7 @@ Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
 """What is recorded between the header and the close record, except findings. A ``Lines`` record stands for
 several of these."""
 
-Record: TypeAlias = Header | Recorded | Lines | Finding | Continued | CloseRecord
+Record: TypeAlias = Header | Recorded | Lines | Shortened | Finding | Continued | CloseRecord
 
 
 def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:

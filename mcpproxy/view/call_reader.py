@@ -16,6 +16,7 @@ from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import Record
+from mcpproxy.trace.repeated_bodies import Shortened
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.calls import Call
 from mcpproxy.view.digest import arguments_digest, result_digest
@@ -65,12 +66,25 @@ class CallReader:
         if line in self._kept:
             return self._kept[line]
         try:
-            record = decode(self.line(line))
+            record = self._decoded(line)
         except NotARecordError as fault:
             path = self._source.trace.path
             raise TraceError(path, line + 1, str(fault), "the file was changed: open it again") from None
         if self._masking and isinstance(record, Event | Finding):
             return cast("Record", self._masking.record(record))  # a record stays of its type
+        return record
+
+    def _decoded(self, line: int) -> Record:
+        """Return the record on a line; a body that repeats earlier ones with all its bytes."""
+        record = decode(self.line(line))
+        shortened: list[Shortened] = []
+        while isinstance(record, Shortened):
+            shortened.append(record)
+            record = decode(self.line(self._columns.line_with(record.base)))
+        for later in reversed(shortened):
+            if not isinstance(record, Frame):
+                raise NotARecordError("a body that repeats what is no frame")
+            record = later.whole(record.raw)
         return record
 
     def names(self) -> list[tuple[str, str | None]]:

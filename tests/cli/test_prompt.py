@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.session.masked_values import mask
 from tests.cli.conftest import Mcpproxy
 from tests.prompt.sides import BASE, model, offered, server, tool
 from tests.view.logins import Recorded
@@ -130,4 +131,20 @@ def test_a_recording_of_something_else_is_told(mcpproxy: Mcpproxy, tmp_path: Pat
     ran = mcpproxy("prompt", str(path))
     assert (ran.code, ran.out) == (2, "")
     assert "has no request to a model's interface" in ran.err
-    assert "mcpproxy http URL-OF-THE-MODEL" in ran.err
+    assert "mcpproxy model URL-OF-THE-SERVICE" in ran.err
+
+
+def test_the_model_beside_a_server_is_found(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    by_name = mcpproxy("prompt", str(model(tmp_path)), str(server(tmp_path)))
+    found = mcpproxy("prompt", str(tmp_path / "w.jsonl"))
+    assert (found.code, found.out) == (0, by_name.out)
+    assert str(tmp_path / "m.jsonl") in found.err
+
+
+def test_a_recording_without_prompts_says_what_is_not_known(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = model(tmp_path)
+    text = path.read_text().replace('"content":"go"', f'"content":"{mask("go")}"')
+    path.write_text(text.replace('"transport":"http"', '"transport":"http","model":"any","kept":"tools"'))
+    ran = mcpproxy("prompt", str(path), str(server(tmp_path)))
+    assert "  instructions not known: texts of the prompt are masked in the recording\n" in ran.out
+    assert "    text lost (5 characters)\n" in ran.out

@@ -10,11 +10,11 @@ from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Content, ModelAnswer, ModelCall, ModelRequest, ModelResult, OfferedTool
 from mcpproxy.model.values import blob
 from mcpproxy.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
-from mcpproxy.prompt.model_turns import ModelTurn
 from mcpproxy.prompt.names import matched
 from mcpproxy.prompt.report import CallWay, read_prompt
 from mcpproxy.prompt.wire import WireCall, WireServer, WireTool
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.model.turns import ModelTurn
 from mcpproxy.session.masked_values import mask
 from mcpproxy.view.runs import Certainty
 

@@ -20,6 +20,7 @@ from mcpproxy.trace.writer import TraceWriter
 from tests.recorder import http_journals, journals
 from tests.recorder.journals import Accuser, Entry, JournalFolder, record, recording
 from tests.recorder.limits import file_size_limit
+from tests.recorder.model.conversations import journal_of, turns
 from tests.recorder.test_recovery import KilledError, record_until_killed
 
 
@@ -43,6 +44,7 @@ KINDS: dict[str, tuple[list[Entry], dict[str, int]]] = {
     "stdio by time": ([journals.START, *PINGS, journals.EXIT], {"ns": 5}),
     "HTTP by size": (http_journals.CONVERSATION, {"bytes": 4000}),
     "HTTP by time": (http_journals.CONVERSATION, {"ns": 40}),
+    "a model by size": (journal_of(turns(8), kept="tools"), {"bytes": 8000}),
 }
 
 

@@ -80,12 +80,15 @@ class HttpOptions:
         UsageError: a value is not valid.
     """
 
-    def __init__(self, given: Given, url: str) -> None:
-        self.recording = new_recording.RecordingOptions("http", given)
+    command = "http"
+    example = "http://127.0.0.1:3001/mcp"
+
+    def __init__(self, given: Given, url: str, listen: str = _LISTEN) -> None:
+        self.recording = new_recording.RecordingOptions(self.command, given)
         self.url = url
         self._upstream: Upstream | None = None
-        self.host, self.port = split_listen("http", given.text("--listen", _LISTEN))
-        self.endpoint = endpoint("http", given.text("--endpoint", _ENDPOINT))
+        self.host, self.port = split_listen(self.command, given.text("--listen", listen))
+        self.endpoint = self._endpoint(given)
         self.allow_origins = given["--allow-origin"]
         self.allow_hosts = given["--allow-host"]
         self.reaching = upstream_options.from_given(given, url)
@@ -93,6 +96,18 @@ class HttpOptions:
         self.rewrites_origin = "--rewrite-origin" in given
         self.keeps_credentials = "--keep-credentials" in given
         self.admin = given.text("--admin")
+
+    def _endpoint(self, given: Given) -> str:
+        return endpoint(self.command, given.text("--endpoint", _ENDPOINT))
+
+    @property
+    def has_own_paths(self) -> bool:
+        """Whether the proxy has paths of its own, and puts them in the place of the server's."""
+        return True
+
+    def members(self) -> dict[str, str]:
+        """Return further members of the START record; each value is JSON text."""
+        return {}
 
     @property
     def upstream(self) -> Upstream | None:
@@ -102,7 +117,7 @@ class HttpOptions:
             UsageError: the URL cannot be used.
         """
         if self.url and self._upstream is None:
-            self._upstream = _upstream(self.url)
+            self._upstream = _upstream(self)
         return self._upstream
 
     @property
@@ -117,7 +132,15 @@ def run(argv: list[str]) -> int:
     Raises:
         McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.
     """
-    options = parse(argv)
+    return serve(parse(argv))
+
+
+def serve(options: HttpOptions) -> int:
+    """Serve until terminated.
+
+    Raises:
+        McpProxyError: the port is taken, or the recording cannot be written.
+    """
     recording = options.recording
     settings, listener, proxy_address = prepare(options)
     trace, journal, greeting = recording.begin(options.label, start_members(options, proxy_address))
@@ -134,7 +157,7 @@ def run(argv: list[str]) -> int:
             lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin),
         )
 
-    def serve() -> int:
+    def relay() -> int:
         if sys.platform != "win32":
             from mcpproxy.relay.http import proxy
 
@@ -146,11 +169,11 @@ def run(argv: list[str]) -> int:
         return portable.run(settings, listener, journal, command if journal else None)
 
     if not journal or not sys.stdout.isatty() or recording.live != "text" or recording.is_quiet:
-        return serve()
+        return relay()
     from mcpproxy.cli.calls import http_lines
 
     lines = http_lines.start(trace)
-    code = serve()
+    code = relay()
     http_lines.finish(lines)
     return code
 
@@ -182,10 +205,10 @@ def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
     settings = Settings(_router(options, host, chosen), upstream.address if upstream else "")
     settings.tls_up, settings.tls_down = _tls(options)
     settings.is_quiet = options.recording.is_quiet
-    if upstream is not None:
-        scheme = "https" if options.cert else "http"
+    scheme = "https" if options.cert else "http"
+    if upstream is not None and options.has_own_paths:
         settings.rewriting = Rewriting(upstream, options.endpoint, scheme, is_full=options.rewrites_origin)
-    at = f"{'https' if options.cert else 'http'}://{proxy_address}{options.endpoint if upstream else ''}"
+    at = f"{scheme}://{proxy_address}{_own_path(options)}"
     listening = options.recording.note(_address(options, proxy_address), "listening", url=quoted(at))
     settings.greetings = [listening, *_warnings(options, host)]
     return settings
@@ -219,24 +242,26 @@ def parse(argv: list[str]) -> HttpOptions:
         _refuse("--fault is not for --forward", "stand before one server: mcpproxy http URL")
     if options.rewrites_origin and is_forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
-    if options.admin:
-        _check_admin(*split_listen("http", options.admin, "--admin"))
+    check_admin(options)
     return options
 
 
-def _check_admin(host: str, port: int) -> None:
+def check_admin(options: HttpOptions) -> None:
     """Check that the admin port is free. When the recorder opens it, it is too late for a usage error."""
+    if not options.admin:
+        return
+    host, port = split_listen(options.command, options.admin, "--admin")
     try:
         listen(host, port).close()
     except OSError as error:
         refuse(f"{host}:{port}", f"cannot listen there ({error.strerror})", "see --admin")
 
 
-def _upstream(url: str) -> Upstream:
+def _upstream(options: HttpOptions) -> Upstream:
     from mcpproxy.relay.http.resolve import Upstream
 
     credentials = ": clients send their own credentials"
-    parts = split_url("http", url, "http://127.0.0.1:3001/mcp", credentials)
+    parts = split_url(options.command, options.url, options.example, credentials)
     assert parts.hostname is not None
     is_tls = parts.scheme == "https"
     path = parts.path or "/"
@@ -313,7 +338,14 @@ def _address(options: HttpOptions, proxy_address: str) -> str:
     target = _shown(options.upstream, options.endpoint)
     proxy = options.upstream.proxy
     through = f" through {proxy.name}" if proxy else ""
-    return f"listening on {scheme}://{proxy_address}{options.endpoint} -> {target}{through}"
+    return f"listening on {scheme}://{proxy_address}{_own_path(options)} -> {target}{through}"
+
+
+def _own_path(options: HttpOptions) -> str:
+    """Return the path at the proxy that stands for the URL of the server; empty in forward mode."""
+    if options.upstream is None:
+        return ""
+    return options.endpoint if options.has_own_paths else options.upstream.path
 
 
 def _shown(upstream: Upstream, endpoint: str) -> str:
@@ -358,6 +390,7 @@ def start_members(options: HttpOptions, proxy_address: str) -> dict[str, str]:
         "upstream": quoted(upstream),
         "keep_credentials": "true" if options.keeps_credentials else "false",
         **options.recording.members(),
+        **options.members(),
         "admin": quoted(options.admin) if options.admin else "null",
         "command": "[]",
     }

@@ -81,8 +81,8 @@ def print_script(recording: str) -> int:
     """
     from mcpproxy.cli import find_traces
     from mcpproxy.opening import open_trace
-    from mcpproxy.prompt.model_turns import model_turns
     from mcpproxy.prompt.run import open_beside, read_servers
+    from mcpproxy.recorder.model.turns import model_turns
     from mcpproxy.scripted_model.recorded_script import recorded_turns
     from mcpproxy.session.masked_values import holds_mask
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.framing.http1 import (
     BodyEnd,
@@ -45,7 +45,10 @@ from mcpproxy.session.frame import (
     Sender,
 )
 from mcpproxy.trace.members import list_member, member, optional_member
-from mcpproxy.trace.records import Encoded, Recorded
+from mcpproxy.trace.records import EVERYTHING, Encoded, Recorded
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.model.bodies import ModelBodies
 
 OPAQUE_BYTES: Final = 1 << 20
 """Bytes that are not HTTP are only counted. A record with the count is written when the first come, after
@@ -78,7 +81,7 @@ class HttpAssembly:
     ``take`` reads the journal's records one by one and returns the events that each record completes.
     ``start`` is the payload of the START record."""
 
-    TRANSIENT = ("_mask", "_heads", "_contents")
+    TRANSIENT = ("_mask", "_heads", "_contents", "_bodies")
     """Attributes that are not saved in a checkpoint, from which recording continues after a kill."""
 
     def __init__(self, start: bytes) -> None:
@@ -89,6 +92,8 @@ class HttpAssembly:
         # The salt is the key of the masks. A START record of an old relay has none; then its hash is used.
         self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
         self._secret_fields = tuple(list_member(members, "secret_fields", str))
+        self._model: str = optional_member(members, "model", str) or ""
+        self._kept: str = optional_member(members, "kept", str) or ""
         self._connections: dict[int, Connection] = {}
         self._learned: dict[str, None] = {}  # session ids from URLs
         self._budget = Budget()
@@ -105,13 +110,23 @@ class HttpAssembly:
         self._mask = Masker(
             self._salt, keep=self._keep, learned=self._learned, secret_fields=self._secret_fields
         )
-        self._heads = HeadReader(self._mask, self._endpoint, is_forward=self._is_forward)
-        self._contents = Contents(self._mask, self._budget, self._held, self._next_seq)
+        self._bodies = self._new_bodies()
+        self._heads = HeadReader(
+            self._mask, self._endpoint, is_forward=self._is_forward, learns_keys=bool(self._model)
+        )
+        self._contents = Contents(self._mask, self._budget, self._held, self._next_seq, self._bodies)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 for side in (exchange.client, exchange.server):
                     for data, _ in side.kept or ():
                         side.feed_again(data)
+
+    def _new_bodies(self) -> "ModelBodies | None":
+        if not self._model:
+            return None
+        from mcpproxy.recorder.model.bodies import ModelBodies  # only ``mcpproxy model`` needs it
+
+        return ModelBodies(self._mask, self._model, hides=self._kept != EVERYTHING)
 
     @property
     def held_bytes(self) -> int:
@@ -342,6 +357,8 @@ class HttpAssembly:
         head = self._heads.read(start, connection.ids)
         connection.learn(head.ids)
         exchange.endpoint = head.endpoint
+        if self._bodies is not None:
+            exchange.asked = f"{start.method} {start.target.partition('?')[0]}"
         exchange.client.begin(WholeBody(CLIENT), head.coding, is_masked=self._is_masked(exchange, head))
         return head.of_request(start, self._next_seq(), exchange.number, connection.number)
 
@@ -356,6 +373,8 @@ class HttpAssembly:
 
     def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
         """Whether credentials in the body that follows a head have to be masked."""
+        if self._bodies is not None:  # which also masks the texts of prompts
+            return True
         if self._keep:
             return False
         # In forward mode the endpoint is a guess, so its bodies are masked too, except event streams.

@@ -54,6 +54,7 @@ class OpenExchange:
 
     number: int
     endpoint: bool = True
+    asked: str = ""  # before a model's interface: the method and the path of the request
     # Over until a request head is read: a server may answer a request whose head cannot be read.
     client: ExchangeSide = field(default_factory=lambda: ExchangeSide(is_over=True))
     server: ExchangeSide = field(default_factory=ExchangeSide)

@@ -5,15 +5,27 @@ content. If masking changes the frames, the encoded bytes are not recorded. A no
 masked."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpproxy.framing.http1 import Side
 from mcpproxy.recorder.http.body_frames import BODY_BYTES, Body, ContentDecoder, EventBody, in_pieces
 from mcpproxy.recorder.http.connections import Connection, ExchangeSide, OpenExchange
 from mcpproxy.recorder.http.memory_budget import DECODED_RATIO, HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, Frame, Note, Sender, SseEvent
+from mcpproxy.session.frame import (
+    CLIENT,
+    NOT_DECODED,
+    SERVER,
+    UNKNOWN_DIALECT,
+    Frame,
+    Note,
+    Sender,
+    SseEvent,
+)
 from mcpproxy.trace.records import Encoded, Recorded
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.model.bodies import ModelBodies
 
 _RECORD_BYTES: Final = 160
 """About how many bytes the record of a frame takes besides its content."""
@@ -65,15 +77,22 @@ class Contents:
     """Turns the contents of all connections into frames.
 
     ``mask`` masks credentials, ``budget`` limits the memory for judging, ``held`` returns how many bytes of
-    incomplete bodies and events are held, and ``next_seq`` the number of the next frame."""
+    incomplete bodies and events are held, and ``next_seq`` the number of the next frame. ``bodies`` masks
+    bodies before a model's interface."""
 
     def __init__(
-        self, mask: Masker, budget: Budget, held: Callable[[], int], next_seq: Callable[[], int]
+        self,
+        mask: Masker,
+        budget: Budget,
+        held: Callable[[], int],
+        next_seq: Callable[[], int],
+        bodies: "ModelBodies | None" = None,
     ) -> None:
         self._mask = mask
         self._budget = budget
         self._held = held
         self._next_seq = next_seq
+        self._bodies = bodies
         self.grown = 0
         """How many bytes came or were decoded since the amount of held content was last checked."""
 
@@ -210,9 +229,17 @@ class Contents:
         side, exchange, connection = owner.side, owner.exchange, owner.connection
         by_proxy = owner.of == "proxy"
         for whole in frames:
+            if (
+                self._bodies is not None
+                and owner.of == CLIENT
+                and self._bodies.is_unknown(exchange.asked, whole)
+            ):
+                why = f"{exchange.asked}: not a dialect that is read; its bodies are recorded"
+                yield owner.note(UNKNOWN_DIALECT, why, whole.observed_at_ns)
             if self._mask_frame(owner, whole) and not side.is_noted:
                 side.is_noted = True
-                why = f"credentials in what the {owner.of} sent"
+                what = "credentials" if self._bodies is None else self._bodies.masks
+                why = f"{what} in what the {owner.of} sent"
                 yield owner.note("masked", why, whole.observed_at_ns)
             for frame in self._affordable(owner, whole):
                 frame.seq = self._next_seq()
@@ -236,6 +263,9 @@ class Contents:
 
     def _mask_frame(self, owner: ContentOwner, frame: Frame) -> bool:
         """Mask a frame and the event around it. Return whether masking changed anything."""
+        is_partial = frame.is_unfinished_event or owner.side.is_long
+        if is_partial and self._bodies is not None and self._bodies.hide_event(frame):
+            return True
         raw, event = frame.raw, frame.event
         frame.raw = self._masked(owner, frame)
         ids = owner.connection.ids
@@ -258,5 +288,8 @@ class Contents:
         if frame.event is not None and frame.event.name == "endpoint":
             connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))
             return self._mask.endpoint(frame.raw)
-        raw = self._mask.body(frame.raw) if owner.side.is_masked else frame.raw
+        if self._bodies is not None:
+            raw = self._bodies.masked(frame.raw, is_piece=frame.continues or owner.side.is_long)
+        else:
+            raw = self._mask.body(frame.raw) if owner.side.is_masked else frame.raw
         return self._mask.ids(raw, connection.ids)

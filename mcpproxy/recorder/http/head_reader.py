@@ -64,12 +64,16 @@ class MaskedHead:
 
 
 class HeadReader:
-    """Reads the heads of one recording, for the path ``endpoint``, as a reverse or a forward proxy."""
+    """Reads the heads of one recording, for the path ``endpoint``, as a reverse or a forward proxy.
 
-    def __init__(self, mask: Masker, endpoint: str, *, is_forward: bool) -> None:
+    With ``learns_keys``, the credentials in the head of a request are masked in its bodies like a session id.
+    """
+
+    def __init__(self, mask: Masker, endpoint: str, *, is_forward: bool, learns_keys: bool = False) -> None:
         self._mask = mask
         self._endpoint = endpoint
         self._is_forward = is_forward
+        self._learns_keys = learns_keys
         self._cached_heads: dict[bytes, MaskedHead] = {}
 
     def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
@@ -92,6 +96,8 @@ class HeadReader:
         if isinstance(start, RequestStart):
             head_ids += tuple(mask.ids_in(start.target, only_learned=True))
             target, endpoint = mask.url(start.target), self._is_endpoint(start, fields)
+            if self._learns_keys:
+                head_ids += tuple(mask.credentials(start.headers, start.target))
         else:
             streams = fields.media_type == "text/event-stream"
         head_ids = tuple(id for id in head_ids if len(id) >= ID_LENGTH)

@@ -81,8 +81,8 @@ function Cut({ cut }) {
 function NoModel() {
   return html`<div class="page">
     <p>What a host's model saw of this server is not recorded. Let the host talk to its model through mcpproxy, too:</p>
-    <pre>mcpproxy http https://api.anthropic.com --listen 127.0.0.1:8765 --label model
-ANTHROPIC_BASE_URL=http://127.0.0.1:8765 claude</pre>
+    <pre>mcpproxy model https://api.anthropic.com
+ANTHROPIC_BASE_URL=http://127.0.0.1:8766 claude</pre>
     <p>Both recordings must be in one folder, and open at the same time.</p>
   </div>`;
 }

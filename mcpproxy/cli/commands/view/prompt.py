@@ -16,7 +16,7 @@ from mcpproxy.model.tool_names import written
 from mcpproxy.opening import open_trace
 from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.report_json import as_json
-from mcpproxy.prompt.run import has_turns, is_of_a_model, open_beside, read_run
+from mcpproxy.prompt.run import has_turns, is_of_a_model, model_beside, open_beside, read_run
 from mcpproxy.prompt.words import call_words, refusal_words, text_words, tool_words
 
 EPILOG: Final = """\
@@ -24,11 +24,12 @@ A host makes something else of what a server says: it renames tools, cuts descri
 schemas, leaves out pictures. This compares both sides. For the model's side, let the host talk to the
 interface of its model through mcpproxy:
 
-  mcpproxy http https://api.anthropic.com --listen 127.0.0.1:8765 --label model
-  ANTHROPIC_BASE_URL=http://127.0.0.1:8765 claude
+  mcpproxy model https://api.anthropic.com
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8766 claude
 
 Anthropic Messages, OpenAI Chat Completions and Responses, Gemini, and what is compatible with them are read.
-Without SERVER, all recordings in the same folder that were open at the same time are compared.
+Without SERVER, all recordings in the same folder that were open at the same time are compared. If MODEL is
+the recording of a server, that of a model's interface beside it is found.
 
   mcpproxy prompt model                  the latest recording with this label
   mcpproxy prompt model.jsonl a.jsonl    these recordings
@@ -58,15 +59,19 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = parser.parse_args(argv)
     model = _latest() if options.model is None else find_traces.one(options.model)
+    servers = find_traces.every(options.server) if options.server else []
     trace = open_trace(model)
     if not has_turns(trace):
-        raise UsageError(
-            model,
-            "has no request to a model's interface",
-            "record one: mcpproxy http URL-OF-THE-MODEL --listen 127.0.0.1:8765",
-        )
-    servers = find_traces.every(options.server) if options.server else open_beside(model)
-    report = read_run(trace, servers)
+        server, model = model, model_beside(model)
+        if not model:
+            raise UsageError(
+                server,
+                "has no request to a model's interface, nor has a recording beside it",
+                "record one: mcpproxy model URL-OF-THE-SERVICE",
+            )
+        tell(f"the recording of a model's interface beside it: {model}")
+        trace, servers = open_trace(model), [server, *servers]
+    report = read_run(trace, servers or open_beside(model))
     emit([as_json(report)] if options.json else lines(report, terminal_style(), everything=options.all))
     return 0
 

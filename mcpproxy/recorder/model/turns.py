@@ -1,7 +1,7 @@
 """The turns of a conversation with a model, read from a recording of what stood before its interface."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.model.dialect import Dialect, dialect_of
@@ -10,7 +10,9 @@ from mcpproxy.model.turns import ModelAnswer, ModelRequest, ServiceRefusal
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.session.frame import CLIENT, ExchangeEnd, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.reader import Trace
+
+if TYPE_CHECKING:
+    from mcpproxy.trace.reader import Trace
 
 MOST_OPEN: Final = 1024
 """How many exchanges are followed at once. Those that began first are given up first."""
@@ -44,29 +46,60 @@ class _Exchange:
     events: list[JSONObject] = field(default_factory=list[JSONObject])
 
 
-def model_turns(trace: Trace) -> Iterator[ModelTurn]:
+class TurnReader:
+    """Makes turns of the events of a recording. ``dialect`` is that which the recording names, if it does."""
+
+    def __init__(self, dialect: str = "") -> None:
+        self._dialect = dialect
+        self._opened: dict[int, _Exchange] = {}
+
+    def take(self, event: object) -> Iterator[ModelTurn]:
+        """Take the next event, and yield the turns that it ends. The caller must exhaust the result."""
+        opened = self._opened
+        match event:
+            case RequestHead(method="POST"):
+                opened[event.exchange] = _Exchange(event.target)
+                if len(opened) > MOST_OPEN:
+                    yield from self._turn(opened.pop(next(iter(opened))))
+            case Frame() if exchange := opened.get(event.exchange):
+                _take(exchange, event)
+            case ResponseHead() if event.status >= 200 and (exchange := opened.get(event.exchange)):
+                exchange.status = event.status
+            case ExchangeEnd() if exchange := opened.pop(event.exchange, None):
+                yield from self._turn(exchange)
+            case _:
+                pass
+
+    def end(self) -> Iterator[ModelTurn]:
+        """Yield the turns that have not ended."""
+        opened, self._opened = self._opened, {}
+        for exchange in opened.values():
+            yield from self._turn(exchange)
+
+    def _turn(self, exchange: _Exchange) -> Iterator[ModelTurn]:
+        """Yield the turn that an exchange is, if it is one."""
+        asked = as_object(_value(b"".join(exchange.asked)))
+        dialect = dialect_of(exchange.target, asked, self._dialect) if asked is not None else None
+        if asked is None or dialect is None:
+            return
+        value = _value(b"".join(exchange.body))
+        refusal = read_refusal(value) or next(filter(None, map(read_refusal, exchange.events)), None)
+        answer = None if refusal else _answer(dialect, value, exchange.events)
+        yield ModelTurn(
+            exchange.seq, exchange.at_ns, dialect.read_request(asked), exchange.status, answer, refusal
+        )
+
+
+def model_turns(trace: "Trace") -> Iterator[ModelTurn]:
     """Yield the turns of a recording in the order in which they ended. Other exchanges are left out.
 
     Raises:
         TraceError: the recording cannot be read.
     """
-    opened: dict[int, _Exchange] = {}
+    reader = TurnReader(trace.header.model)
     for record in trace.records():
-        match record:
-            case RequestHead(method="POST"):
-                opened[record.exchange] = _Exchange(record.target)
-                if len(opened) > MOST_OPEN:
-                    yield from _turn(opened.pop(next(iter(opened))))
-            case Frame() if exchange := opened.get(record.exchange):
-                _take(exchange, record)
-            case ResponseHead() if record.status >= 200 and (exchange := opened.get(record.exchange)):
-                exchange.status = record.status
-            case ExchangeEnd() if exchange := opened.pop(record.exchange, None):
-                yield from _turn(exchange)
-            case _:
-                pass
-    for exchange in opened.values():
-        yield from _turn(exchange)
+        yield from reader.take(record)
+    yield from reader.end()
 
 
 def _take(exchange: _Exchange, frame: Frame) -> None:
@@ -78,20 +111,6 @@ def _take(exchange: _Exchange, frame: Frame) -> None:
         exchange.body.append(frame.raw)
     elif not frame.is_unfinished_event and (event := as_object(_value(frame.raw))) is not None:
         exchange.events.append(event)
-
-
-def _turn(exchange: _Exchange) -> Iterator[ModelTurn]:
-    """Yield the turn that an exchange is, if it is one."""
-    asked = as_object(_value(b"".join(exchange.asked)))
-    dialect = dialect_of(exchange.target, asked) if asked is not None else None
-    if asked is None or dialect is None:
-        return
-    value = _value(b"".join(exchange.body))
-    refusal = read_refusal(value) or next(filter(None, map(read_refusal, exchange.events)), None)
-    answer = None if refusal else _answer(dialect, value, exchange.events)
-    yield ModelTurn(
-        exchange.seq, exchange.at_ns, dialect.read_request(asked), exchange.status, answer, refusal
-    )
 
 
 def _answer(dialect: Dialect, value: JSON, events: list[JSONObject]) -> ModelAnswer | None:

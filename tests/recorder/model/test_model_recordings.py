@@ -1,0 +1,104 @@
+"""Recordings of a model's interface: every byte is there, each once, and nothing of them is judged."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.judging import judge
+from mcpproxy.opening import follow, open_trace
+from mcpproxy.recorder.model.turns import model_turns
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.selection import Selection
+from mcpproxy.session.frame import Finding, Frame, Note
+from mcpproxy.trace.reader import read_trace
+from mcpproxy.view.view import open_view
+from tests.recorder.model.conversations import KEY, bodies, journal_of, recorded, turns
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("/v1/messages", "messages"), ("/v1/responses", "input"), ("/v1beta/m:generateContent", "contents")],
+)
+def test_every_reader_gives_back_every_byte(tmp_path: Path, path: str, name: str) -> None:
+    asked = turns(6, path, name)
+    trace = recorded(tmp_path, journal_of(asked))
+    assert bodies(trace) == [body for _, body, _ in asked]
+    assert bodies(trace, "server") == [reply for _, _, reply in asked]
+    frames = [event for event in read_trace(str(trace)).events() if isinstance(event, Frame)]
+    assert [event for event in follow(trace) if isinstance(event, Frame)] == frames
+    with open_view(str(trace)) as view:
+        assert [view.record(frame.seq) for frame in frames] == frames
+        assert [view.raw(frame.seq) for frame in frames] == [frame.raw for frame in frames]
+
+
+def test_what_is_repeated_is_recorded_once(tmp_path: Path) -> None:
+    def size(count: int) -> int:
+        (folder := tmp_path / str(count)).mkdir()
+        return recorded(folder, journal_of(turns(count))).stat().st_size
+
+    first, second, last = size(10), size(20), size(40)
+    assert last - second < 2.1 * (second - first)  # with everything again: about 4 times
+    lines = (tmp_path / "10" / "m.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines if '"again"' in line]
+    assert len(records) == 9
+    # The first message is too short to be left out.
+    assert [len(record["message"]["messages"]) for record in records] == [3] + [2] * 8
+    assert [record["message"]["tools"] for record in records] == [[]] * 9
+
+
+def test_conversations_side_by_side(tmp_path: Path) -> None:
+    one, other = turns(5), turns(5, "/v1/responses", "input")
+    asked = [turn for pair in zip(one, other, strict=True) for turn in pair]
+    trace = recorded(tmp_path, journal_of(asked))
+    assert bodies(trace) == [body for _, body, _ in asked]
+    assert trace.read_text().count('"again"') == 9  # the tools are those of the other conversation
+
+
+def test_nothing_is_judged(tmp_path: Path) -> None:
+    _, body, reply = turns(1)[0]
+    call = b'{"jsonrpc":"2.0","id":null,"method":"tools/call"}'
+    trace = recorded(tmp_path, journal_of([("/mcp", call, call), ("/v1/messages", body, reply)]))
+    opened = open_trace(trace)
+    assert not [event for event in opened.events() if isinstance(event, Finding)]
+    rules = ruleset.load(())
+    assert judge(open_trace(trace), rules, Selection.of(rules.catalogue, None, (), ())).findings == ()
+
+
+def test_the_key_of_a_request_is_nowhere(tmp_path: Path) -> None:
+    path, body, reply = turns(1)[0]
+    body = body.replace(b'"t0"', b'"%b"' % KEY.encode()).replace(b"go", KEY.encode())
+    trace = recorded(
+        tmp_path, journal_of([(f"{path}?key={KEY}", body, reply.replace(b"look", KEY.encode()))])
+    )
+    text = trace.read_text()
+    assert KEY not in text
+    (turn,) = model_turns(open_trace(trace))
+    assert turn.answer is not None
+    assert [call.arguments for call in turn.answer.calls] == [{"token": "t0", "code": "æ"}]
+
+
+def test_an_unknown_dialect_is_told_and_recorded(tmp_path: Path) -> None:
+    trace = recorded(tmp_path, journal_of([("/ask", b'{"prompt":"x"}', b'{"y":1}')] * 2))
+    notes = [event for event in open_trace(trace).events() if isinstance(event, Note)]
+    assert [note.why for note in notes if note.what == "unknown-dialect"] == [
+        "POST /ask: not a dialect that is read; its bodies are recorded"
+    ]
+    assert bodies(trace) == [b'{"prompt":"x"}'] * 2
+
+
+def test_the_header_says_what_is_kept(tmp_path: Path) -> None:
+    trace = recorded(tmp_path, journal_of(turns(1), kept="tools", model="anthropic"))
+    header = open_trace(trace).header
+    assert (header.model, header.kept, header.redaction) == ("anthropic", "tools", "credentials")
+    assert "Let me look." not in trace.read_text()
+
+
+def test_a_named_dialect_is_read_at_any_path(tmp_path: Path) -> None:
+    asked = turns(2, "/ask")
+    trace = recorded(tmp_path, journal_of(asked, model="anthropic"))
+    assert [turn.request.dialect for turn in model_turns(open_trace(trace))] == ["anthropic"] * 2
+    other = tmp_path / "other"
+    other.mkdir()
+    unnamed = recorded(other, journal_of(asked))
+    assert [turn.request.dialect for turn in model_turns(open_trace(unnamed))] == ["chat"] * 2

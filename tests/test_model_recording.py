@@ -1,0 +1,227 @@
+"""``mcpproxy model`` from end to end: a service in each dialect, the proxy, and what was recorded."""
+
+import hashlib
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.opening import follow, open_trace
+from mcpproxy.recorder.model.turns import model_turns
+from mcpproxy.session.frame import Finding
+from mcpproxy.trace.records import body_bytes
+from tests.model.conversations import ANSWERS, ARGUMENTS, PATHS, REQUESTS, STREAMS
+from tests.peers.web_server import WebServer
+from tests.relay.hosts import until_recorded
+
+DEADLINE_S: Final = 60
+KEY: Final = "sk-planted-0123456789abcdef"
+
+_CREDENTIALS: Final = (
+    f"x-api-key: {KEY}",
+    f"Authorization: Bearer {KEY}",
+    f"x-goog-api-key: {KEY}",
+    f"api-key: {KEY}",
+)
+
+
+def written(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def answer_of(name: str, *, streams: bool) -> bytes:
+    """The bytes of an answer; a stream in chunks that end in the middle of events and of characters."""
+    if not streams:
+        body = written(ANSWERS[name])
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        return head.encode() + body
+    body = b"".join(b"data: " + written(event) + b"\n\n" for event in STREAMS[name]) + "data: æ\n\n".encode()
+    pieces = [body[at : at + 61] for at in range(0, len(body), 61)]
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+class Service(BaseHTTPRequestHandler):
+    """Answers in the dialect that the path names, as a stream if the request asks for one."""
+
+    protocol_version = "HTTP/1.1"
+    asked: list[bytes]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append(body)
+        path = self.path.partition("?")[0]
+        name = next((name for name, target in PATHS.items() if path == target.partition("?")[0]), "chat")
+        self.wfile.write(answer_of(name, streams=b'"stream": true' in body))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Not a word on stderr."""
+
+
+@contextmanager
+def serving() -> Generator[tuple[int, list[bytes]]]:
+    """Run the service; its port, and the bodies that it was sent."""
+    asked: list[bytes] = []
+    server = WebServer(("127.0.0.1", 0), type("Asked", (Service,), {"asked": asked}))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server.server_address[1], asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class ModelProxy:
+    """A running ``mcpproxy model``."""
+
+    def __init__(self, trace: Path, upstream: int, *options: str) -> None:
+        where = [f"http://127.0.0.1:{upstream}", "--listen", "127.0.0.1:0", "--trace", str(trace), *options]
+        command = [sys.executable, "-m", "mcpproxy", "model", *where]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert self.process.stderr is not None
+        self.greeting = self.process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", self.greeting)
+        assert found is not None
+        self.port = int(found[1])
+
+    def end(self, number: int = signal.SIGTERM) -> str:
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=DEADLINE_S)[1]
+
+
+def exchanged(port: int, target: str, body: bytes, fields: Sequence[str] = ()) -> bytes:
+    """All bytes that come back for a request, until the other side has nothing more."""
+    lines = [
+        f"POST {target} HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        *fields,
+        f"Content-Length: {len(body)}",
+        "",
+        "",
+    ]
+    with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as sock:
+        sock.sendall("\r\n".join(lines).encode() + body)
+        sock.shutdown(socket.SHUT_WR)
+        got = bytearray()
+        while data := sock.recv(1 << 16):
+            got += data
+    return bytes(got)
+
+
+def requests(name: str) -> list[bytes]:
+    body = {**REQUESTS[name], "stream": False}
+    return [written(body), written({**body, "stream": True})]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_byte_passes_and_is_recorded(tmp_path: Path, name: str) -> None:
+    trace = tmp_path / "m.jsonl"
+    with serving() as (port, asked):
+        proxy = ModelProxy(trace, port, "--prompts")
+        direct = [exchanged(port, PATHS[name], body, _CREDENTIALS) for body in requests(name)]
+        target = f"{PATHS[name]}{'&' if '?' in PATHS[name] else '?'}key={KEY}"
+        through = [exchanged(proxy.port, target, body, _CREDENTIALS) for body in requests(name)]
+        said = proxy.end()
+    digests = [[hashlib.sha256(one).hexdigest() for one in side] for side in (direct, through)]
+    assert digests[0] == digests[1]
+    assert asked == requests(name) * 2
+    until_recorded(trace)
+    records = list(open_trace(trace).records())
+    assert [body_bytes(records, exchange, "client") for exchange in (1, 2)] == requests(name)
+    assert body_bytes(records, 1, "server") == written(ANSWERS[name])
+    assert body_bytes(records, 2, "server").startswith(b"data: " + written(STREAMS[name][0]))
+    assert KEY not in trace.read_text()
+    assert not [record for record in records if isinstance(record, Finding)]
+    turns = list(model_turns(open_trace(trace)))
+    assert [turn.request.dialect for turn in turns] == [name] * 2
+    calls = [call for turn in turns if turn.answer for call in turn.answer.calls]
+    assert [call.arguments for call in calls] == [ARGUMENTS] * 2
+    tools = len({(tool.namespace, tool.name) for tool in turns[0].request.tools})
+    assert f"2 requests, 2 with tools; {tools} tool{'s' * (tools > 1)}, 2 calls; trace" in said
+
+
+def test_without_prompts_nothing_that_was_said_is_recorded(tmp_path: Path) -> None:
+    trace = tmp_path / "m.jsonl"
+    with serving() as (port, _):
+        proxy = ModelProxy(trace, port)
+        for name in DIALECTS:
+            for body in requests(name):
+                exchanged(proxy.port, PATHS[name], body, _CREDENTIALS)
+        proxy.end()
+    until_recorded(trace)
+    text = trace.read_text()
+    assert not [told for told in ("Be brief", "Weather?", "Let me", "look.", KEY) if told in text]
+    assert open_trace(trace).header.kept == "tools"
+
+
+def test_sixteen_at_once(tmp_path: Path) -> None:
+    trace = tmp_path / "m.jsonl"
+    got: dict[int, bytes] = {}
+    names = list(DIALECTS)
+
+    def ask(number: int) -> None:
+        got[number] = exchanged(proxy.port, PATHS[names[number % 4]], requests(names[number % 4])[1])
+
+    with serving() as (port, _):
+        proxy = ModelProxy(trace, port, "--prompts")
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        said = proxy.end()
+    assert got == {number: answer_of(names[number % 4], streams=True) for number in range(16)}
+    assert "16 requests, 16 with tools" in said
+    until_recorded(trace)
+    records = list(open_trace(trace).records())
+    bodies = sorted(body_bytes(records, exchange, "client") for exchange in range(1, 17))
+    assert bodies == sorted(requests(name)[1] for name in names * 4)
+
+
+def test_a_killed_proxy_has_recorded_what_passed(tmp_path: Path) -> None:
+    trace = tmp_path / "m.jsonl"
+    with serving() as (port, _):
+        proxy = ModelProxy(trace, port, "--prompts")
+        for body in requests("chat"):
+            exchanged(proxy.port, PATHS["chat"], body, _CREDENTIALS)
+        proxy.end(signal.SIGKILL)
+    assert list(follow(trace))
+    records = list(open_trace(trace).records())
+    assert [body_bytes(records, exchange, "client") for exchange in (1, 2)] == requests("chat")
+    assert KEY not in trace.read_text()
+
+
+def test_an_unknown_dialect_passes_and_is_told_once(tmp_path: Path) -> None:
+    trace = tmp_path / "m.jsonl"
+    with serving() as (port, asked):
+        proxy = ModelProxy(trace, port)
+        for _ in range(2):
+            exchanged(proxy.port, "/v1/complete", b'{"prompt": "x"}')
+        said = proxy.end()
+    assert asked == [b'{"prompt": "x"}'] * 2
+    assert said.count("POST /v1/complete: not a dialect that is read; its bodies are recorded") == 1
+
+
+def test_it_has_no_calls_of_mcp(tmp_path: Path) -> None:
+    with serving() as (port, _):
+        proxy = ModelProxy(tmp_path / "m.jsonl", port, "--live", "json")
+        exchanged(proxy.port, PATHS["chat"], requests("chat")[0])
+        summary = json.loads(proxy.end().splitlines()[-1])
+    assert summary["model"] == {"requests": 1, "with_tools": 1, "tools": 1, "calls": 1}
+    until_recorded(tmp_path / "m.jsonl")
+    listed = [sys.executable, "-m", "mcpproxy", "list", str(tmp_path)]
+    shown = subprocess.run(listed, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+    assert "no calls" in shown.stdout
