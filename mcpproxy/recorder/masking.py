@@ -174,7 +174,7 @@ class Masker:
         found = [value.strip() for name, value in fields if self._treatment(name) == "whole"]
         found += [value.rpartition(" ")[2] for name, value in fields if self._treatment(name) == "scheme"]
         named = _PARAMETER.findall(target)
-        return found + [_unquoted(value) for _, name, value in named if names_credential(name, _URL_SECRETS)]
+        return found + [_unquoted(value) for _, name, value in named if _is_secret(name, _URL_SECRETS)]
 
     def url(self, text: str) -> str:
         """Return a URL, a request target or a query with user and secret parameters masked."""
@@ -271,7 +271,7 @@ class Masker:
     def _parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
         separator, name, value = match.groups()
         inner = _unquoted(value)
-        is_secret = names_credential(_unquoted(name).strip(), exact) or value in self._learned
+        is_secret = _is_secret(_unquoted(name).strip(), exact) or value in self._learned
         # The value may be a URL, with secret parameters of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
             value = self.value(value)
@@ -294,7 +294,7 @@ class Masker:
             end = len(content.rstrip(b"\r\n"))
             content, line_end = content[:end], content[end:]
             is_remainder = number == _MOST_PARTS
-            if is_remainder or (name and names_credential((name[1] or name[2] or "").strip(), SECRETS)):
+            if is_remainder or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
                 content = self.value(content.decode("latin-1")).encode("latin-1")
             else:
                 content = self._content(content)
@@ -324,7 +324,7 @@ class Masker:
                 continue
             match token[0][0]:
                 case '"':
-                    if hidden or (name and names_credential(name, SECRETS)):
+                    if hidden or (name and _is_secret(name, SECRETS)):
                         parts += (text[copied : token.start(1)], self.value(token[1]))
                         copied = token.end(1)
                 case "{" | "[" as opening:
@@ -342,7 +342,7 @@ class Masker:
                     elif above:
                         above.pop()
                     hidden = hidden if len(above) >= hidden else 0
-                case _ if hidden or (name and name.lower() != "code" and names_credential(name, SECRETS)):
+                case _ if hidden or (name and name.lower() != "code" and _is_secret(name, SECRETS)):
                     # A code that is a number is that of an error: authorization codes are texts.
                     parts += (text[copied : token.start()], f'"{self.value(token[0])}"')
                     copied = token.end()
@@ -374,8 +374,7 @@ def _unquoted(text: str) -> str:
     return unquote(text)
 
 
-def names_credential(name: str, exact: frozenset[str]) -> bool:
-    """Whether a name is that of a credential: by its words, or because it is one of ``exact``."""
+def _is_secret(name: str, exact: frozenset[str]) -> bool:
     return name.lower() in exact or _names_secret(name)
 
 

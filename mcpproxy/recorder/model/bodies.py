@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from mcpproxy.base.patterns import pattern
+from mcpproxy.base.secret_names import credential_kind
 from mcpproxy.model.dialect import COUNTS, dialect_of
 from mcpproxy.protocol.jsonrpc import read
-from mcpproxy.recorder.masking import SECRETS, Masker, names_credential
+from mcpproxy.recorder.masking import SECRETS, Masker
 from mcpproxy.recorder.model.json_tree import JsonPlace, strings, tree_of
 from mcpproxy.session.frame import Frame, SseEvent
 from mcpproxy.trace.records import frame_bytes
@@ -179,9 +180,11 @@ class ModelBodies:
         name = place.name
         if name in _SCHEMAS:
             return
-        # The short names in ``SECRETS``, such as session, often name objects without a secret.
-        exact = SECRETS if place.kind == '"' and inside != "error" else frozenset[str]()
-        if names_credential(name, exact) or (inside == "headers" and self._mask.is_credential_field(name)):
+        # The short names in ``SECRETS``, such as session, often name objects without a secret. An id of a
+        # session only says which requests belong together.
+        is_secret = credential_kind(name) == "all"
+        is_secret |= place.kind == '"' and inside != "error" and name.lower() in SECRETS
+        if is_secret or (inside == "headers" and self._mask.is_credential_field(name)):
             yield from self._all(place, text)
             return
         if place.kind == '"':

@@ -116,12 +116,14 @@ def test_names_say_what_is_a_credential_outside_of_the_conversation(kept: str) -
         ],
         "secrets": ["PLANTED", 1234567, True, {"any": "PLANTED"}],
         "max_tokens": 5,
+        "metadata": {"session_id": "kept"},
         "error": {"code": "invalid_value", "message": "kept"},
     }
     told = masked(body, kept)
     assert "PLANTED" not in json.dumps(told)
     assert told["tools"][1] == body["tools"][1]
     assert (told["max_tokens"], told["error"], told["secrets"][2]) == (5, body["error"], True)
+    assert told["metadata"] == body["metadata"]
     assert is_masked(told["secrets"][1])
 
 
