@@ -14,7 +14,7 @@ from typing import Final
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.patterns import pattern
-from mcpproxy.model.tool_names import is_alike, written
+from mcpproxy.model.tool_names import is_alike, plain, written
 from mcpproxy.model.turns import ModelRequest, OfferedTool
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.scripted_model.called_tool import NotOfferedError, called_tool
@@ -32,6 +32,9 @@ _OVER: Final = "The script has no further turn."
 _WAIT_FOR_SERVERS: Final = "WaitForMcpServers"
 _SEARCHES: Final = ("ToolSearch", "tool_search")
 """Tools of hosts that bring the tools of servers into the next request."""
+
+_MOST_SEARCHES: Final = 5
+"""How often they are called for one turn. Servers may still be starting."""
 
 _WORDS: Final = pattern(r"[\w.\-]+")
 
@@ -123,26 +126,26 @@ class ScriptPlayer:
         return at
 
     def _searching(
-        self, at: int, calls: Iterable[ScriptCall], request: ModelRequest
+        self, at: int, calls: Sequence[ScriptCall], request: ModelRequest
     ) -> ScriptedAnswer | None:
-        """Return a call of the host's tool that brings further tools; ``None`` without one, or a second time.
+        """Return a call of the host's tool that brings further tools; ``None`` without one, or after enough.
 
-        The name to search for is one in the texts of the prompt.
+        Tools are selected by their names in the prompt. While it has none of them, because their server is
+        still starting, the words of the first one are searched for.
         """
-        by_name = {tool.name: tool for tool in request.tools}
-        called = {call.id for call in request.calls}
         words = {word for text in request.texts for word in _WORDS.findall(text)}
-        names = [
-            word for call in calls for word in sorted(words, key=len) if _is_listed(call, word)
-        ]  # the shortest is the tool itself; further ones do not harm
-        tools: dict[str, JSONObject] = {_WAIT_FOR_SERVERS: {}}
-        if names:
-            tools |= {name: {"query": f"select:{','.join(names)}"} for name in _SEARCHES}
-        for name, arguments in tools.items():
-            id = f"{self._mark}_{at:03}_{name}"
-            if name in by_name and not any(id in other for other in called):
-                return ScriptedAnswer(id, calls=(ScriptedCall(id, name, by_name[name].namespace, arguments),))
-        return None
+        names = sorted({word for call in calls for word in words if _is_listed(call, word)})
+        wanted = (f"+{word}" for word in ("mcp", *plain(calls[0].tool).split("_")))
+        query: JSONObject = {"query": f"select:{','.join(names)}" if names else " ".join(wanted)}
+        arguments: dict[str, JSONObject] = {_WAIT_FOR_SERVERS: {}, **dict.fromkeys(_SEARCHES, query)}
+        helpers = [tool for tool in request.tools if tool.name in arguments]
+        mark = f"{self._mark}_{at:03}_search_"
+        made = sum(1 for call in request.calls if mark in call.id)
+        if not helpers or made == _MOST_SEARCHES:
+            return None
+        tool = helpers[made % len(helpers)]
+        id = f"{mark}{made}"
+        return ScriptedAnswer(id, calls=(ScriptedCall(id, tool.name, tool.namespace, arguments[tool.name]),))
 
 
 def _is_listed(call: ScriptCall, word: str) -> bool:

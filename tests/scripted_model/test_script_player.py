@@ -195,13 +195,15 @@ def test_another_long_name_with_the_same_end_is_not_taken() -> None:
 # Tools of hosts that bring those of servers
 
 
-def test_a_host_is_asked_to_wait_for_its_servers_once() -> None:
+def test_a_host_is_asked_to_wait_for_its_servers_a_few_times() -> None:
     host = Host(player(FORECAST), "Read", "WaitForMcpServers")
+    assert host.go_on("not yet") == ["WaitForMcpServers"]
     assert host.go_on("connected") == ["WaitForMcpServers"]
     host.tools = TOOLS
     assert host.go_on("sunny") == ["mcp__weather__forecast"]
     slow = Host(player(FORECAST), "Read", "WaitForMcpServers")
-    slow.go_on("not yet")
+    for _ in range(5):
+        slow.go_on("not yet")
     assert slow.go_on()[0].startswith("forecast is not offered")
 
 
@@ -212,3 +214,14 @@ def test_a_deferred_tool_is_searched_for_by_the_name_in_the_prompt() -> None:
     assert isinstance(answer, ScriptedAnswer)
     (call,) = answer.calls
     assert (call.name, call.arguments) == ("ToolSearch", {"query": "select:mcp__weather__forecast"})
+
+
+def test_a_tool_of_which_nothing_is_known_yet_is_searched_for_by_its_words() -> None:
+    host = Host(player({"call": "wind.speed"}), "Read", "ToolSearch")
+    assert host.go_on("nothing") == ["ToolSearch"]
+    assert host.calls[0].arguments == {"query": "+mcp +wind +speed"}
+    host.texts.append("Connected now: mcp__weather__wind_speed")
+    assert host.go_on("found") == ["ToolSearch"]
+    assert host.calls[1].arguments == {"query": "select:mcp__weather__wind_speed"}
+    host.tools = ("Read", "mcp__weather__wind_speed")
+    assert host.go_on("calm") == ["mcp__weather__wind_speed"]
