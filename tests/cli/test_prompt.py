@@ -143,8 +143,10 @@ def test_the_model_beside_a_server_is_found(mcpproxy: Mcpproxy, tmp_path: Path) 
 
 def test_a_recording_without_prompts_says_what_is_not_known(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     path = model(tmp_path)
-    text = path.read_text().replace('"content":"go"', f'"content":"{mask("go")}"')
-    path.write_text(text.replace('"transport":"http"', '"transport":"http","model":"any","kept":"tools"'))
+    header, *records = path.read_text(encoding="utf-8").splitlines()
+    header = json.dumps({**json.loads(header), "model": "any", "kept": "tools"})
+    text = "\n".join([header, *records, ""]).replace('"go"', f'"{mask("go")}"')
+    path.write_text(text, encoding="utf-8")
     ran = mcpproxy("prompt", str(path), str(server(tmp_path)))
     assert "  instructions not known: texts of the prompt are masked in the recording\n" in ran.out
     assert "    text lost (5 characters)\n" in ran.out
