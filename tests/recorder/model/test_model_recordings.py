@@ -13,6 +13,19 @@ from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Note
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.view.view import open_view
+from tests.recorder.http_journals import (
+    SESSION_ID,
+    answer,
+    chunk,
+    client,
+    connect,
+    get,
+    post,
+    server,
+    start,
+    stream,
+)
+from tests.recorder.journals import EXIT
 from tests.recorder.model.conversations import KEY, bodies, journal_of, recorded, turns
 
 
@@ -56,13 +69,27 @@ def test_conversations_side_by_side(tmp_path: Path) -> None:
 
 
 def test_nothing_is_judged(tmp_path: Path) -> None:
-    _, body, reply = turns(1)[0]
-    call = b'{"jsonrpc":"2.0","id":null,"method":"tools/call"}'
-    trace = recorded(tmp_path, journal_of([("/mcp", call, call), ("/v1/messages", body, reply)]))
-    opened = open_trace(trace)
-    assert not [event for event in opened.events() if isinstance(event, Finding)]
-    rules = ruleset.load(())
-    assert judge(open_trace(trace), rules, Selection.of(rules.catalogue, None, (), ())).findings == ()
+    posts = f"/messages?session={SESSION_ID}"
+    talk = [
+        connect(1),
+        client(get("/sse", "Accept: text/event-stream")),
+        server(stream() + chunk(b"event: endpoint\ndata: %b\n\n" % posts.encode())),
+        connect(2),
+        client(post(b'{"jsonrpc":"2.0","id":null,"method":"tools/call"}', target=posts), 3, 2),
+        server(answer(b"{}", status="202 Accepted"), 4, 2),
+    ]
+
+    def findings(folder: str, **members: str) -> tuple[int, int]:
+        (tmp_path / folder).mkdir()
+        trace = recorded(tmp_path / folder, [start(endpoint="", **members), *talk, EXIT])
+        live = sum(isinstance(event, Finding) for event in open_trace(trace).events())
+        rules = ruleset.load(())
+        return live, len(
+            judge(open_trace(trace), rules, Selection.of(rules.catalogue, None, (), ())).findings
+        )
+
+    assert all(findings("server"))
+    assert findings("model", model="any", kept="everything") == (0, 0)
 
 
 def test_the_key_of_a_request_is_nowhere(tmp_path: Path) -> None:
