@@ -82,7 +82,6 @@ def test_a_script_that_cannot_be_read_ends_before_anything_listens(
 
 def test_what_else_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     path = script(tmp_path, DONE)
-    assert "there is no script; name one: --script FILE" in mcpproxy("model").err
     assert "is not HOST:PORT" in mcpproxy("model", "--script", path, "--listen", "8901").err
     ran = mcpproxy("model", "--script", path, "--", str(tmp_path / "no-host"))
     assert (ran.code, "cannot be started (no such file or directory)" in ran.err) == (2, True)
