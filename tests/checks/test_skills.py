@@ -15,6 +15,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Finding, Frame, Sender
+from mcpproxy.session.masked_values import mask
 
 BUILT_IN: Final = catalogue.load()
 
@@ -115,10 +116,14 @@ def test_resources_of_no_skill_are_not_hashed(
         ("---\nname: refunds\ndescription: |\n  Refund\nlicense: MIT\n---\n", 'the entry lacks "license"'),
         # What is not certain counts as equal: several lines, escapes, comments, other forms of YAML.
         ("---\nname: refunds\ndescription: Refund\n  an order\n---\n", ""),
+        ("---\nname: refunds\ndescription: Refund\n\n  an order\n---\n", ""),
+        ("---\nname: refunds\ndescription: Return an order\n\n  # shop\n---\n", ""),
         ("---\nname: refunds\ndescription: Refund # an order\n---\n", ""),
         ('---\nname: refunds\ndescription: "Return \\u0061n order"\n---\n', ""),
         ("---\nname: refunds\ndescription: &text Return\n---\n", ""),
         ("---\n{name: refunds}\n---\n", ""),
+        # YAML 1.1 reads the name as true.
+        ("---\nname: refunds\ndescription: Refund an order\non: sale\n---\n", ""),
         ("---\nname: refunds\n", ""),
     ],
 )
@@ -127,6 +132,13 @@ def test_a_frontmatter_is_compared_where_it_is_certain(text: str, difference: st
     assert listed is not None
     assert begins_with_frontmatter(text)
     assert unlike(text, listed) == difference
+
+
+def test_a_masked_text_is_not_compared() -> None:
+    masked = str(mask("Refund an order"))
+    listed = frontmatter_of({"frontmatter": {"name": "refunds", "description": masked}})
+    assert listed is not None
+    assert unlike("---\nname: refunds\ndescription: Refund an order\n---\n", listed) == ""
 
 
 @pytest.mark.parametrize("text", ["", "# Refunds\n---\n", " ---\nname: refunds\n---\n", "----\n"])

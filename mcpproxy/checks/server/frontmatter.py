@@ -14,6 +14,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.wording import shown
+from mcpproxy.session.masked_values import MARK
 
 FENCE: Final = "---"
 
@@ -25,18 +26,22 @@ MAX_LINES: Final = 1_000
 
 COMPARED: Final = ("name", "description")
 
-_FIELD: Final = pattern(r"([A-Za-z][\w-]*):(?:[ \t]+(.*?))?[ \t]*")
+_OTHER_VALUE: Final = r"(?:y|n|yes|no|on|off|true|false|null)"
+"""What some version of YAML does not read as a text."""
+
+_FIELD: Final = pattern(rf"(?!(?i:{_OTHER_VALUE}):)([A-Za-z][\w-]*):(?:[ \t]+(.*?))?[ \t]*")
 _CONTINUED: Final = pattern(r"[ \t].*|-(?:[ \t].*)?|#.*|[ \t]*")
 """A line that belongs to the field above it, a comment, or an empty line."""
-_PLAIN: Final = pattern(
-    r"(?!(?:y|n|yes|no|on|off|true|false|null)$)[^\W\d_](?:[^:#]|:(?!\s|$)|(?<!\s)#)*", re.I
-)
+_PLAIN: Final = pattern(rf"(?!{_OTHER_VALUE}$)[^\W\d_](?:[^:#]|:(?!\s|$)|(?<!\s)#)*", re.I)
 """A text without quotes on one line that no version of YAML reads as another value."""
 
 
 @slotted(frozen=True)
 class Frontmatter:
-    """The frontmatter in an entry: the names of its fields, and hashes of the fields that are compared."""
+    """The frontmatter in an entry: the names of its fields, and hashes of the fields that are compared.
+
+    A field that a recording masks is not compared.
+    """
 
     names: frozenset[str]
     hashes: Mapping[str, int]
@@ -47,7 +52,8 @@ def frontmatter_of(entry: JSONObject) -> Frontmatter | None:
     frontmatter = entry.get("frontmatter")
     if not isinstance(frontmatter, dict) or len(frontmatter) > MAX_FIELDS:
         return None
-    hashes = {name: hash(text) for name in COMPARED if isinstance(text := frontmatter.get(name), str)}
+    texts = {name: text for name in COMPARED if isinstance(text := frontmatter.get(name), str)}
+    hashes = {name: hash(text) for name, text in texts.items() if MARK not in text}
     return Frontmatter(frozenset(frontmatter), hashes)
 
 
@@ -88,14 +94,17 @@ def _fields(text: str) -> dict[str, str | None] | None:
         return None
     lines = lines[: lines.index(FENCE)]
     fields: dict[str, str | None] = {}
-    for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
+    latest = ""
+    for line in lines:
         if _CONTINUED.fullmatch(line):
+            if line.strip() and latest:
+                fields[latest] = None  # The text may go on here, after empty lines, too.
             continue
         field = _FIELD.fullmatch(line)
         if field is None or field[1] in fields:
             return None
-        is_on_one_line = not next_line.strip() or _FIELD.fullmatch(next_line) is not None
-        fields[field[1]] = _text_of(field[2] or "") if is_on_one_line else None
+        latest = field[1]
+        fields[latest] = _text_of(field[2] or "")
     return fields
 
 
