@@ -133,8 +133,8 @@ def _segments(uri: str) -> tuple[str, ...]:
 
 
 def ends_in_skill_file(uri: str) -> bool:
-    """Whether a URI may be that of a SKILL.md."""
-    return _segments(uri)[-1] == SKILL_FILE
+    """Whether a URI may be that of a SKILL.md: its path or, if that is in a query, all of it ends so."""
+    return _segments(uri)[-1] == SKILL_FILE or uri.endswith("/" + SKILL_FILE)
 
 
 # One entry
@@ -167,7 +167,7 @@ def _named(entry: SkillEntry) -> str:
 def _names(entry: SkillEntry) -> Iterator[Violation]:
     """Report a name, URI or description that breaks the rules of Agent Skills (SKILL-006)."""
     pointer = entry.pointer + "/uri"
-    if entry.uri and not entry.path:
+    if entry.uri and not ends_in_skill_file(entry.uri):
         problem = f"server sent a skill whose URI does not end in {SKILL_FILE}: {shown(entry.uri)}"
         yield Violation("SKILL-006", "R-297", problem, pointer=pointer)
     if entry.path and entry.name and not _is_same_name(entry.path[-1], entry.name):

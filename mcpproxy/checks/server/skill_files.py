@@ -53,9 +53,9 @@ class SkillFile:
     """What the latest entry says about one file.
 
     ``digest`` and ``size`` are ``None`` if the entry gives none, as for the SKILL.md of a dynamic skill.
-    ``frontmatter`` is ``None`` for other files than SKILL.md. ``seq`` and ``given_ns`` are the frame and the
-    time of the entry, ``fresh_until_ns`` is the time until which the server calls it fresh. ``unlike_seq`` is
-    the frame in which the file was read and did not match, 0 while there is none.
+    ``frontmatter`` is ``None`` for other files than that at the URI of the entry. ``seq`` and ``given_ns``
+    are the frame and the time of the entry, ``fresh_until_ns`` is the time until which the server calls it
+    fresh. ``unlike_seq`` is the frame in which the file was read and did not match, 0 while there is none.
     """
 
     digest: bytes | None
@@ -86,6 +86,10 @@ class SkillFiles:
         file = self.by_key.get((history.caller, hash(uri))) if isinstance(uri, str) else None
         is_known = file is not None and file.seq > self.changed_seq
         return file if is_known and not (history.has_gap or history.may_lack_messages) else None
+
+    def was_listed(self, history: History, uri: str) -> bool:
+        """Whether an entry has ever given this URI."""
+        return (history.caller, hash(uri)) in self.by_key
 
 
 # Reading a file
@@ -262,14 +266,16 @@ def remember_entries(context: MessageContext[Response], history: History) -> Non
 
 
 def _listed_files(entry: SkillEntry) -> Iterator[tuple[str, bytes | None, int | None]]:
-    """Yield the URI, digest and size of each file of a skill; of a dynamic skill only its SKILL.md."""
-    if entry.files is None and entry.uri:
-        yield entry.uri, None, None
+    """Yield the URI, digest and size of each file of a skill, and its own URI if that is not among them."""
+    is_own_listed = False
     for listed in entry.files or ():
         uri, size = text_member(listed, "uri"), member(listed, "size")
         digest = digest_bytes(member(listed, "digest"))
         if uri is not None and digest is not None:
+            is_own_listed |= uri == entry.uri
             yield uri, digest, int(size) if isinstance(size, int | float) and is_integer(size) else None
+    if entry.uri and not is_own_listed:
+        yield entry.uri, None, None
 
 
 def remember_read(context: MessageContext[Response], history: History) -> None:

@@ -24,6 +24,7 @@ from mcpproxy.checks.server.skill_entries import (
     skill_entries,
 )
 from mcpproxy.checks.server.skill_files import (
+    SkillFiles,
     digest_given_again,
     lost_skill,
     read_file,
@@ -124,7 +125,10 @@ def undeclared_request(context: MessageContext[Request], history: History) -> It
 
 
 def malformed_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request that does not name the SKILL.md of a skill, or a directory (SKILL-014)."""
+    """Report a request that does not name the SKILL.md of a skill, or a directory (SKILL-014).
+
+    A client may send what the server has listed. SKILL-006 reports a server that lists another URI.
+    """
     if declared_settings(SKILLS, context, history) is None:
         return ()
     method, uri = context.message.method, text_member(context.message.params, "uri")
@@ -133,6 +137,8 @@ def malformed_request(context: MessageContext[Request], history: History) -> Ite
         problem = f"client sent {method} without the URI of a directory"
         return (Violation("SKILL-014", "R-314", problem, pointer=pointer),)
     if method == GET and (uri is None or not ends_in_skill_file(uri)):
+        if uri is not None and history.across_requests(SkillFiles).was_listed(history, uri):
+            return ()
         named = "no URI" if uri is None else f"{shown(uri)}, which is not the URI of a SKILL.md"
         return (Violation("SKILL-014", "R-313", f"client sent {method} with {named}", pointer=pointer),)
     return ()
