@@ -12,6 +12,7 @@ from mcpproxy.checks.server.frontmatter import begins_with_frontmatter, frontmat
 from mcpproxy.checks.server.skill_files import MAX_FILES
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Finding, Frame, Sender
@@ -89,6 +90,25 @@ def test_of_many_files_the_latest_are_known() -> None:
         assert session.ask("skills/list", {}, {"skills": [skill]}) == []
     read = {name: session.read(f"skill://{name}/1.md", "not empty") for name in (names[0], names[-1])}
     assert [[finding.rule for finding in found] for found in read.values()] == [[], ["SKILL-010"]]
+
+
+@pytest.mark.parametrize("method", ["skills/list", "skills/get", "resources/directory/read"])
+def test_a_request_for_input_is_no_malformed_result(method: str) -> None:
+    result: JSONObject = {"resultType": "input_required", "inputRequests": {}, "ttlMs": None}
+    found = Session(SKILLS).ask(method, {"uri": "skill://refunds/SKILL.md"}, result)
+    assert "SKILL-004" not in [finding.rule for finding in found]
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_listed_skill_may_be_refused_if_the_request_is_incomplete(is_complete: bool) -> None:
+    session, uri = Session(SKILLS), "skill://refunds/SKILL.md"
+    session.ask("skills/list", {}, {"skills": [{**ENTRY, "uri": uri, "resources": "dynamic"}]})
+    meta: JSONObject = META if is_complete else {VERSION_KEY: "2026-07-28"}
+    params: JSONObject = {"uri": uri, "_meta": meta}
+    session.say("client", {"jsonrpc": "2.0", "id": 9, "method": "skills/get", "params": params})
+    error: JSONObject = {"code": -32602, "message": "Invalid params"}
+    found = session.say("server", {"jsonrpc": "2.0", "id": 9, "error": error})
+    assert [finding.rule for finding in found] == ["SKILL-015"] * is_complete
 
 
 @pytest.mark.parametrize("capabilities", [{"resources": {}}, SKILLS])

@@ -71,7 +71,7 @@ def skill_entries(context: MessageContext[Response], history: History) -> Iterat
     request, result = context.answers, as_object(context.message.result)
     if request is None or result is None or declared_settings(SKILLS, context, history) is None:
         return
-    if history.masked and holds_mask(result):
+    if not is_final(result) or (history.masked and holds_mask(result)):
         return
     if request.method == LIST and not isinstance(result.get("skills"), list):
         problem = f"server answered {LIST} with {_found(result, 'skills')} instead of an array"
@@ -91,6 +91,11 @@ def skill_entries(context: MessageContext[Response], history: History) -> Iterat
         yield from _manifest(entry)
     yield from _nested(entries)
     yield from _repeated_names(entries)
+
+
+def is_final(result: JSONObject) -> bool:
+    """Whether a result is that of its request, and not one that asks for input or refers to a task."""
+    return result.get("resultType", "complete") == "complete"
 
 
 def _found(result: JSONObject, name: str) -> str:
@@ -328,15 +333,16 @@ def _uris(entry: SkillEntry) -> Iterator[str]:
 
 
 def _key(uri: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    return (uri.partition(":")[0].lower(), *path)
+    """Identify a directory: its scheme, its path, and the query, which may name a version of it."""
+    return (uri.partition(":")[0].lower(), *path, uri.partition("?")[2])
 
 
 def _repeated_names(entries: tuple[SkillEntry, ...]) -> Iterator[Violation]:
-    """Report a name that an earlier skill of the same result has (SKILL-009)."""
+    """Report a name that another skill of the same result has (SKILL-009). A URI is that of one skill."""
     first: dict[str, SkillEntry] = {}
     for entry in entries:
         earlier = first.setdefault(entry.name, entry)
-        if entry.name and earlier is not entry:
+        if entry.name and earlier.uri != entry.uri:
             places = f"{shown(earlier.uri)} and {shown(entry.uri)}"
             problem = f"server listed two skills with the name {shown(entry.name)}: {places}"
             yield Violation("SKILL-009", "R-304", problem, pointer=entry.pointer + "/frontmatter/name")

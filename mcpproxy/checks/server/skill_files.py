@@ -19,7 +19,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.server.frontmatter import Frontmatter, begins_with_frontmatter, frontmatter_of, unlike
 from mcpproxy.checks.server.listings import SOON_NS
 from mcpproxy.checks.server.skill_entries import GET, SkillEntry, digest_bytes, entries_of
-from mcpproxy.checks.stateless.servers import declared_settings
+from mcpproxy.checks.stateless.servers import declared_settings, is_certainly_stateless
 from mcpproxy.checks.stateless.subscriptions import normalized_uri
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of, text_member
@@ -224,6 +224,8 @@ def lost_skill(context: MessageContext[ErrorResponse], history: History) -> Iter
     if file is None or file.frontmatter is None or request.seq < file.seq:
         return ()
     if member(as_object(context.message.error), "code") != INVALID_PARAMS:
+        return ()
+    if not is_certainly_stateless(request.params):  # That is refused with the same code.
         return ()
     if context.frame.observed_at_ns - file.given_ns > SOON_NS:
         return ()

@@ -21,6 +21,7 @@ from mcpproxy.checks.server.skill_entries import (
     ENTRIES,
     GET,
     ends_in_skill_file,
+    is_final,
     skill_entries,
 )
 from mcpproxy.checks.server.skill_files import (
@@ -193,13 +194,16 @@ def directory_listing(context: MessageContext[Response], history: History) -> It
     request, result = context.answers, as_object(context.message.result)
     if request is None or result is None or declared_settings(SKILLS, context, history) is None:
         return
+    if not is_final(result):
+        return
     resources, pointer = result.get("resources"), context.at + "/result/resources"
     if not isinstance(resources, list):
         found = "no resources" if resources is None else f"{kind(resources)} for resources"
         problem = f"server answered {DIRECTORY} with {found} instead of an array"
         yield Violation("SKILL-004", "R-292", problem, pointer=context.at + "/result")
         return
-    directory = (text_member(request.params, "uri") or "").rstrip("/") + "/"
+    # The slash at the end of skill:// or file:/// belongs to it.
+    directory = (text_member(request.params, "uri") or "").removesuffix("/") + "/"
     for index, resource in enumerate(resources):
         yield from _listed_resource(resource, directory, f"{pointer}/{index}")
 
@@ -216,7 +220,7 @@ def _listed_resource(resource: JSON, directory: str, pointer: str) -> Iterator[V
     # The URIs of a scheme of the server's own may not show which resource is in which directory.
     path = uri.partition("#")[0].partition("?")[0]
     if path.startswith(directory) and "/" in path[len(directory) :].rstrip("/"):
-        problem = f"server listed {shown(uri)}, which is deeper than the children of {shown(directory[:-1])}"
+        problem = f"server listed {shown(uri)}, which is deeper than the children of {shown(directory)}"
         yield Violation("SKILL-013", "R-311", problem, pointer=pointer + "/uri")
     if uri.endswith("/") and member(resource, "mimeType") == DIRECTORY_TYPE:
         problem = f"server listed the directory {shown(uri)} with a slash at the end"
