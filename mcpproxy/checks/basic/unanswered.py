@@ -20,7 +20,7 @@ MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
 There is one exception: RPC-008 reports a server that ends by itself and leaves a probe unanswered.
 """
 
-ASKS_A_PERSON: Final = ("elicitation/create", "sampling/createMessage")
+ASKS_A_PERSON: Final = ("elicitation/create", "sampling/createMessage", "tasks/result")
 """Requests for which a client may wait for its user, who may never decide."""
 
 PIPE_BYTES: Final = 1 << 16
@@ -115,10 +115,11 @@ def _level(request: SentRequest, *, answered_later: bool) -> Severity | None:
 
 
 def _is_overdue(request: SentRequest, event: Close, history: History) -> bool:
-    """Whether there was time for an answer before the end, or before the client closed its stream."""
-    left_ns = history.client.closed_ns if request.sender == SERVER else None
-    ended_ns = event.observed_at_ns if left_ns is None else left_ns
-    return ended_ns - request.sent_ns >= ANSWER_TIMEOUT_NS
+    """Whether there was time for an answer before the end; for a client, before either stream was closed."""
+    ends_ns = [event.observed_at_ns]
+    if request.sender == SERVER:
+        ends_ns += [side.closed_ns for side in (history.client, history.server) if side.closed_ns is not None]
+    return min(ends_ns) - request.sent_ns >= ANSWER_TIMEOUT_NS
 
 
 FAMILY: Final = RuleFamily(events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),))
