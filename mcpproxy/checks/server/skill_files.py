@@ -1,9 +1,8 @@
 """The files of skills: whether what the client reads is what the entry of the skill says.
 
 A manifest has the SHA-256 digest and the size of each file. A file that does not match may have changed since
-the manifest was given, which is lawful. So the evidence decides: a file that was read soon after its digest
-was given is suspicious, and a digest that is given again after the file was read is wrong. ``skills`` has the
-rows.
+the manifest was given, which is lawful. So a file that was read soon after its digest was given is
+suspicious, and so is a digest that is given again after the file was read. ``skills`` has the rows.
 
 Source: https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx, sections
 Frontmatter, Resources, and Integrity and Verification
@@ -209,8 +208,7 @@ def digest_given_again(context: MessageContext[Response], history: History) -> I
                 problem,
                 pointer=f"{entry.pointer}/resources/{index}/digest",
                 related=(file.seq, file.unlike_seq),
-                # A cache may repeat an entry as long as it is fresh.
-                at_most="warning" if request.sent_ns <= file.fresh_until_ns else None,
+                at_most="warning",  # The file may have changed back, or come from another replica.
             )
 
 
