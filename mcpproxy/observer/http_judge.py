@@ -239,6 +239,7 @@ class HttpJudge:
         )
         if (proof := exchange.fields.get("dpop")) is not None:
             keep_latest(history.proofs, proof, exchange.request.seq, MAX_PROOFS)
+        history.gave_nonce = history.gave_nonce or "dpop-nonce" in exchange.response_fields
         if session is None:
             remember_metadata(exchange, history)
             return findings

@@ -349,6 +349,7 @@ class HttpHistory:
     proofs: dict[str, int] = field(
         default_factory=dict[str, int]
     )  # by DPoP proof, masked or not: the request that had it, once it was answered
+    gave_nonce: bool = False  # some response has given the client a nonce for its DPoP proofs
     issuers: Issuers = field(default_factory=Issuers)
     metadata: str = ""  # "served" or "refused", once a client has requested the authorization metadata
     refused_to_pages: dict[str, frozenset[str]] = field(

@@ -49,7 +49,7 @@ def nonce_not_given(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     """Report an MCP server that wants a nonce in proofs and gives none (AUTH-010)."""
     challenges = exchange.response_fields.all("www-authenticate")
     if challenges and challenge_parameters(challenges).get("error") == NONCE_WANTED:
-        yield from _without_nonce(exchange)
+        yield from _without_nonce(exchange, history)
 
 
 def nonce_not_given_in_body(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
@@ -60,11 +60,12 @@ def nonce_not_given_in_body(exchange: HttpExchange, history: HttpHistory, frame:
         and not isinstance(message, Batch)
         and member(message.value, "error") == NONCE_WANTED
     ):
-        yield from _without_nonce(exchange)
+        yield from _without_nonce(exchange, history)
 
 
-def _without_nonce(exchange: HttpExchange) -> Violations:
-    if "dpop-nonce" not in exchange.response_fields:
+def _without_nonce(exchange: HttpExchange, history: HttpHistory) -> Violations:
+    # Whoever was given a nonce and sent another one may be refused without a new one.
+    if "dpop-nonce" not in exchange.response_fields and not history.gave_nonce:
         problem = f"server refused with {NONCE_WANTED}, without a nonce in the header DPoP-Nonce"
         related = (exchange.request.seq,)
         yield Violation("AUTH-010", "R-331", problem, related=related, candidates=AUTHORIZED)
