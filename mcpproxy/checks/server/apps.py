@@ -91,8 +91,7 @@ def listed_tools(context: MessageContext[Response], history: History) -> Iterato
             continue
         name, at = shown(member(tool, "name")), f"{context.at}/result/tools/{index}/_meta"
         ui = meta.get("ui")
-        # ``ui`` has no prefix, so other servers may use this key of ``_meta`` for something else.
-        if isinstance(ui, dict) and ("resourceUri" in ui or isinstance(ui.get("visibility"), list)):
+        if isinstance(ui, dict) and _is_of_apps(ui):
             yield from _misshapen(ui, "McpUiToolMeta", f"tool {name}", f"{at}/ui")
         uri, pointer = member(ui, "resourceUri"), f"{at}/ui/resourceUri"
         if uri is None and isinstance(uri := meta.get(FLAT_KEY), str):
@@ -108,6 +107,13 @@ def listed_tools(context: MessageContext[Response], history: History) -> Iterato
             is_declared = True  # told once a page
             problem = f"server bound tool {name} to a page, but the client did not declare {EXTENSION}"
             yield Violation("UI-007", "R-327", problem, pointer=pointer, at_most="info")
+
+
+def _is_of_apps(ui: JSONObject) -> bool:
+    """Whether ``_meta.ui`` of a tool is that of MCP Apps. Others may use the key, as it has no prefix."""
+    visibility = ui.get("visibility")
+    names_an_audience = isinstance(visibility, list) and ("model" in visibility or "app" in visibility)
+    return "resourceUri" in ui or names_an_audience
 
 
 def listed_pages(context: MessageContext[Response], history: History) -> Iterator[Violation]:
