@@ -13,8 +13,11 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import CHANGES
+from mcpproxy.checks.stateless.servers import declared_settings
+from mcpproxy.checks.stateless.subscriptions import normalized_uri
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
+from mcpproxy.protocol.methods import SKILLS
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Sender, Signal, other
@@ -145,6 +148,8 @@ def next_cursor(context: MessageContext[Response], history: History) -> Iterable
     request, result = context.answers, context.message.result
     if request is None or not isinstance(result, dict) or "nextCursor" not in result:
         return ()
+    if _is_foreign(context, history):
+        return ()
     cursor, pointer = result["nextCursor"], context.at + "/result/nextCursor"
     page = f"{context.sender} sent a page of {request.method}"
     if not isinstance(cursor, str):
@@ -210,15 +215,23 @@ def _cursor(params: "JSON | Absent") -> str | None:
     return cursor if isinstance(cursor, str) else None
 
 
+def _is_foreign(context: MessageContext, history: History) -> bool:
+    """Whether a list may be one of an unknown extension, because the server has not declared Skills."""
+    return context.method in EXTENSION_LISTS and declared_settings(SKILLS, context, history) is None
+
+
 def _key(history: History, sender: Sender, method: str, params: "JSON | Absent" = ABSENT) -> Key:
     """Return the key of the list that a request is about."""
-    return history.caller, sender, method, hash(target_of(method, params))
+    directory = target_of(method, params)
+    return history.caller, sender, method, hash(directory and normalized_uri(directory))
 
 
 def _is_unknown(context: MessageContext[Request], history: History, cursor: str) -> bool:
     """Whether a request has a cursor that was certainly never given for this list."""
     message = context.message
     if history.has_gap or history.may_lack_messages or not history.side(other(context.sender)).fully_read:
+        return False
+    if _is_foreign(context, history):
         return False
     key = _key(history, context.sender, message.method, message.params)
     cursors = history.across_requests(Pages).lists.get(key)
@@ -247,7 +260,7 @@ def remember_page(context: MessageContext, history: History) -> None:
     if not cursors.leads_to(cursor, sent):
         cursors.add(cursor, sent)
     is_news = cursors.unread is None and not cursors.sent_empty and not request.cancelled
-    if cursor == "" and is_news and context.stateless:
+    if cursor == "" and is_news and context.stateless and not _is_foreign(context, history):
         cursors.unread = UnreadPage(context.seq, context.frame.connection, request.candidates)
 
 
