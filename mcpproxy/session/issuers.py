@@ -13,6 +13,9 @@ from mcpproxy.session.history import keep_latest
 _MOST: Final = 1_024
 """How many servers, resources and credentials are remembered of each kind."""
 
+_MOST_NAMES: Final = 64
+"""How many names or places of one thing are remembered. Of what has more, nothing is concluded."""
+
 Names = frozenset[str]
 Places = frozenset[str]
 
@@ -44,18 +47,18 @@ class Issuers:
     def add_server(self, names: Names, places: Places) -> None:
         """Remember the endpoints in the metadata of a server."""
         for place in places:
-            keep_latest(self.named, place, self.named.get(place, _NONE) | names, _MOST)
+            keep_latest(self.named, place, _joined(self.named.get(place, _NONE), names), _MOST)
         for name in names:
-            keep_latest(self.endpoints, name, self.endpoints.get(name, _NONE) | places, _MOST)
+            keep_latest(self.endpoints, name, _joined(self.endpoints.get(name, _NONE), places), _MOST)
 
     def add_resource(self, resource: str, servers: Names) -> None:
         """Remember which servers the metadata of a resource list."""
-        keep_latest(self.wanted, resource, self.wanted.get(resource, _NONE) | servers, _MOST)
+        keep_latest(self.wanted, resource, _joined(self.wanted.get(resource, _NONE), servers), _MOST)
 
     def add_credential(self, table: dict[str, Issued], credential: str, place: str, seq: int) -> None:
         """Remember that an endpoint gave a credential; ``table`` is ``tokens`` or ``secrets``."""
         earlier = table.get(credential)
-        places = (earlier.places if earlier else _NONE) | {place}
+        places = _joined(earlier.places if earlier else _NONE, frozenset((place,)))
         keep_latest(table, credential, Issued(places, seq), _MOST)
 
     def others_gave(self, issued: Issued, servers: Names) -> bool:
@@ -67,6 +70,8 @@ class Issuers:
         if not servers or not all(givers) or any(names & servers for names in givers if names):
             return False
         known = [self.endpoints.get(name) for name in servers]
+        if any(map(_is_full, (issued.places, servers, *filter(None, givers), *filter(None, known)))):
+            return False
         return all(places is not None and not places & issued.places for places in known)
 
     def wanted_at(self, url: str) -> Names:
@@ -76,3 +81,11 @@ class Issuers:
             if url == resource or url.startswith(resource + "/"):
                 found |= names
         return found
+
+
+def _joined(known: frozenset[str], new: frozenset[str]) -> frozenset[str]:
+    return known if _is_full(known) else known | new
+
+
+def _is_full(known: frozenset[str]) -> bool:
+    return len(known) >= _MOST_NAMES
