@@ -73,9 +73,11 @@ class ModelApp:
         body = as_object(read(await _content(request)))
         if (writer := counting(path)) is not None:
             return JSONResponse(writer.counts)
-        dialect = dialect_of(path, body) if body is not None else None
-        if body is None or dialect is None:
+        dialect = dialect_of(path, body or {})
+        if dialect is None:
             return _error(404, f"there is no interface of a model at {path}")
+        if body is None:
+            return JSONResponse(WRITERS[dialect.name].error(400, "the body is no JSON object"), 400)
         return await self._scripted(request, dialect, body)
 
     async def _scripted(self, request: Request, dialect: Dialect, body: JSONObject) -> Response:

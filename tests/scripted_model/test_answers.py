@@ -130,3 +130,9 @@ def test_other_requests(
     model: httpx.Client, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     assert model.request(method, path, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("body", [b"", b"{nope", b"[]"])
+def test_a_request_whose_body_is_no_object_is_told_so(model: httpx.Client, body: bytes) -> None:
+    answer = model.post("/v1/messages", content=body)
+    assert (answer.status_code, "the body is no JSON object" in answer.text) == (400, True)
