@@ -48,11 +48,17 @@ def _one(call: ScriptCall, found: list[OfferedTool]) -> OfferedTool:
     """Return the one that is meant.
 
     Of ``mcp__files__read`` and ``mcp__files__fast_read`` that is the first: what stands before ``read`` there
-    is the beginning of the other, so both are of one server.
+    is the beginning of the other, so both are of one server. ``mcp__files_old__read`` is of another one.
     """
     shortest = min(found, key=lambda tool: len(whole(tool)))
-    prefix = whole(shortest).removesuffix(plain(call.tool))
-    if len(found) == 1 or (prefix and all(whole(tool).startswith(prefix) for tool in found)):
+    prefix = _before(plain(call.tool), written(shortest))
+    if len(found) == 1 or (prefix and all(written(tool).startswith(prefix) for tool in found)):
         return shortest
     names = ", ".join(sorted(map(written, found)))
     raise NotOfferedError(f'several tools may be {call.tool}: {names}; say which with "server"')
+
+
+def _before(name: str, whole_name: str) -> str:
+    """Return what stands before ``name`` at the end of a written name; all of it if it ends otherwise."""
+    ends = range(len(whole_name), -1, -1)
+    return next((whole_name[:at] for at in ends if plain(whole_name[at:]) == name), whole_name)

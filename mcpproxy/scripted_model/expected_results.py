@@ -76,8 +76,13 @@ def _shown(value: object) -> str:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two JSON values are equal; 1 and true are not."""
-    return one == other and dumps(one) == dumps(other) if isinstance(one, bool | int) else one == other
+    """Whether two JSON values are equal, at every depth: 1 is 1.0, and neither is true."""
+    if (members := as_object(one)) is not None and (others := as_object(other)) is not None:
+        return members.keys() == others.keys() and all(_same(members[name], others[name]) for name in members)
+    if isinstance(one, list) and isinstance(other, list):
+        items, found = cast("list[object]", one), cast("list[object]", other)
+        return len(items) == len(found) and all(map(_same, items, found))
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _json_in(text: str) -> object:

@@ -129,6 +129,26 @@ def test_an_expectation_that_is_not_met_fails_its_turn_and_the_rest_goes_on() ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("expected", "given", "holds"),
+    [
+        ([True], "[1]", False),
+        (True, "[1.0]", False),
+        ({"n": False}, '{"n": 0}', False),
+        (1.0, "[1]", True),
+        ([1], "[1.0]", True),
+        ({"a": [None, "1"]}, '{"a": [null, "1"]}', True),
+    ],
+)
+def test_numbers_are_equal_by_value_and_none_is_true(expected: Any, given: str, holds: bool) -> None:
+    at = "" if isinstance(expected, list | dict) else "/0"
+    played = player({"call": "forecast", "expect": {"at": at, "equals": expected}})
+    host = Host(played)
+    host.go_on(given)
+    host.ask()
+    assert (problems(played) == []) == holds
+
+
 def test_a_tool_that_is_not_offered_fails_the_turn_and_says_what_is() -> None:
     played = player({"call": "moon"}, {"say": "Done."})
     why = "moon is not offered; the host offers Read, mcp__weather__forecast, mcp__weather__tides"
@@ -166,6 +186,7 @@ LONG: Final = "list_all_measurements_of_every_station_of_a_region_by_date"
         (LONG, "", [f"awk-{LONG}"[:50]], f"awk-{LONG}"[:50]),
         (LONG, "", [f"awk__{LONG}"[:40] + "_b7b475c7"], f"awk__{LONG}"[:40] + "_b7b475c7"),
         ("read", "", ["mcp__files__fast_read", "mcp__files__read"], "mcp__files__read"),
+        ("read", "files", ["mcp__files__read", "mcp__files_old__read"], "mcp__files__read"),
         ("read", "files", ["Read", "read", "mcp__files__read"], "mcp__files__read"),
         ("read", "files", ["read", "fast_read"], "read"),
         ("read", "web", ["mcp__files__read", "mcp__web__read"], "mcp__web__read"),
@@ -179,7 +200,12 @@ def test_a_tool_is_found_under_the_name_that_a_host_gave_it(
 
 
 @pytest.mark.parametrize(
-    "offered", [["read_file", "mcp_files_read_file"], ["mcp__a__read_file", "mcp__b__read_file"]]
+    "offered",
+    [
+        ["read_file", "mcp_files_read_file"],
+        ["mcp__a__read_file", "mcp__b__read_file"],
+        ["mcp__files__read_file", "mcp__files_old__read_file"],
+    ],
 )
 def test_of_several_tools_none_is_taken(offered: list[str]) -> None:
     said = Host(player({"call": "read_file"}), *offered).go_on()
