@@ -13,7 +13,6 @@ them, a question that only counts tokens, and most of what is of no dialect are 
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from mcpproxy.base.patterns import pattern
 from mcpproxy.base.secret_names import credential_kind
 from mcpproxy.model.dialect import COUNTS, dialect_of
 from mcpproxy.protocol.jsonrpc import read
@@ -23,7 +22,7 @@ from mcpproxy.session.frame import Frame, SseEvent
 from mcpproxy.trace.records import frame_bytes
 
 _MOST_VALUES: Final = 150_000
-"""About how many values a body may have whose tree is built: it takes 300 bytes for each."""
+"""How many values a body may have that is read."""
 
 _BODIES: Final = frozenset({"message", "request", "response"})
 """Members that hold a whole request or answer in events of a stream, and in services that wrap it."""
@@ -32,10 +31,14 @@ _CONVERSATION: Final = frozenset(
     {
         "messages", "contents", "input", "prompt", "system", "systemInstruction", "system_instruction",
         "instructions", "content", "choices", "candidates", "output", "output_text", "item", "delta",
-        "content_block", "part", "text", "refusal",
+        "content_block", "part", "text", "refusal", "suffix", "completion", "response", "thinking",
+        "transcript", "logprobs", "annotation", "revised_prompt",
     }
 )  # fmt: skip
 """Members of a request, an answer or an event that hold what was said."""
+
+_SETTINGS: Final = frozenset({"text", "thinking"})
+"""Members of these that are settings if they are objects."""
 
 _SCHEMAS: Final = frozenset(
     {
@@ -65,7 +68,8 @@ _TOOL_KINDS: Final = ("tool", "function", "_call", "mcp", "input_json")
 _ASKING: Final = frozenset({"messages", "contents", "input", "prompt"})
 _NOT_ASKED: Final = (*COUNTS, "/embeddings")
 
-_OPENING: Final = pattern(rb"\s*+[\[{]")
+_NO_ANSWER: Final = frozenset({b"", b"[DONE]"})
+"""Data of events without an answer; the latter ends a stream of Chat Completions."""
 
 _Edit: TypeAlias = tuple[JsonPlace, str]
 
@@ -84,16 +88,17 @@ class ModelBodies:
 
     @property
     def masks(self) -> str:
-        """What is masked, as words."""
-        return "credentials or prompts" if self._hides else "credentials"
+        """What is masked, as words; empty if nothing is."""
+        if self._hides:
+            return "prompts" if self._mask.keep else "credentials or prompts"
+        return "" if self._mask.keep else "credentials"
 
     def masked(self, raw: bytes, *, is_piece: bool) -> bytes:
         """Return a body, or the data of an event, masked. A piece of one is masked as a whole."""
-        if not is_piece and not _OPENING.match(raw):
-            return self._mask.body(raw)
-        values = raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+        if raw in _NO_ANSWER or not self.masks:
+            return raw
         text = raw.decode("utf-8", "surrogateescape")
-        tree = tree_of(text) if values < _MOST_VALUES and not is_piece else None
+        tree = None if is_piece else tree_of(text, _MOST_VALUES)
         if tree is None:
             return self._unread(raw)
         edits = [
@@ -146,11 +151,11 @@ class ModelBodies:
         for member in body.inner:
             if member.name in _BODIES and member.kind in "{[":
                 yield from self._whole(member, text)
-            elif member.name in _CONVERSATION and not (member.name == "text" and member.kind == "{"):
+            elif _is_said(member):
                 if self._hides:
                     yield from self._said(member, text)
-            elif not self._mask.keep:
-                yield from self._credentials(member, text)
+            else:
+                yield from self._beside(member, text)
 
     def _said(self, place: JsonPlace, text: str) -> Iterator[_Edit]:
         """Yield the texts of a conversation that do not belong to tools."""
@@ -158,6 +163,8 @@ class ModelBodies:
             case '"':
                 if place.name not in _KEPT:
                     yield place, self._mask.value(text[place.start : place.end])
+            case "[" if place.inner and all(one.kind == "v" for one in place.inner):  # tokens, or bytes
+                yield place, f'"{self._mask.value(text[place.start : place.end])}"'
             case "[":
                 follows_result = False
                 for one in place.inner:
@@ -172,27 +179,36 @@ class ModelBodies:
             case _:
                 pass
 
-    def _credentials(self, place: JsonPlace, text: str, inside: str = "") -> Iterator[_Edit]:
-        """Yield what names say to be credentials, in what is neither said nor a schema.
+    def _beside(self, place: JsonPlace, text: str, inside: str = "") -> Iterator[_Edit]:
+        """Yield what is masked beside the conversation: credentials by their names, and other conversations.
 
-        ``inside`` is ``headers`` within header fields, and ``error`` within an error, whose ``code`` is none.
+        ``inside`` is ``headers`` within header fields, ``error`` within an error, whose ``code`` is no
+        credential, and ``tools`` within what belongs to tools, where nothing was said.
         """
         name = place.name
         if name in _SCHEMAS:
+            return
+        if self._hides and inside != "tools" and _is_said(place):
+            yield from self._said(place, text)
             return
         # The short names in ``SECRETS``, such as session, often name objects without a secret. An id of a
         # session only says which requests belong together.
         is_secret = credential_kind(name) == "all"
         is_secret |= place.kind == '"' and inside != "error" and name.lower() in SECRETS
         if is_secret or (inside == "headers" and self._mask.is_credential_field(name)):
-            yield from self._all(place, text)
+            if not self._mask.keep:
+                yield from self._all(place, text)
             return
         if place.kind == '"':
             if name.lower().endswith(("url", "uri")):
                 yield place, self._mask.url(text[place.start : place.end])
             return
+        if name in ("tools", "functions") or _is_of_tools(place.string(text, "type")):
+            inside = "tools"
+        elif name in ("headers", "error"):
+            inside = name
         for one in place.inner:
-            yield from self._credentials(one, text, name if name in ("headers", "error") else inside)
+            yield from self._beside(one, text, inside)
 
     def _all(self, place: JsonPlace, text: str) -> Iterator[_Edit]:
         for one in strings(place):
@@ -201,6 +217,10 @@ class ModelBodies:
                 yield one, self._mask.value(value)
             elif value[0] in "-0123456789":
                 yield one, f'"{self._mask.value(value)}"'
+
+
+def _is_said(member: JsonPlace) -> bool:
+    return member.name in _CONVERSATION and not (member.name in _SETTINGS and member.kind == "{")
 
 
 def _is_of_tools(kind: str) -> bool:

@@ -13,6 +13,8 @@ from mcpproxy.protocol.jsontext import unescaped
 
 _TOKEN: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]|[^\s,:\[\]{}"]++', re.DOTALL)
 
+_LITERAL: Final = pattern(r"true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*+")
+
 _DEEPEST: Final = 500
 """Text that nests deeper is not read: trees are walked by functions that call themselves."""
 
@@ -32,8 +34,10 @@ class JsonPlace:
     inner: "list[JsonPlace]" = field(default_factory=list["JsonPlace"])
 
     def named(self, name: str) -> "JsonPlace | None":
-        """Return the member ``name`` of an object; ``None`` without one."""
-        return next((one for one in self.inner if one.name == name), None) if self.kind == "{" else None
+        """Return the member ``name`` of an object, of several the last; ``None`` without one."""
+        if self.kind != "{":
+            return None
+        return next((one for one in reversed(self.inner) if one.name == name), None)
 
     def string(self, text: str, name: str) -> str:
         """Return the member ``name`` if it is a string, else an empty string."""
@@ -41,29 +45,40 @@ class JsonPlace:
         return text[found.start : found.end] if found is not None and found.kind == '"' else ""
 
 
-def tree_of(text: str) -> JsonPlace | None:
-    """Return the object or array that is all of ``text``; ``None`` if its brackets do not close."""
+def tree_of(text: str, most: int) -> JsonPlace | None:
+    """Return the object or array that is all of ``text``; ``None`` if it is not JSON, or has more values than
+    ``most``, each of which takes about 300 bytes.
+
+    Everything in the text but its places and the names of members is a literal or punctuation.
+    """
     root = JsonPlace("", 0, len(text))
     above = [root]
-    name = ""
+    name: str | None = None
     for token in _TOKEN.finditer(text):
         first = token[0][0]
         if token[2] is not None:
+            if name is not None or above[-1].kind != "{":
+                return None
             name = unescaped(token[1])
             continue
         if first in "]}":
-            if len(above) == 1:
+            if len(above) == 1 or name is not None:
                 return None
             above.pop().end = token.end()
             continue
+        most -= 1
+        if most < 0 or (name is None) == (above[-1].kind == "{"):
+            return None
         start, end = token.span(1) if first == '"' else token.span()
-        place = JsonPlace(first if first in '"{[' else "v", start, end, name)
+        place = JsonPlace(first if first in '"{[' else "v", start, end, name or "")
+        if place.kind == "v" and not _LITERAL.fullmatch(token[0]):
+            return None
         above[-1].inner.append(place)
         if first in "[{":
             above.append(place)
             if len(above) > _DEEPEST:
                 return None
-        name = ""
+        name = None
     if len(above) > 1 or len(root.inner) != 1 or root.inner[0].kind not in "[{":
         return None
     return root.inner[0]

@@ -20,8 +20,8 @@ _SHORTEST: Final = 64
 
 _STEP: Final = 64 << 10
 
-_MOST_COMMAS: Final = 500_000
-"""A body that may have more values is recorded whole: its tree would take too much memory."""
+_MOST_VALUES: Final = 150_000
+"""A body with more values is recorded whole."""
 
 
 @slotted(frozen=True)
@@ -58,9 +58,7 @@ class RepeatFinder:
 
 
 def _arrays(raw: bytes) -> dict[str, list[tuple[int, int]]]:
-    if raw.count(b",") > _MOST_COMMAS:
-        return {}
-    tree = tree_of(raw.decode("latin-1"))
+    tree = tree_of(raw.decode("latin-1"), _MOST_VALUES)
     return {} if tree is None else dict(_arrays_in(tree, "", 1))
 
 

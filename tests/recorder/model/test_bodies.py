@@ -1,6 +1,7 @@
 """What is masked in the bodies to and from a model, and that every other byte stays as it is."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -140,6 +141,86 @@ def test_names_say_what_is_a_credential_outside_of_the_conversation(kept: str) -
 def test_what_cannot_be_read_is_not_kept(raw: bytes) -> None:
     assert b"my ques" not in bodies().masked(raw, is_piece=False)
     assert bodies("everything").masked(raw, is_piece=False) == raw
+
+
+PLANTED = "a secret plan"
+SAID: Any = [{"role": "user", "content": [{"type": "text", "text": PLANTED}]}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"requests": [{"custom_id": "a", "params": {"system": PLANTED, "messages": SAID}}]},
+        {"generateContentRequest": {"systemInstruction": {"parts": [{"text": PLANTED}]}, "contents": SAID}},
+        {"requests": [{"model": "m", "content": {"parts": [{"text": PLANTED}]}}]},
+        {"items": SAID},
+        {"data": SAID},
+        {"instances": [{"prompt": PLANTED}]},
+        {"detail": [{"loc": ["body"], "input": {"messages": SAID}}]},
+        {"messages": [], "prediction": {"type": "content", "content": PLANTED}},
+        {"prompt": "x", "suffix": PLANTED},
+        {"completion": PLANTED},
+        {"response": PLANTED},
+        {"message": {"thinking": PLANTED}},
+        {"type": "response.output_text.annotation.added", "annotation": {"title": PLANTED}},
+        {"type": "response.output_text.delta", "delta": "x", "logprobs": [{"token": PLANTED}]},
+    ],
+)
+def test_what_was_said_is_not_kept_wherever_it_stands(body: Any) -> None:
+    assert PLANTED not in json.dumps(masked(body))
+
+
+def test_words_of_tools_are_kept_wherever_they_stand() -> None:
+    tools = [{"type": "custom", "description": "d", "input_examples": [{"text": "t", "prompt": "p"}]}]
+    result = {"type": "function_call_output", "output": "o", "content": "c"}
+    body = {"params": {"tools": tools, "text": {"format": {"type": "text"}}}, "items": [result]}
+    assert masked(body) == body
+
+
+def test_tokens_and_bytes_are_texts_too() -> None:
+    body = {"prompt": [104, 105], "choices": [{"logprobs": {"content": [{"bytes": [104, 105]}]}}]}
+    told = masked(body)
+    assert is_masked(told["prompt"])
+    assert is_masked(told["choices"][0]["logprobs"]["content"][0]["bytes"])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'\xef\xbb\xbf{"messages": "a secret plan"}',
+        b"{'messages': 'a secret plan'}",
+        b'{"messages": a secret plan}',
+        b'{"messages": "a secret plan}',
+        b'{"messages" "a secret plan"}',
+        b'{"messages": "x" "a secret plan"}',
+        b'{"messages": ["a secret plan": "x"]}',
+        b'{"messages": {"a secret plan": }}',
+        b'{"messages": [{"type": "tool_use", "type": "text", "text": "a secret plan"}]}',
+        b'"a secret plan"',
+        b"a secret plan",
+        b'--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\na secret plan\r\n--b--',
+    ],
+)
+def test_what_is_not_json_is_not_kept(raw: bytes) -> None:
+    assert PLANTED.encode() not in bodies().masked(raw, is_piece=False)
+    assert bodies("everything").masked(raw, is_piece=False) == raw
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"[DONE]", b'{"max_tokens": 1e400, "n": [NaN, -Infinity, 18446744073709551616]}']
+)
+def test_what_says_nothing_is_as_it_was(raw: bytes) -> None:
+    assert bodies().masked(raw, is_piece=False) == raw
+
+
+def test_text_that_is_not_json_takes_no_memory() -> None:
+    raw = b'{"messages": ' + b"1 " * 2_000_000 + b"}"
+    tracemalloc.start()
+    try:
+        assert is_masked(json.loads(bodies().masked(raw, is_piece=False)))
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(raw)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_piece_is_not_kept() -> None:
