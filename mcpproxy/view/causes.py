@@ -276,12 +276,13 @@ def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
     end = next((one for one in reversed(records) if isinstance(one, ExchangeEnd)), None)
     has_half_event = any(isinstance(one, Frame) and one.is_unfinished_event for one in records)
     if end is not None and end.cut:
-        where = ", within an event, which clients discard" if has_half_event else ""
-        return [
-            f"The {end.by} cut the HTTP answer short{where}"
-            if end.by
-            else f"The HTTP answer was cut short{where}"
-        ]
+        if not any(isinstance(one, ResponseHead) and one.exchange == end.exchange for one in records):
+            by, done = "closed the connection", "connection was closed"
+            where = " before an answer began"
+        else:
+            by, done = "cut the HTTP answer short", "HTTP answer was cut short"
+            where = ", within an event, which clients discard" if has_half_event else ""
+        return [f"The {end.by} {by}{where}" if end.by else f"The {done}{where}"]
     if has_half_event:
         return ["No blank line ends the last event, so clients discard what it says"]
     if end is None or not call.closed:

@@ -675,6 +675,17 @@ def test_an_event_without_its_blank_line_is_no_answer(cut_by: str, says: str, tm
         assert call.cause == says.rstrip(".")
 
 
+@pytest.mark.parametrize("by", ["server", "client"])
+def test_an_exchange_that_ended_before_its_answer_cut_no_answer(by: str, tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    session.posts(1, ms=10)
+    session.asks(1, "tools/call", forecast("Oslo"), ms=10, exchange=1, connection=1)
+    session.ends(1, ms=12, cut_by=by)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        (call,) = view.calls()
+        assert call.cause == f"The {by} closed the connection before an answer began"
+
+
 def test_nothing_is_said_of_a_time_of_which_nothing_is_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
