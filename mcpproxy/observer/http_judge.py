@@ -197,6 +197,11 @@ class HttpJudge:
             exchange.set_messages(well_formed(body.message))
             exchange.has_several_texts = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and http_sse_session is None:
+            if exchange.messages:
+                # No stream named the place to which they were sent, but one of them may bring the answer.
+                history.has_unattributed = True
+                for other_session in history.http_sse_sessions.values():
+                    other_session.judge.history.may_lack_messages = True
             exchange.facts = facts_of_request(exchange, history)
             return self._run_checks("request", exchange, CLIENT, exchange.facts)
         session = http_sse_session or session_of(exchange, history, self._new_judge)
