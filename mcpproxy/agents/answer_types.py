@@ -368,8 +368,8 @@ class PromptRow:
 class PromptPage(RecordedTexts):
     """What became of the servers' words before a model read them.
 
-    ``servers`` has the handles of the servers' recordings, each with how its tools are named in the prompt.
-    ``unchanged`` counts what came through as it was.
+    ``servers`` has the handles of the servers' recordings, each with how its tools are named in the prompt;
+    empty if they have no beginning in common. ``unchanged`` counts what came through as it was.
     """
 
     recording: str

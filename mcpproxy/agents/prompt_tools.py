@@ -48,7 +48,7 @@ class PromptTools:
             DIALECTS[report.dialect].title if report.dialect else "",
             report.requests,
             {
-                handle: f"{self._library.shown(way.prefix)}NAME"
+                handle: f"{self._library.shown(way.prefix)}NAME" if way.prefix else ""
                 for handle, way in zip(handles, report.servers, strict=True)
             },
             len(rows) - len(changed),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
@@ -42,7 +43,8 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
     """Find each tool of the servers among those that a request offers.
 
     The surest ways are tried first, for all tools, so that a tool whose name only looks alike does not take
-    the place of one that is named exactly. Of several that fit, those that say the same belong together.
+    the place of one that is named exactly. Of several that fit, those that say the same belong together. A
+    server that was started again has its tools in both recordings.
     """
     named = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
@@ -60,9 +62,29 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
             if at not in found and name in free:
                 found[at] = Match(tools[at], free.pop(name), certainty, why)
     by_server: dict[int, list[Match]] = {server.number: [] for server in servers}
+    sessions = {server.number: _sessions(server, servers) for server in servers}
     for at, tool in enumerate(tools):
-        by_server[tool.server].append(found.get(at) or _missing(tool, found.values()))
+        match = found.get(at) or _of_another_session(tool, sessions[tool.server], found.values())
+        by_server[tool.server].append(match or _missing(tool, found.values()))
     return [match for matches in by_server.values() for match in _made_sure(matches)]
+
+
+def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[int]:
+    """Return the numbers of the recordings of the same server before it was started again, and after."""
+    began, ended = server.open_ns
+    return frozenset(
+        one.number
+        for one in servers
+        if (one.label, one.name) == (server.label, server.name)
+        and (one.open_ns[1] < began or ended < one.open_ns[0])
+    )
+
+
+def _of_another_session(tool: WireTool, sessions: AbstractSet[int], found: Iterable[Match]) -> Match | None:
+    """Return the match of a tool by that in another recording of its server."""
+    same = (match for match in found if match.tool.server in sessions and match.tool.name == tool.name)
+    match = next(same, None)
+    return match and Match(tool, match.offered, match.certainty, match.why)
 
 
 def _missing(tool: WireTool, found: Iterable[Match]) -> Match:

@@ -49,7 +49,10 @@ class WireCall:
 
 @slotted(frozen=True)
 class WireServer:
-    """A server of a run. ``number`` counts the servers from 0, ``label`` is that of its recording."""
+    """A server of a run. ``number`` counts the servers from 0, ``label`` is that of its recording.
+
+    ``open_ns`` is when its recording began and ended, in nanoseconds since 1970.
+    """
 
     number: int
     label: str
@@ -58,6 +61,7 @@ class WireServer:
     instructions: str
     tools: tuple[WireTool, ...]
     calls: tuple[WireCall, ...]
+    open_ns: tuple[int, int] = (0, 0)
 
 
 @slotted(frozen=True)
@@ -92,6 +96,7 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
         _instructions(view, calls),
         tuple(_tools(view, number)),
         tuple(_calls(view, number, calls, started_ns)),
+        (started_ns, started_ns + view.duration_ns),
     )
 
 

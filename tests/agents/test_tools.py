@@ -532,6 +532,13 @@ def test_what_a_model_got_of_a_server(tmp_path: Path) -> None:
     assert "w: has no request to a model's interface" in agent.error("get_prompt", recording="w")
 
 
+def test_a_server_whose_tools_have_no_name_in_common_has_none_told(tmp_path: Path) -> None:
+    server(tmp_path, label="elsewhere", name="e")
+    server(tmp_path)
+    model(tmp_path)
+    assert Agent(tmp_path)("get_prompt")["servers"] == {"e": "", "w": "mcp__weather__NAME"}
+
+
 def test_a_refusal_names_the_tool_that_it_means(tmp_path: Path) -> None:
     server(tmp_path)
     error = {"type": "invalid_request_error", "message": "tools.2.custom.input_schema: not valid, sk-ant-"}

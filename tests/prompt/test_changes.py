@@ -98,6 +98,12 @@ def server(number: int, label: str, *tools: str) -> WireServer:
     return WireServer(number, label, label, "", "", listed, ())
 
 
+def session(number: int, label: str, began_ns: int) -> WireServer:
+    """A server whose only tool is ``search``, recorded for 10 ns."""
+    listed = (WireTool(number, "search", "web", {}, 1, 1),)
+    return WireServer(number, label, "web", "", "", listed, (), (began_ns, began_ns + 10))
+
+
 def offers(*names: str, description: str = "") -> list[OfferedTool]:
     return [OfferedTool(name, f"/tools/{at}", description=description) for at, name in enumerate(names)]
 
@@ -108,6 +114,19 @@ def test_equal_names_of_two_servers_go_to_whose_words_they_have() -> None:
     assert (web.offered, files.offered and files.offered.name) == (None, "search")
     assert web.taken_by is not None
     assert web.taken_by.server == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "began_ns", "is_there"),
+    [("web", 20, True), ("web", 5, False), ("another", 20, False)],
+    ids=["again", "at the same time", "another"],
+)
+def test_a_server_that_was_started_again_has_the_tools_in_both_recordings(
+    label: str, began_ns: int, is_there: bool
+) -> None:
+    found = matched([session(0, "web", 0), session(1, label, began_ns)], offers("mcp__web__search"))
+    assert sum(match.offered is not None for match in found) == (2 if is_there else 1)
+    assert (found[0].offered is not None and found[1].offered is not None) == is_there
 
 
 def test_a_longer_name_is_not_taken_for_its_end() -> None:
