@@ -1,11 +1,15 @@
 """``mcpproxy model --script``: a host is told where the model is, and every turn is reported."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+import pytest
 
 from mcpproxy.scripted_model.model_script import read_script_file
 from tests.cli.conftest import Mcpproxy
@@ -26,6 +30,14 @@ sys.exit(int(sys.argv[1]))
 
 FORECAST: Final = {"call": "forecast", "expect": {"contains": "sunny"}}
 DONE: Final = {"say": "Done."}
+
+
+DEAF: Final = """
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+signal.pause()
+"""
 
 
 def script(folder: Path, *turns: Any) -> str:
@@ -123,3 +135,20 @@ def test_without_a_host_it_serves_until_a_signal(tmp_path: Path) -> None:
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert out == "1  text: did not run\n   no host asked for this turn\n1 turn: 1 did not run\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process is deaf to its end there")
+def test_a_host_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mcpproxy", "model", "--script", script(tmp_path, DONE)]
+    command += ["--", sys.executable, "-c", DEAF]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        host = int(process.stdout.readline())
+        try:
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            with suppress(ProcessLookupError):
+                os.kill(host, signal.SIGKILL)
+    assert out.endswith("1 turn: 1 did not run\n")

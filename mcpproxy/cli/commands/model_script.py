@@ -38,6 +38,9 @@ What a real model did in a recording of its interface becomes a script with --fr
 
   mcpproxy model --from model > oslo.jsonl"""
 
+_END_S: Final = 5.0
+"""How long a host that is told to end may take, until it is killed."""
+
 
 def run(argv: list[str]) -> int:
     """Serve a script until its host has ended, or until it is interrupted; return 1 if a turn failed.
@@ -153,5 +156,7 @@ async def _until_the_end(server: "ModelServer", host: Sequence[str]) -> int:
         process.terminate()
     server.stop()
     await serving
+    if not (await asyncio.wait([ended], timeout=_END_S))[0]:
+        process.kill()
     code = await ended
     return code if code >= 0 else 128 - code
