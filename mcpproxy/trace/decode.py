@@ -108,7 +108,7 @@ def _decode_leniently(line: bytes) -> Record:
     frame = _whole(_frame(members, line[start + len(_MESSAGE) : -1]))
     if not line.endswith(b"}"):
         raise NotARecordError(_DAMAGED)
-    return frame
+    return shortened_of(members, frame) if "again" in members else frame
 
 
 def _shortened(members: JSONObject, line: bytes) -> Shortened:

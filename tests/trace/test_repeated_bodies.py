@@ -35,8 +35,15 @@ def test_a_record_is_read_as_it_was_written() -> None:
         line = encode_shortened(short, session)
         assert json.loads(line)["again"] == {"frame": 3, "runs": [[6, 6, 4], [20, 9, 1]]}
         assert decode(line) == short
-    text = Shortened(Frame(5, CLIENT, b'{"a":[\n]}', 9, exchange=2, connection=1), 3, ((6, 6, 4),))
-    assert decode(encode_shortened(text, "")) == text
+    for raw in (
+        b'{"a":[\n]}',
+        b'{"a":["\\ud800"]}',
+        b'{"a":[1e400]}',
+        b'{"a":["\xff"]}',
+        b"[" * 2000 + b"]" * 2000,
+    ):
+        odd = Shortened(Frame(5, CLIENT, raw, 9, exchange=2, connection=1), 3, ((6, 6, 4),))
+        assert decode(encode_shortened(odd, "")) == odd
 
 
 def test_bodies_that_build_on_each_other(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from mcpproxy.session.redirects import location_of
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import CloseRecord, Continued
+from mcpproxy.trace.repeated_bodies import Shortened
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.index.columns import KINDS, LARGEST, OUTCOMES, Columns
 from mcpproxy.view.index.scan_messages import MessageScan
@@ -157,6 +158,7 @@ class Scan(MessageScan):
 
     def _frame_object(self, frame: object, at: int) -> int:
         """Add a frame that the decoder of the trace has read: a batch, a text, or a piece of a message."""
+        frame = frame.frame if isinstance(frame, Shortened) else frame
         if not isinstance(frame, Frame):
             return 0
         self.columns.put_seq(frame.seq, at)

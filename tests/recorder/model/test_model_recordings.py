@@ -45,6 +45,19 @@ def test_every_reader_gives_back_every_byte(tmp_path: Path, path: str, name: str
         assert [view.raw(frame.seq) for frame in frames] == [frame.raw for frame in frames]
 
 
+@pytest.mark.parametrize("odd", [b"\n", b'"\\ud800",', b"1e400,"])
+def test_every_reader_gives_back_what_is_no_usual_json(tmp_path: Path, odd: bytes) -> None:
+    asked = [(path, body[:-1] + b', "odd": [' + odd + b"7]}", reply) for path, body, reply in turns(4)]
+    trace = recorded(tmp_path, journal_of(asked))
+    assert trace.read_text().count('"again"') == 3
+    frames = [event for event in read_trace(str(trace)).events() if isinstance(event, Frame)]
+    assert [frame.raw for frame in frames] == [raw for _, *both in asked for raw in both]
+    assert [event for event in follow(trace) if isinstance(event, Frame)] == frames
+    with open_view(str(trace)) as view:
+        assert [view.raw(frame.seq) for frame in frames] == [frame.raw for frame in frames]
+        assert view.notes == ()
+
+
 def test_what_is_repeated_is_recorded_once(tmp_path: Path) -> None:
     def size(count: int) -> int:
         (folder := tmp_path / str(count)).mkdir()
