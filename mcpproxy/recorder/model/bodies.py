@@ -228,11 +228,13 @@ def _is_of_tools(kind: str) -> bool:
 
 
 def _holds_result(item: JsonPlace, text: str) -> bool:
-    """Whether an item of a conversation is or holds the result of a call."""
+    """Whether an item of a conversation is the result of a call, or a message with one."""
+    held = item.named("content") or item.named("parts")
+    return _is_result(item, text) or (held is not None and any(_is_result(one, text) for one in held.inner))
+
+
+def _is_result(item: JsonPlace, text: str) -> bool:
     kind = item.string(text, "type")
     if item.string(text, "role") in ("tool", "function") or "tool_result" in kind or kind.endswith("_output"):
         return True
-    if item.named("functionResponse") or item.named("function_response"):
-        return True
-    held = item.named("content") or item.named("parts")
-    return held is not None and any(_holds_result(one, text) for one in held.inner if one.kind == "{")
+    return bool(item.named("functionResponse") or item.named("function_response"))
