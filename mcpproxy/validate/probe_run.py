@@ -131,8 +131,8 @@ def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
     """Return the conclusion for an error of the server."""
     frames = tuple(number for number in failure.frames if number)
     if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
-        effect = "ends" if isinstance(failure, GoneError) else "silences"
-        text = f"{failure}; no revision forbids it, but a mistake of a client {effect} the server"
+        effect = "the session is over" if isinstance(failure, GoneError) else "nothing is answered"
+        text = f"{failure}; no revision forbids it, but after a mistake of a client {effect}"
         return Conclusion("warning", text, frames)
     if _may_take_long(failure):
         return Conclusion("warning", f"{failure}; no revision says how long it may take", frames)
