@@ -9,7 +9,8 @@ from mcpproxy.prompt.wire import WireServer
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.recorder.model.turns import ModelTurn
-from mcpproxy.scripted_model.model_script import CUT
+from mcpproxy.scripted_model.called_tool import NotOfferedError, called_tool
+from mcpproxy.scripted_model.model_script import CUT, ScriptCall
 
 
 def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) -> Iterator[JSONObject]:
@@ -26,7 +27,7 @@ def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) ->
         elif turn.answer is not None and not turn.answer.whole:
             yield {"fail": CUT}
         elif turn.answer is not None and (turn.answer.calls or turn.answer.text):
-            yield _said(turn.answer, _on_the_wire(turn.request.tools, servers))
+            yield _said(turn.answer, _on_the_wire(turn.answer.calls, turn.request.tools, servers))
 
 
 def _said(answer: ModelAnswer, on_the_wire: dict[str, str]) -> JSONObject:
@@ -39,11 +40,26 @@ def _said(answer: ModelAnswer, on_the_wire: dict[str, str]) -> JSONObject:
 
 
 def _call(call: ModelCall, on_the_wire: dict[str, str]) -> JSONObject:
-    name = written(OfferedTool(call.name, "", call.namespace))
-    return {"call": on_the_wire.get(name, call.name), "arguments": as_object(call.arguments) or {}}
+    return {"call": on_the_wire.get(_name(call), call.name), "arguments": as_object(call.arguments) or {}}
 
 
-def _on_the_wire(offered: Iterable[OfferedTool], servers: Sequence[WireServer]) -> dict[str, str]:
-    """Return the name of a tool in the prompt -> its name on the wire."""
-    matches = matched(servers, offered)
-    return {written(match.offered): match.tool.name for match in matches if match.offered is not None}
+def _name(call: ModelCall) -> str:
+    return written(OfferedTool(call.name, "", call.namespace))
+
+
+def _on_the_wire(
+    calls: Iterable[ModelCall], offered: Sequence[OfferedTool], servers: Sequence[WireServer]
+) -> dict[str, str]:
+    """Return the name of a called tool in a prompt -> its name on the wire, if a script finds it by that."""
+    called = set(map(_name, calls))
+    matches = matched(servers, offered) if called else ()
+    pairs = [(one.offered, one.tool.name) for one in matches if one.offered is not None]
+    found = [(tool, name) for tool, name in pairs if written(tool) in called]
+    return {written(tool): name if _finds(name, tool, offered) else written(tool) for tool, name in found}
+
+
+def _finds(name: str, tool: OfferedTool, offered: Iterable[OfferedTool]) -> bool:
+    try:
+        return called_tool(ScriptCall(name, {}, "", ()), offered) == tool
+    except NotOfferedError:
+        return False

@@ -15,6 +15,8 @@ from mcpproxy.scripted_model.model_script import read_script_file
 from tests.cli.conftest import Mcpproxy
 from tests.cli.test_prompt import model as recorded_model
 from tests.cli.test_prompt import server as recorded_server
+from tests.prompt.sides import BASE, offered
+from tests.view.logins import Recorded
 
 HOST: Final = """
 import json, os, sys, urllib.request
@@ -112,6 +114,18 @@ def test_what_a_model_did_in_a_recording_becomes_a_script(mcpproxy: Mcpproxy, tm
     path = tmp_path / "again.jsonl"
     path.write_text(ran.out, encoding="utf-8")
     assert len(read_script_file(str(path))) == 2
+
+
+def test_a_name_that_two_servers_have_is_that_of_the_host(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    recorded_server(tmp_path)
+    tools = [offered(f"mcp__{name}__tides", "The tides.") for name in ("weather", "sea")]
+    called: Any = {"type": "tool_use", "id": "a", "name": "mcp__weather__tides", "input": {}}
+    said = Recorded(tmp_path / "m.jsonl", upstream=BASE)
+    answer: Any = {"model": "claude", "content": [called]}
+    said.ask("POST", f"{BASE}/v1/messages", (200, {}, answer), body={"model": "claude", "tools": tools})
+    said.login()
+    ran = mcpproxy("model", "--from", str(said.path))
+    assert json.loads(ran.out) == {"call": "mcp__weather__tides", "arguments": {}}
 
 
 def test_a_refusal_in_a_recording_becomes_a_failure(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
