@@ -358,7 +358,7 @@ class HttpAssembly:
         connection.learn(head.ids)
         exchange.endpoint = head.endpoint
         if self._bodies is not None:
-            exchange.asked = f"{start.method} {start.target.partition('?')[0]}"
+            exchange.asked = f"{start.method} {head.target.partition('?')[0]}"
         exchange.client.begin(WholeBody(CLIENT), head.coding, is_masked=self._is_masked(exchange, head))
         return head.of_request(start, self._next_seq(), exchange.number, connection.number)
 
