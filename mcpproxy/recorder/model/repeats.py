@@ -26,10 +26,10 @@ _MOST_VALUES: Final = 150_000
 
 @slotted(frozen=True)
 class _Body:
-    """A body with its arrays: the path of each -> where its items begin and end."""
+    """A body with its arrays: the path of each -> where its first item begins and its last one ends."""
 
     raw: bytes
-    arrays: dict[str, list[tuple[int, int]]]
+    arrays: dict[str, tuple[int, int]]
 
 
 class RepeatFinder:
@@ -43,21 +43,23 @@ class RepeatFinder:
         """Return a frame without what it repeats; ``None`` if it is to be recorded whole."""
         if not may_be_repeated(frame):
             return None
-        body = _Body(frame.raw, _arrays(frame.raw))
+        arrays = _arrays(frame.raw)
         found: Shortened | None = None
         most = 0
         for seq, other in self._read.items():
-            runs = sorted(_runs(body, other))
+            runs = sorted(_runs(frame.raw, arrays, other))
             if (size := sum(length for _, _, length in runs)) > most:
                 most = size
                 found = Shortened(_without(frame, runs), seq, tuple(runs))
         self._earlier.put(frame, found.base if found else 0)
-        self._read[frame.seq] = body
+        ends = {path: (items[0][0], items[-1][1]) for path, items in arrays.items()}
+        self._read[frame.seq] = _Body(frame.raw, ends)
         self._read = {seq: read for seq, read in self._read.items() if seq in self._earlier}
         return found
 
 
 def _arrays(raw: bytes) -> dict[str, list[tuple[int, int]]]:
+    """Return the arrays of a body: the path of each -> where its items begin and end."""
     tree = tree_of(raw.decode("latin-1"), _MOST_VALUES)
     return {} if tree is None else dict(_arrays_in(tree, "", 1))
 
@@ -72,19 +74,21 @@ def _arrays_in(place: JsonPlace, path: str, depth: int) -> Iterator[tuple[str, l
             yield from _arrays_in(one, name, depth + 1)
 
 
-def _runs(body: _Body, other: _Body) -> Iterator[tuple[int, int, int]]:
-    """Yield what the arrays of ``body`` have at their beginning as those of ``other`` have it."""
-    for name, items in body.arrays.items():
+def _runs(
+    raw: bytes, arrays: dict[str, list[tuple[int, int]]], other: _Body
+) -> Iterator[tuple[int, int, int]]:
+    """Yield what the arrays of a body have at their beginning as those of ``other`` have it."""
+    for name, items in arrays.items():
         if (known := other.arrays.get(name)) is None:
             continue
-        start, end, known_start = items[0][0], items[-1][1], known[0][0]
-        common = _common(body.raw, start, end, other.raw, known_start, known[-1][1])
+        start, end, (known_start, known_end) = items[0][0], items[-1][1], known
+        common = _common(raw, start, end, other.raw, known_start, known_end)
         count = sum(1 for _, item_end in items if item_end - start <= common)
         if not count:
             continue
         size = items[count - 1][1] - start
         # What is left is JSON only without the comma behind the last item, which may be elsewhere.
-        comma = body.raw[start + size : items[count][0]] if count < len(items) else b""
+        comma = raw[start + size : items[count][0]] if count < len(items) else b""
         if (comma_at := other.raw.find(comma)) < 0:
             size, comma = items[count - 1][0] - start, b""
         if size < _SHORTEST:

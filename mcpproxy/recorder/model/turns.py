@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from mcpproxy.trace.reader import Trace
 
 MOST_OPEN: Final = 1024
-"""How many exchanges are followed at once. Those that began first are given up first."""
+MOST_BYTES: Final = 64 << 20
+"""How many exchanges are followed at once, and how many bytes of bodies they may have together. Those that
+began first are given up first."""
 
 
 @slotted(frozen=True)
@@ -38,6 +40,7 @@ class ModelTurn:
 @slotted()
 class _Exchange:
     target: str
+    size: int = 0
     seq: int = 0
     at_ns: int = 0
     asked: list[bytes] = field(default_factory=list[bytes])
@@ -52,6 +55,7 @@ class TurnReader:
     def __init__(self, dialect: str = "") -> None:
         self._dialect = dialect
         self._opened: dict[int, _Exchange] = {}
+        self._bytes = 0  # in the bodies of these
 
     def take(self, event: object) -> Iterator[ModelTurn]:
         """Take the next event, and yield the turns that it ends. The caller must exhaust the result."""
@@ -60,21 +64,29 @@ class TurnReader:
             case RequestHead(method="POST"):
                 opened[event.exchange] = _Exchange(event.target)
                 if len(opened) > MOST_OPEN:
-                    yield from self._turn(opened.pop(next(iter(opened))))
+                    yield from self._ended(next(iter(opened)))
             case Frame() if exchange := opened.get(event.exchange):
                 _take(exchange, event)
+                exchange.size += len(event.raw)
+                self._bytes += len(event.raw)
+                while self._bytes > MOST_BYTES:
+                    yield from self._ended(next(iter(opened)))
             case ResponseHead() if event.status >= 200 and (exchange := opened.get(event.exchange)):
                 exchange.status = event.status
-            case ExchangeEnd() if exchange := opened.pop(event.exchange, None):
-                yield from self._turn(exchange)
+            case ExchangeEnd() if event.exchange in opened:
+                yield from self._ended(event.exchange)
             case _:
                 pass
 
     def end(self) -> Iterator[ModelTurn]:
         """Yield the turns that have not ended."""
-        opened, self._opened = self._opened, {}
-        for exchange in opened.values():
-            yield from self._turn(exchange)
+        for number in list(self._opened):
+            yield from self._ended(number)
+
+    def _ended(self, number: int) -> Iterator[ModelTurn]:
+        exchange = self._opened.pop(number)
+        self._bytes -= exchange.size
+        return self._turn(exchange)
 
     def _turn(self, exchange: _Exchange) -> Iterator[ModelTurn]:
         """Yield the turn that an exchange is, if it is one."""

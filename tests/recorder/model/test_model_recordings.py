@@ -1,16 +1,18 @@
 """Recordings of a model's interface: every byte is there, each once, and nothing of them is judged."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.judging import judge
 from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.model.turns import model_turns
+from mcpproxy.recorder.model.repeats import RepeatFinder
+from mcpproxy.recorder.model.turns import TurnReader, model_turns
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Finding, Frame, Note
+from mcpproxy.session.frame import CLIENT, SERVER, ExchangeEnd, Finding, Frame, Note, RequestHead, Sender
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.view.view import open_view
 from tests.recorder.http_journals import (
@@ -127,6 +129,13 @@ def test_an_unknown_dialect_is_told_and_recorded(tmp_path: Path) -> None:
     assert bodies(trace) == [b'{"prompt":"x"}'] * 2
 
 
+def test_what_is_told_of_a_request_has_no_credentials(tmp_path: Path) -> None:
+    asked = [(f"http://user:{KEY}@127.0.0.1/ask;key={KEY}", b'{"prompt":"x"}', b"{}")]
+    trace = recorded(tmp_path, journal_of(asked))
+    assert "not a dialect that is read" in trace.read_text()
+    assert KEY not in trace.read_text()
+
+
 def test_the_header_says_what_is_kept(tmp_path: Path) -> None:
     trace = recorded(tmp_path, journal_of(turns(1), kept="tools", model="anthropic"))
     header = open_trace(trace).header
@@ -142,3 +151,33 @@ def test_a_named_dialect_is_read_at_any_path(tmp_path: Path) -> None:
     other.mkdir()
     unnamed = recorded(other, journal_of(asked))
     assert [turn.request.dialect for turn in model_turns(open_trace(unnamed))] == ["chat"] * 2
+
+
+def test_uploads_that_do_not_end_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpproxy.recorder.model.turns.MOST_BYTES", 10_000)
+    reader = TurnReader()
+    body, reply = b'{"model":"m","messages":[]}', b'{"content":[]}'
+
+    def piece(exchange: int, sender: Sender, raw: bytes) -> Frame:
+        return Frame(exchange, sender, raw, 0, exchange=exchange, connection=1)
+
+    def asked(exchange: int) -> RequestHead:
+        return RequestHead(0, exchange, 1, "POST", "/v1/messages", ())
+
+    events: list[object] = [asked(1), piece(1, CLIENT, body), asked(2)]
+    events += [piece(2, CLIENT, b"x" * 1000)] * 10
+    events += [asked(3), piece(3, CLIENT, body), piece(3, SERVER, reply), ExchangeEnd(3, 1)]
+    assert [turn.seq for event in events for turn in reader.take(event)] == [1, 3]
+    assert list(reader.end()) == []
+
+
+def test_long_arrays_are_not_remembered() -> None:
+    finder = RepeatFinder()
+    tracemalloc.start()
+    try:
+        for seq in range(1, 5):
+            raw = b'{"input":[%d%b]}' % (seq, b",1" * 20_000)
+            finder.shortened(Frame(seq, CLIENT, raw, 0, exchange=seq, connection=1))
+        assert tracemalloc.get_traced_memory()[0] < 2 << 20
+    finally:
+        tracemalloc.stop()
