@@ -203,6 +203,15 @@ class RecordingLibrary:
         """Return what an answer about the latest recording says if none was named; ``step`` leads to all."""
         return "" if named else f"only {listed.handle} was looked at, the latest recording; {step}"
 
+    def failed_start_after(self, listed: ListedRecording) -> str:
+        """Say which newer session failed before any message, so that it is not the latest; empty if none."""
+        newer = (each for each in self.recordings() if each.order > listed.order and each.entry.has_not_begun)
+        return next(map(self.failed_start, newer), "")
+
+    def failed_start(self, listed: ListedRecording) -> str:
+        """Return which session failed before any message, and how."""
+        return f"{listed.handle} failed before any message: {self.shown(listed.entry.ended)}"
+
     def find_pair(self, before: str, after: str) -> tuple[ListedRecording, ListedRecording]:
         """Return the two recordings of a comparison.
 

@@ -109,6 +109,8 @@ class RecordingTools:
         start, _ = cursors.read(question, cursor)
         view = opened.view
         notes = [*view.notes, *([view.not_judged] if view.not_judged else [])]
+        if not recording and (failed := self._library.failed_start_after(opened.listed)):
+            notes.insert(0, f"a newer session, {failed}")
         about = RecordingDetail(
             about=self._recording_row(opened.listed),
             rows=view.count(),
@@ -176,11 +178,13 @@ class RecordingTools:
         if cursor and not found_at:
             raise AgentError("cursor: its recording is gone; repeat the call without it")
         place = found_at[0] if cursor else 0
-        unjudged = 0
+        unjudged, failed = 0, list[str]()
 
         def passing(each: ListedRecording, view: View) -> Iterator[tuple[str, Call]]:
             nonlocal unjudged
             unjudged += _lacks_findings(view, wanted)
+            if each.entry.has_not_begun and wanted.asks_for_failures:
+                failed.append(self._library.failed_start(each))
             first = last if cursor and each is listed[place] else 0
             yield from ((each.handle, call) for call in calls_after(view, wanted, first))
 
@@ -204,6 +208,7 @@ class RecordingTools:
         notes = [f"{unreadable} of them could not be read whole"] if unreadable else []
         notes += [f"{unjudged} of them not judged, so without findings"] if unjudged else []
         notes += [self._library.left_out] if self._library.left_out else []
+        notes += failed[:_MAX_NOTES]
         said = _said(found, notes, cursor, next)
         searched = f"searched {search.place} of {len(listed)} recordings"
         note = ", ".join([searched, *notes, said]) if said else ""

@@ -74,6 +74,8 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
             latest = "the latest recording" if is_last else "the latest recording with a message"
             what = latest if named is None else f"{named}, {fact}" if fact else named
             tell(f"{what}: {found}")
+        if named is None:
+            _tell_of_a_failed_start(found)
         return [found or named or ""]
     if named.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
         return [named.rstrip(os.sep).removesuffix(".journal")]
@@ -294,6 +296,19 @@ def _with_handle(handle: str | None) -> str:
     if not matching and label != handle:
         raise UsageError(handle, f"no recording in {folder} has this label", "see mcpproxy list")
     return matching[0] if matching else ""
+
+
+def _tell_of_a_failed_start(found: str) -> None:
+    """Say if a newer session than ``found`` failed before any message, which is not the latest recording."""
+    from mcpproxy.view.folder import recording  # only a recording that was passed over is looked at
+
+    for position, path in enumerate(recent(paths.state_dir()), 1):
+        if path == found:
+            return
+        if (entry := recording(path)).has_not_begun:
+            fact = f"a newer session failed before any message: {entry.ended}: {path}"
+            tell(f"{fact}; mcpproxy show -{position}")
+            return
 
 
 def _is_empty(path: str) -> bool:

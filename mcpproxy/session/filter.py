@@ -159,6 +159,14 @@ class Filter:
         self.text: Final = text
         """What the user wrote."""
 
+    @property
+    def asks_for_failures(self) -> bool:
+        """Whether calls are asked for that failed, so that a server that did not even begin matters, too."""
+        asked = [
+            value for term in self.terms if term.key == "status" and not term.negated for value in term.values
+        ]
+        return "error" in asked or "unsuccessful" in asked
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.terms == other.terms
 

@@ -106,6 +106,8 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 def _failed_calls(entry: RecordingEntry) -> Span:
     """Return how many calls failed, or else how many have no answer or were cancelled."""
+    if entry.has_not_begun:
+        return Span("failed", loss_tone("failed"))
     calls = entry.calls
     if calls is None or calls.all_successful:
         return Span("")

@@ -53,6 +53,10 @@ def test_a_recording_without_a_message_is_not_the_latest(tmp_path: Path) -> None
 
     assert [row["recording"] for row in agent("list_recordings")["recordings"]] == ["empty", "good"]
     assert latest() == "good"
+    failed = "empty failed before any message: the server could not be started"
+    assert agent("describe_recording")["missing"] == [f"a newer session, {failed}"]
+    assert failed in agent("find_calls", filter="status:unsuccessful")["note"]
+    assert failed not in agent("find_calls", filter="status:cancelled").get("note", "")
     assert "the latest is good" in agent.error("describe_recording", recording="zzzzzzzz")
     (tmp_path / "good.jsonl").unlink()
     assert latest() == "empty"  # there is no other

@@ -108,7 +108,15 @@ def test_a_recording_without_a_message_is_not_the_latest(
     name = "20261121T132030.000Z-weather-14.jsonl"
     empty = recordings.write(state_dir / name, (recordings.HEADER, not_started))
     passed_over = f"mcpproxy: the latest recording with a message: {three[LATEST]}\n"
-    assert mcpproxy("check").err.startswith(passed_over)
+    fact = "a newer session failed before any message: the server could not be started"
+    newer = f"mcpproxy: {fact}: {empty}; mcpproxy show -1\n"
+    assert mcpproxy("check").err.startswith(passed_over + newer)
+    assert mcpproxy("show").err == newer
+    failed = mcpproxy("show", "--all", "--filter", "status:unsuccessful").out
+    assert f"{empty} weather" in failed
+    assert "  the server could not be started\n" in failed
+    assert ", 1 failed before any message: status:unsuccessful\n" in failed
+    assert "could not be started" not in mcpproxy("show", "--all", "--filter", "status:cancelled").out
     assert mcpproxy("check", "-1").err.startswith(f"mcpproxy: -1: {empty}\n")
     for path in three:
         Path(path).unlink()

@@ -81,6 +81,12 @@ def test_failed_calls_stand_before_findings(tmp_path: Path, calls: tuple[int, ..
     assert "".join(span.text for span in session_line(item, 60, "2026-11-21")).endswith(ending)
 
 
+def test_a_server_that_did_not_begin_has_failed(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.jsonl", recordings.without_a_message("2026-11-21T10:20:30Z"))
+    (item,) = session_items([recording(path)])
+    assert "".join(span.text for span in session_line(item, 60, "2026-11-21")).endswith(" failed")
+
+
 def test_the_label_comes_before_the_server(tmp_path: Path) -> None:
     talk = begun()
     talk.records[0] = talk.records[0].replace('"weather"', '"team.prod"')

@@ -10,6 +10,7 @@ from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines
 from mcpproxy.cli.calls.listing import call_lines
 from mcpproxy.session.filter import Filter
+from mcpproxy.view.folder import recording
 from mcpproxy.view.rows.search_recordings import RecordingSearch
 from mcpproxy.view.view import View, open_view
 
@@ -30,10 +31,19 @@ class AllRecordings:
     def lines(self, style: Style) -> Iterator[str]:
         """Yield a heading and the calls of each recording in which some pass; then how many there are."""
         calls = matching = 0
+        failed_starts: list[str] = []
 
         def found(path: str, view: View) -> Iterator[str]:
             nonlocal calls, matching
-            del path
+            if (
+                self.wanted.asks_for_failures
+                and not view.count()
+                and (entry := recording(path)).has_not_begun
+            ):
+                yield from _heading_lines(view, style)
+                yield style.paint(f"  {entry.ended}", "red")
+                yield ""
+                failed_starts.append(path)
             if passing := view.count(self.wanted):
                 if not matching:
                     yield style.paint(CallLines(style).heading, "dim")
@@ -47,6 +57,8 @@ class AllRecordings:
         self.faults += search.faults
         searched = count(len(self.paths), "recording")
         shown = f"{count(calls, 'row')} in {matching:,} of {searched}"
+        if failed_starts:
+            shown += f", {len(failed_starts):,} failed before any message"
         yield f"{shown}: {visible(self.wanted.text)}" if self.wanted else shown
 
 
