@@ -186,7 +186,12 @@ def test_the_page_and_the_agents_give_the_same_members(path: Path) -> None:
     """
     for row in rows(path):
         shared, on_page, for_agents = call_members(row), json_rows.call(row), asdict(call_row(row))
-        assert on_page == {**shared, "number": row.number, "started_ms": milliseconds(row.started_ns)}
+        assert on_page == {
+            **shared,
+            "number": row.number,
+            "started_ms": milliseconds(row.started_ns),
+            "said": row.said,
+        }
         own = {"call": row.number, "at_ms": milliseconds(row.started_ns)}
         values = {"id": orjson.loads(row.id) if row.id else None, "arguments": for_agents["arguments"]}
         assert for_agents == {**shared, **own, **values}
