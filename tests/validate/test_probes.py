@@ -149,7 +149,7 @@ CASES = (
     warns(
         "uninitialized-operation",
         "end-at-request-before-initialized",
-        "a client ends the server",
+        "a mistake of a client the session is over",
     ),
     fails("uninitialized-operation", "never-ready", "even after notifications/initialized"),
     fails("unsupported-version", "any-version", "a revision that does not exist"),
