@@ -44,6 +44,16 @@ def bound_tool(request: SentRequest, history: History) -> ListedItem | None:
     return tool if is_bound else None
 
 
+def may_have_page(request: SentRequest, history: History) -> bool:
+    """Whether the tool that a request calls is bound to a page, or may be: its listing may be missing."""
+    if bound_tool(request, history) is not None:
+        return True
+    return (
+        history.has_gap
+        and target_of(request.method, request.params) not in listed(history, "tools/list").items
+    )
+
+
 def _page_uri(tool: JSONObject) -> JSON:
     """Return the URI of the page to which a tool is bound; ``None`` if it has none."""
     return member(tool.get("_meta"), "ui", "resourceUri")

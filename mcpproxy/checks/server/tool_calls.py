@@ -274,7 +274,7 @@ def structured_text(context: MessageContext[Response], history: History) -> Iter
     result = _tool_result(message, request) if request is not None else None
     if request is None or result is None or "structuredContent" not in result:
         return ()
-    if not (fault := _text_fault(result)) or apps.bound_tool(request, history):
+    if not (fault := _text_fault(result)) or apps.may_have_page(request, history):
         return ()
     name = shown(target_of(request.method, request.params))
     problem = f"server answered {name} with structuredContent and {fault}"
