@@ -232,8 +232,6 @@ def parse(argv: list[str]) -> HttpOptions:
     recording.resolve_rules()
     recording.resolve_gate()
     recording.check_companions()
-    if options.key and not options.cert:
-        _refuse("--key needs --cert", "give the certificate as well")
     if options.allow_hosts and not is_forward:
         _refuse("--allow-host is for --forward", "leave it out")
     if recording.given["--enforce"] and is_forward:
@@ -242,12 +240,20 @@ def parse(argv: list[str]) -> HttpOptions:
         _refuse("--fault is not for --forward", "stand before one server: mcpproxy http URL")
     if options.rewrites_origin and is_forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
-    check_admin(options)
+    check_listening(options)
     return options
 
 
-def check_admin(options: HttpOptions) -> None:
-    """Check that the admin port is free. When the recorder opens it, it is too late for a usage error."""
+def check_listening(options: HttpOptions) -> None:
+    """Check what clients and health checks connect to: a key has its certificate, and the admin port is free.
+
+    When the recorder opens that port, it is too late for a usage error.
+
+    Raises:
+        UsageError: the certificate is missing, or the port is taken.
+    """
+    if options.key and not options.cert:
+        refuse(options.command, "--key needs --cert", "give the certificate as well")
     if not options.admin:
         return
     host, port = split_listen(options.command, options.admin, "--admin")

@@ -144,7 +144,5 @@ def parse(argv: list[str]) -> ModelOptions:
     if "?" in options.url:
         refuse("model", "the URL has a query", "leave it out: the host sends its own")
     options.recording.check_companions()
-    if options.key and not options.cert:
-        refuse("model", "--key needs --cert", "give the certificate as well")
-    http.check_admin(options)
+    http.check_listening(options)
     return options
