@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 import mcpproxy
-from mcpproxy import testing
+from mcpproxy import opening, testing
 from tests import documents
 from tests.peers.fixtures import Peers
 from tests.plugin_project import HTTP_SERVER, Project, load_mcpproxy
@@ -323,6 +323,18 @@ def test_the_end():
     result = project.run(tests)
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*the server of this test still runs; let the client end it *"])
+
+
+def test_a_recorder_that_is_behind_is_waited_for(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session is over, whatever the time that its recorder still needs: here more than ten seconds."""
+    await_finish = opening.await_finish
+
+    def slow(trace: str, within_s: float) -> bool:
+        return within_s > 10 and await_finish(trace, within_s)
+
+    monkeypatch.setattr(opening, "await_finish", slow)
+    project.run(OSLO).assert_outcomes(passed=1)
+    assert project.cities() == ["Oslo"]
 
 
 # Findings

@@ -40,6 +40,8 @@ _MCPPROXY: Final = tuple(own_command("mcpproxy"))
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
 """How long a session may take to end after its client has ended."""
+_RECORDER_S: Final = 120.0
+"""How long the recorder of a session that has ended may take for what is left, on a busy machine."""
 _NOT_IN_HEADLINES: Final = re.compile(
     r"(?:(?<=^)tools/call | \(id [^)]*\)(?=:)|no recorded request is equal; nearest is frame \d+, where "
     r"|/params/arguments/)"
@@ -179,7 +181,7 @@ class McpRecording:
         Always false once ``url`` was used: its proxy runs until ``finish``.
         """
         return not self._running and all(
-            is_session_over(trace) and opening.await_finish(trace, _END_S) for trace in self.sessions
+            is_session_over(trace) and opening.await_finish(trace, _RECORDER_S) for trace in self.sessions
         )
 
     def finish(self) -> None:
@@ -196,9 +198,14 @@ class McpRecording:
         sessions = self.sessions
         deadline = time.monotonic() + _END_S
         for trace in sessions:
-            if not opening.await_finish(trace, deadline - time.monotonic()):
+            if opening.await_finish(trace, deadline - time.monotonic()):
+                continue
+            if not is_session_over(trace):
                 next_step = "let the client end it before the test is over"
                 raise UsageError(str(self.path), "the server of this test still runs", next_step)
+            if not opening.await_finish(trace, _RECORDER_S):
+                problem = f"its recorder is not done {_RECORDER_S:.0f} s after the session"
+                raise UsageError(str(self.path), problem, "run the test again")
         if self.action != "replay" and not self._faults:
             try:
                 self._keep(sessions)

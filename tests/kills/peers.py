@@ -5,7 +5,8 @@
 ``python peers.py post SEED LOG PACE PORT``: a client that posts to it on one connection.
 
 Every byte is in the log before anything else is done. ``LOG.end`` says how it ended. ``PACE`` is ``plain``,
-or ``slow`` for a peer that reads in sips, so that whoever writes to it must wait.
+or ``slow`` for a peer that reads in sips, so that whoever writes to it must wait. On lines a slow peer takes
+the rest at once when the session is over: the server has less than a second for that once its relay is gone.
 """
 
 import os
@@ -46,7 +47,6 @@ def message(number: int, random_: random.Random) -> bytes:
 
 def duplex(seed: str, path: str, pace: str) -> None:
     log, random_ = Log(path), random.Random(int(seed))
-    sip = 900 if pace == "slow" else 1 << 16
     os.set_blocking(1, False)
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -72,9 +72,10 @@ def duplex(seed: str, path: str, pace: str) -> None:
             pass
         except BrokenPipeError:
             has_end, left = True, memoryview(b"")
+        is_slow = pace == "slow" and not has_end
         if poll.poll(PAUSE_MS):
             try:
-                data = os.read(0, sip)
+                data = os.read(0, 900 if is_slow else 1 << 16)
             except OSError as error:
                 log.end(repr(error))
                 return
@@ -82,7 +83,7 @@ def duplex(seed: str, path: str, pace: str) -> None:
             if not data:
                 log.end("end")
                 return
-        if pace == "slow":
+        if is_slow:
             pause.poll(PAUSE_MS)
 
 

@@ -42,6 +42,9 @@ if REVISION := os.environ.get("PEER_REVISION"):
     mcp.client.session.LATEST_HANDSHAKE_VERSION = REVISION
 
 DEADLINE_S = float(os.environ.get("PEER_DEADLINE_S", "60"))
+# 2.x asks for the era and, after ten seconds without an answer, takes the server for an old one. No argument
+# changes that, and a server that starts on a busy machine may need longer.
+mcp.client.session.DISCOVER_TIMEOUT_SECONDS = DEADLINE_S
 PASSING = re.compile(
     r"\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?"  # times
     r"|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # session ids

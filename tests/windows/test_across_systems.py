@@ -69,6 +69,10 @@ def session(system: System, trace: Path, server: Sequence[str | Path]) -> Genera
     with system.start("-m", "mcpproxy", "--trace", trace, "--", system.python, *server) as host:
         try:
             yield host
+        except OSError as error:  # it ended too early: its stderr says why
+            host.kill()
+            error.add_note(pipe(host.stderr).read().decode("utf-8", "replace"))
+            raise
         finally:
             host.kill()
 
