@@ -16,10 +16,14 @@ from mcpproxy.intercept.http.http_answer_steps import (
     ChunksOf,
     HeldAnswer,
     coded,
+    cut_at,
+    given_head,
     given_steps,
+    is_pause,
     with_data,
 )
-from mcpproxy.intercept.http.http_heads import new_head, status_head, with_length
+from mcpproxy.intercept.http.http_assembly import Assembly
+from mcpproxy.intercept.http.http_heads import status_head, with_length
 from mcpproxy.intercept.policies import Action, Asked, Instead, MetFault, Passing, Policies
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.raw_json import value_bytes
@@ -59,7 +63,7 @@ class AnswerFaults:
         decision = answer.expected.decision
         if decision is None:
             return []
-        head, fault = _given_head(answer), self._mark_of(decision)
+        head, fault = given_head(answer), self._mark_of(decision)
         steps = [
             AnswerStep("alter", sent, fault, has_more=True),
             AnswerStep("give", head, fault, head, "head", has_more=bool(content)),
@@ -88,7 +92,7 @@ class AnswerFaults:
         self.gate.say_once(SERVER, why)
         if not error or answer.expected.id:
             error = self.gate.error(answer.expected.id or b"null", why)
-        steps = given_steps(fault, error_head(_given_head(answer), len(error)), error, error)
+        steps = given_steps(fault, error_head(given_head(answer), len(error)), error, error)
         return [AnswerStep("alter", sent, fault, has_more=True), *steps, AnswerStep("end", fault=fault)]
 
     def refused_stream(self, answer: HeldAnswer, sent: bytes, why: str) -> list[AnswerStep]:
@@ -140,7 +144,7 @@ class AnswerFaults:
             sent = AnswerStep("alter", raw, fault, has_more=True)
             if instead.given is None:
                 return [sent, AnswerStep("end", fault=fault)]
-            return [sent, *given_body(fault, _given_head(answer), instead.given)]
+            return [sent, *given_body(fault, given_head(answer), instead.given)]
 
         match self._policies.enter(passing):
             case Withheld() as withheld:
@@ -182,7 +186,7 @@ class AnswerFaults:
             case "drop" | "disconnect":
                 yield AnswerStep("end", fault=fault, is_reset=action.text == "reset")
             case "cut":
-                new = content[: _cut(decision, content)]
+                new = content[: cut_at(decision, content)]
                 is_sized = isinstance(answer.body, Length)
                 begun = raw[len(head) :][: len(new)] if is_sized else coded(answer.body, new)
                 yield from given_steps(fault, head, begun, new)
@@ -207,7 +211,7 @@ class AnswerFaults:
         acted = [action for action, _ in asked if action is not None]
         if not acted:
             return None
-        if any(not isinstance(action, MetFault) or _is_pause(action) for action in acted):
+        if any(not isinstance(action, MetFault) or is_pause(action) for action in acted):
             return self._assembled(answer, raw, rest, blocks, asked)
         steps: list[AnswerStep] = []
         length = 0
@@ -226,11 +230,11 @@ class AnswerFaults:
         for index in (last, *gives)[: len(gives)]:
             steps[index] = replace(steps[index], has_more=True)
         fault = next(step.fault for step in steps if step.fault is not None)
-        head = with_length(_given_head(answer), length)
+        head = with_length(given_head(answer), length)
         if head == answer.head:
             return [AnswerStep("pass", head), *steps]
-        given_head = AnswerStep("give", head, fault, head, "head", has_more=True)
-        return [AnswerStep("alter", answer.head, fault, has_more=True), given_head, *steps]
+        new_head = AnswerStep("give", head, fault, head, "head", has_more=True)
+        return [AnswerStep("alter", answer.head, fault, has_more=True), new_head, *steps]
 
     def _assembled(
         self,
@@ -238,84 +242,18 @@ class AnswerFaults:
         raw: bytes,
         rest: bytes,
         blocks: list[SseBlock],
-        asked: "list[tuple[Action | None, Passing]]",
+        asked: list[tuple[Action | None, Passing]],
     ) -> list[AnswerStep]:
-        """Return the steps for a stream of a known length with events that wait for somebody.
+        """Return the steps for a stream of a known length with events that wait for somebody."""
 
-        All of it waits until the last of them is known, because only then its length is known.
-        """
-        events: list[list[bytes]] = [[block.raw] for block in blocks]
-        left = [(index, *each) for index, each in enumerate(asked)]
-        held = [action for action, _ in asked if isinstance(action, MetFault) and _is_pause(action)]
-        pauses = [self._mark_of(met.decision) for met in held]
-        marks = list(pauses)
-        first = [AnswerStep("alter", raw, marks[0], has_more=True)] if marks else []
+        def unchanged() -> list[AnswerStep]:
+            return self.passed(answer, raw, raw[len(answer.head) :])
 
-        ends: list[AnswerStep] = []
+        def own() -> list[bytes]:
+            return [step.content for step in self.missing(answer)]
 
-        def put(index: int, mark: FaultMark, given: bytes | None) -> None:
-            marks.append(mark)
-            events[index] = [] if given is None else [with_data(blocks[index], given)]
-
-        def next_steps() -> list[AnswerStep]:
-            while left:
-                index, action, passing = left.pop(0)
-                match action:
-                    case Withheld(given=given):
-                        put(index, self._gate_mark(), given)
-                    case Instead() as instead:
-                        put(index, self._mark(instead.by, instead.how), instead.given)
-                    case Asked(hook):
-
-                        def replaced(instead: Instead | None, index: int = index) -> list[AnswerStep]:
-                            if instead is not None:
-                                put(index, self._mark(instead.by, instead.how), instead.given)
-                            return next_steps()
-
-                        data = raw if not first else b""
-                        return [AnswerStep("ask", data, passing=passing, hook=hook, on_answer=replaced)]
-                    case MetFault() as met if _is_pause(met):
-
-                        def go_on(
-                            new: bytes | None, index: int = index, passing: Passing = passing
-                        ) -> list[AnswerStep]:
-                            if new != passing.raw:
-                                events[index] = [] if new is None else [with_data(blocks[index], new)]
-                            return next_steps()
-
-                        fault = pauses.pop(0)
-                        return [AnswerStep("hold", fault=fault, passing=passing, met=met, go_on=go_on)]
-                    case MetFault() as met:
-                        marks.append(self._mark_of(met.decision))
-                        action, raw_event = met.decision.rule.action, blocks[index].raw
-                        events[index] = [with_data(blocks[index], data) for _, data in met.effect.given]
-                        if action.verb == "cut":
-                            events[index] = [raw_event[: _cut(met.decision, raw_event)]]
-                        if action.verb in ("cut", "disconnect"):
-                            left.clear()
-                            events[index + 1 :] = []
-                            ends.append(AnswerStep("end", fault=marks[-1], is_reset=action.text == "reset"))
-                        if delay_ns := delay_of(met.decision, len(raw_event)):
-                            return [AnswerStep("wait", delay_ns=delay_ns), *next_steps()]
-                    case None:
-                        pass
-            return last_steps()
-
-        def last_steps() -> list[AnswerStep]:
-            if not marks:
-                return self.passed(answer, raw, raw[len(answer.head) :])
-            own = [step.content for step in self.missing(answer)]
-            whole = () if ends else (rest, *own)
-            given = [event for event in (*(each for group in events for each in group), *whole) if event]
-            # If the connection is closed early, the head says so: something is missing.
-            length = len(raw) - len(answer.head) if ends else sum(map(len, given))
-            head = with_length(_given_head(answer), length)
-            steps = [] if first else [AnswerStep("alter", raw, marks[0], has_more=True)]
-            steps.append(AnswerStep("give", head, marks[0], head, "head", has_more=True))
-            steps += [AnswerStep("give", event, marks[0], event, "event", has_more=True) for event in given]
-            return [*steps[:-1], replace(steps[-1], has_more=False), *ends]
-
-        return [*first, *next_steps()]
+        gate = self.gate.addons
+        return Assembly(answer, raw, blocks, rest, asked, self._mark, gate, unchanged, own).steps()
 
     def events(
         self, answer: HeldAnswer, raw: bytes, blocks: list[SseBlock], tail: bytes = b""
@@ -376,7 +314,7 @@ class AnswerFaults:
             case MetFault() as met:
                 fault = self._mark_of(met.decision)
                 yield AnswerStep("alter", sent, fault)
-                if not _is_pause(met):
+                if not is_pause(met):
                     yield from self._met_event(answer, block, met, fault, given)
                     return
 
@@ -398,7 +336,7 @@ class AnswerFaults:
         if delay_ns := delay_of(decision, len(block.raw)):
             yield AnswerStep("wait", delay_ns=delay_ns)
         if action.verb == "cut":
-            begun = block.raw[: _cut(decision, block.raw)]
+            begun = block.raw[: cut_at(decision, block.raw)]
             yield AnswerStep("give", coded(answer.body, begun), fault, begun, "event")
         for gap_ns, data in met.effect.given if action.verb != "cut" else ():
             if gap_ns:
@@ -453,23 +391,8 @@ class AnswerFaults:
         return self._mark(decision.rule.name, decision.rule.action.verb)
 
 
-def _is_pause(met: MetFault) -> bool:
-    return met.decision.rule.action.verb == "pause"
-
-
-def _given_head(answer: HeldAnswer) -> bytes:
-    """Return the head of an answer as a rule about heads makes it."""
-    decision = answer.expected.decision
-    return new_head(decision.rule.action, answer.head) if decision else answer.head
-
-
 def _endpoint(block: SseBlock) -> str | None:
     """Return where the clients of a server of HTTP+SSE post to, if an event says it."""
     data = (block.data or b"").strip()
     is_place = block.event == "endpoint" and block.data is not None and data[:1] not in (b"{", b"[")
     return data.decode("utf-8", "surrogateescape") if is_place else None
-
-
-def _cut(decision: FaultDecision, raw: bytes) -> int:
-    """Return how many bytes are left of what is cut: as many as the rule says, or half of them."""
-    return min(decision.rule.action.count or len(raw) // 2, len(raw) - 1)

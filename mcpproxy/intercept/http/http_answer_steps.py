@@ -8,6 +8,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.framing.bodies import Body, Chunked
 from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.intercept.fault_decisions import FaultDecision
+from mcpproxy.intercept.http.http_heads import new_head
 from mcpproxy.intercept.policies import Instead, MetFault, Passing
 from mcpproxy.session.frame import FaultMark
 
@@ -101,6 +102,22 @@ def given_steps(fault: FaultMark, head: bytes, body: bytes, content: bytes) -> l
         AnswerStep("give", head, fault, head, "head", has_more=True),
         AnswerStep("give", body, fault, content, "body"),
     ]
+
+
+def given_head(answer: HeldAnswer) -> bytes:
+    """Return the head of an answer as a rule about heads makes it."""
+    decision = answer.expected.decision
+    return new_head(decision.rule.action, answer.head) if decision else answer.head
+
+
+def is_pause(met: MetFault) -> bool:
+    """Whether a rule holds the message at a breakpoint."""
+    return met.decision.rule.action.verb == "pause"
+
+
+def cut_at(decision: FaultDecision, raw: bytes) -> int:
+    """Return how many bytes are left of what is cut: as many as the rule says, or half of them."""
+    return min(decision.rule.action.count or len(raw) // 2, len(raw) - 1)
 
 
 def coded(body: Body, content: bytes) -> bytes:
