@@ -71,5 +71,5 @@ def test_what_holds_of_a_client_holds_of_it_with_the_proxy_before_its_server(
     assert direct.lost(through) == []
     until_recorded(tmp_path)
     traces = [trace.read_text(encoding="utf-8") for trace in tmp_path.glob("*.jsonl")]
-    assert len(traces) == len(scenarios)
+    assert len(traces) >= len(scenarios)
     assert all('"type":"request"' in trace for trace in traces)

@@ -18,7 +18,7 @@ from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 from tests.fleet.test_judge_guard import CHECKS
 
-_LIMIT_S: Final = 180
+_LIMIT_S: Final = 600
 
 
 PLANTED: Final = ("mcpproxy/__init__.py", "orjson.py", "multiprocessing/__init__.py", "pickle.py")

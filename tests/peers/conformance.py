@@ -13,6 +13,7 @@ the bridge's.
 import argparse
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -30,6 +31,9 @@ from tests.peers.fixtures import HERE
 from tests.peers.processes import DEADLINE_S, Proxy, run, server
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
+
+OUT_OF_TIME: Final = re.compile(r"failed completely|timed? ?out|abort", re.IGNORECASE)
+"""What the suite says of a check whose answer came after its own two to ten seconds, as on a busy machine."""
 
 T = TypeVar("T")
 
@@ -105,13 +109,10 @@ class Suite:
         return result
 
     def _run(self, scenario: str, arguments: list[str]) -> Iterator[tuple[CheckFunction, bool]]:
-        """Run one scenario; yield whether each of its checks passed."""
-        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-            # Exit code 1: a check failed, which the caller judges.
-            said = run([*self.command, *arguments, "--force", "-o", folder], codes=(0, 1))
-            reports = list(Path(folder).rglob("checks.json"))
-            assert len(reports) == 1, f"{scenario}: {said}"
-            checks = cast("list[dict[str, str]]", json.loads(reports[0].read_text(encoding="utf-8")))
+        """Run one scenario; yield whether each check passed. What ran out of time is run once more."""
+        checks = self._checks(scenario, arguments)
+        if any(c["status"] == "FAILURE" and OUT_OF_TIME.search(c.get("errorMessage", "")) for c in checks):
+            checks = self._checks(scenario, arguments)
         held: dict[CheckFunction, bool] = {}
         for check in checks:
             # Other states are remarks and checks that did not apply.
@@ -119,6 +120,15 @@ class Suite:
                 key = (scenario, check["id"])
                 held[key] = held.get(key, True) and check["status"] == "SUCCESS"
         yield from held.items()
+
+    def _checks(self, scenario: str, arguments: list[str]) -> list[dict[str, str]]:
+        """Run one scenario, and return what the suite says of each of its checks."""
+        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+            # Exit code 1: a check failed, which the caller judges.
+            said = run([*self.command, *arguments, "--force", "-o", folder], codes=(0, 1))
+            reports = list(Path(folder).rglob("checks.json"))
+            assert len(reports) == 1, f"{scenario}: {said}"
+            return cast("list[dict[str, str]]", json.loads(reports[0].read_text(encoding="utf-8")))
 
 
 def example_server(python: str) -> list[str]:
