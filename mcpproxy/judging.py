@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpproxy.recorder.judge import NothingJudged
 from mcpproxy.reports.judged_traces import JudgedTrace
-from mcpproxy.reports.transcripts.ending import ending_text, is_failure
+from mcpproxy.reports.transcripts.ending import not_begun
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Close, Event, Finding, Frame, RequestHead, ResponseHead
@@ -71,13 +71,12 @@ def judge(
                 places[event.seq] = trace.place
     # These attributes describe the latest reading of the trace: take them before ``places_of`` reads again.
     complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]), *observer.left_out)
-    tally, waiting_ns, not_begun = trace.tally, None, ""
+    tally, waiting_ns, failed_start = trace.tally, None, ""
     if close is None or tally is None:
         calls, waiting_ns = _calls_so_far(trace)
     else:
         calls = tally.calls
-        if is_failure(close) and not any(tally.frames.values()):
-            not_begun = ending_text(close, trace.header.transport)
+        failed_start = not_begun(close, trace.header, sum(tally.frames.values()))
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
         places |= places_of(trace, missing)
@@ -94,7 +93,7 @@ def judge(
         places=places if has_lines else {},
         calls=calls,
         waiting_ns=waiting_ns,
-        not_begun=not_begun,
+        not_begun=failed_start,
     )
 
 

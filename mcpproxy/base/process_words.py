@@ -8,15 +8,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def start_failure(program: str, error: OSError | ValueError) -> tuple[str, int]:
-    """Return a line for the user that says why ``program`` did not start, and the exit code of a shell."""
+def start_failure(program: str, error: OSError | ValueError) -> str:
+    """Return a line for the user that says why ``program`` did not start."""
+    return f"{program or repr('')}: {start_failure_reason(program, error)[0]}"
+
+
+def start_failure_reason(program: str, error: OSError | ValueError) -> tuple[str, int]:
+    """Return why ``program`` did not start, without its name, and the exit code of a shell."""
     is_there = os.path.dirname(program) and os.path.isfile(program)  # but not what its first line names
     if not program or (isinstance(error, FileNotFoundError | NotADirectoryError) and not is_there):
         similar = _similar_command(program)
         step = f"did you mean {similar}?" if similar else "check its spelling and PATH"
-        return f"{program or repr('')}: no such command; {step}", 127
+        return f"no such command; {step}", 127
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return f"{program}: cannot be run ({reason}); check that it is an executable file", 126
+    return f"cannot be run ({reason}); check that it is an executable file", 126
 
 
 def end_text(code: int | None) -> str:

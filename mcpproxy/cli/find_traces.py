@@ -25,6 +25,7 @@ from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
+from mcpproxy.errors import TraceError
 from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
 from mcpproxy.trace.recorded_folders import (
     JOURNAL_SUFFIX,
@@ -296,6 +297,15 @@ def _with_handle(handle: str | None) -> str:
     if not matching and label != handle:
         raise UsageError(handle, f"no recording in {folder} has this label", "see mcpproxy list")
     return matching[0] if matching else ""
+
+
+def no_message(path: str) -> TraceError:
+    """Return the error that a recording holds no message, and how its server failed, if it did."""
+    from mcpproxy.view.folder import recording  # only a recording that cannot be used is looked at
+
+    entry = recording(path)
+    how = f": {entry.ended}" if entry.has_not_begun else ""
+    return TraceError(path, None, f"holds no message{how}", "record a session first")
 
 
 def _tell_of_a_failed_start(found: str) -> None:

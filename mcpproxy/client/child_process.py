@@ -66,7 +66,7 @@ class ChildProcess:
                 )
             )
         except (OSError, ValueError) as fault:
-            raise McpProxyError(start_failure(command[0], fault)[0]) from None
+            raise McpProxyError(start_failure(command[0], fault)) from None
 
     @property
     def exit_code(self) -> int | None:

@@ -159,7 +159,7 @@ class PacketCapture:
             case Gap():
                 yield from self._note_packets(gap_note(record), at_ns)
             case Close():
-                yield from self._note_packets(ending_text(record, self._exported.header.transport), at_ns)
+                yield from self._note_packets(ending_text(record, self._exported.header), at_ns)
 
     # HTTP
 

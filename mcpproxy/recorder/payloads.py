@@ -127,7 +127,8 @@ def close_of(payload: bytes, at_ns: int) -> Close:
     """
     end = object_of(payload)
     ending = cast("Ending", one_of(end, "ending", get_args(Ending)))
-    return Close(ending, optional_member(end, "code", int), optional_member(end, "signal", int), at_ns)
+    code, signal = optional_member(end, "code", int), optional_member(end, "signal", int)
+    return Close(ending, code, signal, at_ns, member(end, "reason", str, ""))
 
 
 def count(members: JSONObject, name: str) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from mcpproxy.base.json_string import quoted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
@@ -44,13 +46,14 @@ def shell_code(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def exit_payload(code: int | None) -> bytes:
+def exit_payload(code: int | None, reason: str = "") -> bytes:
     """Return the payload of the journal's EXIT record.
 
-    ``code`` is negative for a signal, and ``None`` if the server was never started.
+    ``code`` is negative for a signal, and ``None`` if the server was never started, for this ``reason``.
     """
     if code is None:
-        return b'{"ending":"not started","code":null,"signal":null}'
+        members = f'"ending":"not started","code":null,"signal":null,"reason":{quoted(reason)}'
+        return b"{%b}" % members.encode("utf-8", "replace")
     if code < 0:
         return b'{"ending":"signalled","code":null,"signal":%d}' % -code
     return b'{"ending":"exited","code":%d,"signal":null}' % code

@@ -57,7 +57,8 @@ SERVER_EOF: Final = 5
 STDERR_EOF: Final = 6
 SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by mcpproxy
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
-EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
+EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}, and if the server was
+# not started, "reason": str; the last record
 
 # Only on stdio with enforced rules. Each holds a whole line, and never comes in the middle of another line.
 CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get

@@ -250,14 +250,16 @@ class Close:
     """How the recording ended.
 
     ``exited``: the server process ended with ``exit_code``. ``signalled``: the signal with the number
-    ``signal`` ended the process. ``not started``: the command could not be run. ``cut``: the recording stops
-    here because the proxy was killed, and how the session ended is unknown.
+    ``signal`` ended the process. ``not started``: the command could not be run, for the ``reason``, a clause
+    for people, which is empty in recordings of earlier releases. ``cut``: the recording stops here because
+    the proxy was killed, and how the session ended is unknown.
     """
 
     ending: Ending
     exit_code: int | None = None
     signal: int | None = None
     observed_at_ns: int = 0
+    reason: str = ""
 
 
 HttpEvent = RequestHead | ResponseHead | ExchangeEnd | Opaque | Note

@@ -327,6 +327,7 @@ def encode_close(close: Close, tally: Tally) -> bytes:
             "ending": close.ending,
             "exit_code": close.exit_code,
             "signal": close.signal,
+            **({"reason": close.reason} if close.reason else {}),
             **_counts(tally),
         }
     )

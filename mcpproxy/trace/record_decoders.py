@@ -106,6 +106,7 @@ def _close(members: JSONObject) -> CloseRecord:
         optional_member(members, "exit_code", int),
         optional_member(members, "signal", int),
         member(members, "t", int),
+        member(members, "reason", str, ""),
     )
     if "frames" not in members:
         return CloseRecord(close)

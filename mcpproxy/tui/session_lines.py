@@ -229,7 +229,7 @@ def head_line(view: View) -> Line:
     if finding_count := sum(group.count for group in view.findings.by_rule()):
         spans.append(Span(f", {count(finding_count, 'finding')}", "bad"))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
-        spans.append(Span(f", {ending_text(close, view.header.transport)}", "warning"))
+        spans.append(Span(f", {ending_text(close, view.header)}", "warning"))
     if len(view.notes) > view.running:  # a running recording has one note that says so
         spans.append(Span(", incomplete", "warning"))
     if first and first.revision:

@@ -79,7 +79,7 @@ def file_ends(path: str) -> FileEnds:
         case CloseRecord() as last:
             is_empty = size <= HEAD_BYTES and has_no_message(head)
             has_not_begun = is_empty and is_failure(last.close)
-            entry = replace(_closed(entry, last), is_empty=is_empty, has_not_begun=has_not_begun)
+            entry = replace(_closed(entry, header, last), is_empty=is_empty, has_not_begun=has_not_begun)
             return FileEnds(name, entry, header.continues)
         case Continued() as last:
             return FileEnds(name, _continued(entry, header, last), header.continues, last.file)
@@ -136,13 +136,14 @@ def _with_handshake(entry: RecordingEntry, lines: Iterable[bytes]) -> RecordingE
     )
 
 
-def _closed(entry: RecordingEntry, last: CloseRecord) -> RecordingEntry:
-    close, transport = last.close, entry.transport
+def _closed(entry: RecordingEntry, header: Header, last: CloseRecord) -> RecordingEntry:
+    close = last.close
     return replace(
         _with_tally(entry, last.tally),
         state="ended",
-        ended=ending_text(close, transport),
-        ending=_ending(close, transport),
+        ended=ending_text(close, header),
+        ending=_ending(close, header.transport),
+        reason=visible(close.reason),
         duration_ns=close.observed_at_ns,
     )
 

@@ -81,13 +81,18 @@ class ToolCost:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The statistics of one or more recordings. ``tools`` are the tools that a server listed."""
+    """The statistics of one or more recordings.
+
+    ``tools`` are the tools that a server listed, ``not_begun`` says of each server that failed before any
+    message how it did.
+    """
 
     recordings: int
     frames: int
     duration_ns: int
     calls: tuple[CallStatistics, ...]
     tools: tuple[ToolCost, ...]
+    not_begun: tuple[str, ...] = ()
 
     @property
     def never_used(self) -> tuple[ToolCost, ...]:
@@ -104,6 +109,7 @@ class StatisticsBuilder:
         self._duration_ns = 0
         self._groups: Final[dict[tuple[str, str | None, str], _Group]] = {}
         self._tools: Final[dict[tuple[str, str], ToolCost]] = {}
+        self._not_begun: Final[list[str]] = []
 
     def add(self, view: View, filter: Filter | None = None) -> None:
         """Add a recording: all its tools, and the calls that pass the filter."""
@@ -111,6 +117,8 @@ class StatisticsBuilder:
         self._recordings += 1
         self._frames += view.frames
         self._duration_ns += view.duration_ns
+        if view.not_begun:
+            self._not_begun.append(view.not_begun)
         columns = view.columns
         request, request_of_server = KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER
         now_ns = view.index.now_ns()
@@ -154,7 +162,12 @@ class StatisticsBuilder:
         calls.sort(key=lambda row: (-row.counts.total, row.method, row.name or ""))
         calls.sort(key=_KEYS[order], reverse=True)  # which keeps the order of those that are equal
         return Statistics(
-            self._recordings, self._frames, self._duration_ns, tuple(calls), tuple(self._tools.values())
+            self._recordings,
+            self._frames,
+            self._duration_ns,
+            tuple(calls),
+            tuple(self._tools.values()),
+            tuple(self._not_begun),
         )
 
 
@@ -237,6 +250,7 @@ def as_object(statistics: Statistics) -> Mapping[str, object]:
         "recordings": statistics.recordings,
         "frames": statistics.frames,
         "duration_ns": statistics.duration_ns,
+        "not_begun": list(statistics.not_begun),
         "token_estimate": ESTIMATE,
         "calls": [
             {

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.reports.transcripts.ending import ending_text, not_begun
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Close, Event, Frame
 from mcpproxy.session.outcomes import Kind, Outcome
@@ -118,6 +118,11 @@ class View:
     def ended(self) -> Close | None:
         """How the recording ended; ``None`` if it is running or was cut off."""
         return self.index.scan.last.close if isinstance(self.index.scan.last, CloseRecord) else None
+
+    @property
+    def not_begun(self) -> str:
+        """How the server failed before any message; empty if it did not."""
+        return not_begun(self.ended, self.header, self.frames) if self.ended else ""
 
     @property
     def duration_ns(self) -> int:
@@ -243,7 +248,7 @@ class View:
 
     @property
     def _how_it_ended(self) -> HowEnded:
-        words = ending_text(self.ended, self.header.transport) if self.ended else ""
+        words = ending_text(self.ended, self.header) if self.ended else ""
         return HowEnded(words, self.index.scan.first_end, self.running)
 
     def _stray(self, call: Call) -> Part | None:

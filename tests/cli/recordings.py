@@ -48,10 +48,11 @@ def finding(rule: str, frame: int, message: str, severity: str = "error") -> str
     )
 
 
-def without_a_message(started_at: str) -> tuple[str, ...]:
-    """Return the recording of a command that could not be started."""
-    header = json.dumps({**json.loads(HEADER), "started_at": started_at})
-    return header, close(0, 0, code=127).replace('"exited"', '"not started"')
+def without_a_message(started_at: str, program: str = "python", reason: str = "") -> tuple[str, ...]:
+    """Return the recording of a command that could not be started. Earlier releases recorded no reason."""
+    header = json.dumps({**json.loads(HEADER), "started_at": started_at, "command": [program, "weather"]})
+    ending = f'"not started","reason":{json.dumps(reason)}' if reason else '"not started"'
+    return header, close(0, 0, code=127).replace('"exited"', ending)
 
 
 def close(

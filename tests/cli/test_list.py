@@ -55,6 +55,7 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
                 "cancelled": 0,
                 "findings": None,
                 "ended": "cut",
+                "reason": None,
             }
         ],
     }

@@ -59,7 +59,7 @@ def test_what_was_given_is_no_call_of_its_own(tmp_path: Path, frames: list[Frame
 
 
 def test_each_line_of_show_says_what_passed_and_by_which_rule() -> None:
-    transcript = Transcript(Style(), full=False, transport="stdio")
+    transcript = Transcript(Style(), full=False, header=Header())
     lines = [line for frame in LATE for line in transcript.lines(frame)]
     assert "(" not in lines[0]
     assert "answer to tools/call id 1 (not passed: rule slow, delay)" in lines[1]

@@ -1,5 +1,6 @@
 """The wrapped command behaves as the same command unwrapped: exit code, stdout and stderr are equal."""
 
+import json
 import os
 import select
 import signal
@@ -208,7 +209,9 @@ def test_a_command_that_cannot_be_started(
     assert errors.startswith(b"mcpproxy: " + (command[0] or "''").encode())
     assert words in errors
     assert errors.count(b"\n") == 1
-    assert stream(read_journal(trace), journal.EXIT) == b'{"ending":"not started","code":null,"signal":null}'
+    ended = json.loads(stream(read_journal(trace), journal.EXIT))
+    assert (ended["ending"], ended["code"], ended["signal"]) == ("not started", None, None)
+    assert errors.decode().rstrip().endswith(f": {ended['reason']}")
 
 
 def test_a_server_whose_pipes_cannot_be_used(tmp_path: Path) -> None:

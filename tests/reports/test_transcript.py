@@ -5,6 +5,7 @@ import pytest
 from mcpproxy.base.style import Style
 from mcpproxy.reports.transcripts.transcript import INDENT, Transcript
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Ending, Finding, Frame, Stderr
+from mcpproxy.trace.records import Header
 
 CALL = b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}}'
 
@@ -94,7 +95,16 @@ def test_endings(words: str, ending: tuple[Ending, int | None, int | None]) -> N
     assert Transcript().lines(Close(*ending))[0].endswith(f"close {words}")
 
 
+@pytest.mark.parametrize(
+    ("command", "tried"), [(("npxx",), "npxx"), (("",), "''"), (("a\x1b[2J",), "a\\u001b[2J")], ids=str
+)
+def test_why_a_server_could_not_be_started(command: tuple[str, ...], tried: str) -> None:
+    transcript = Transcript(header=Header(command=command))
+    (close, _) = transcript.lines(Close("not started", reason="no such command"))
+    assert close.endswith(f"close the server could not be started: {tried}: no such command")
+
+
 def test_a_proxy_over_http_was_stopped() -> None:
-    transcript = Transcript(transport="http")
+    transcript = Transcript(header=Header(transport="http"))
     assert transcript.lines(Close("exited", 0))[0].endswith("close mcpproxy was stopped")
     assert transcript.lines(Close("signalled", None, 9))[0].endswith("close signal 9 ended the server")

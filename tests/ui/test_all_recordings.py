@@ -370,7 +370,8 @@ def test_a_server_that_failed_before_any_message_is_among_the_failed(
         visitor.sees("1 server that failed before any message; all 1 recording searched")
         visitor.breaks_no_rule("a server that did not begin")
         visitor.page.locator(".found a", has_text="the server exited with 3").click()
-        visitor.sees("This recording has no messages.")
+        visitor.sees("This recording has no messages: the server exited with 3")
+        visitor.sees("Its command was python weather.py")
 
 
 def test_recordings_that_are_known_to_have_no_failed_call_are_not_searched(

@@ -20,6 +20,7 @@ from mcpproxy.ui import json_rows
 from mcpproxy.ui.page_file import pieces
 from mcpproxy.view import call_reader, folder
 from mcpproxy.view.view import open_view
+from tests.cli import recordings
 from tests.ui.browser import Visitor, browser, visitor
 from tests.view.situations import SITUATIONS, begun, forecast, text, write
 
@@ -81,6 +82,18 @@ def test_secrets_are_masked_unless_told_otherwise(tmp_path: Path) -> None:
     assert "masked(len=" in unpacked(tmp_path / "masked.html")
     exported(trace, tmp_path / "whole.html", "--keep-secrets")
     assert SECRET in unpacked(tmp_path / "whole.html")
+
+
+def test_it_says_why_a_server_could_not_be_started(tmp_path: Path) -> None:
+    records = recordings.without_a_message("2026-11-21T10:20:30Z", f"./{SECRET}", "no such command")
+    trace = recordings.write(tmp_path / "s.jsonl", records)
+    exported(trace, tmp_path / "masked.html")
+    assert SECRET not in unpacked(tmp_path / "masked.html")
+    assert "the server could not be started: ./masked(" in unpacked(tmp_path / "masked.html")
+    exported(trace, tmp_path / "whole.html", "--keep-secrets")
+    assert f"the server could not be started: ./{SECRET}: no such command" in unpacked(
+        tmp_path / "whole.html"
+    )
 
 
 def test_each_record_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
     """Yield the lines of the events that are ``shown``."""
     growing = GrowingTrace(path)
     trace = open_begun(path, growing.open) if following else growing.open()
-    transcript = Transcript(style, full=full, transport=trace.header.transport)
+    transcript = Transcript(style, full=full, header=trace.header)
     yield from header_lines(find_traces.shown(path), trace.header)
     for event in growing.follow() if following else with_findings_in_place(trace):
         lines = transcript.lines(event)  # even if it is not shown: a response line names its request

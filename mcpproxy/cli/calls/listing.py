@@ -159,8 +159,9 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
     yield ""
     if (close := view.ended) is not None:
         colours = () if close.exit_code == 0 else ("bold", "red")
-        how = ending_text(close, view.header.transport)
-        yield style.paint(f"{how}, after {duration(close.observed_at_ns)}", *colours)
+        how = ending_text(close, view.header)
+        after = "" if close.ending == "not started" else f", after {duration(close.observed_at_ns)}"
+        yield style.paint(f"{how}{after}", *colours)
     elif view.running:
         yield "it is still being recorded: mcpproxy show --follow"
     yield summary(view, style)

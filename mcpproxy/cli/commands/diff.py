@@ -5,7 +5,6 @@ from typing import Final
 
 from mcpproxy.cli import comparison_options, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.errors import TraceError
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import RecordedSession, load
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
@@ -79,5 +78,5 @@ def _sessions(path: str, comparison: Comparison) -> list[RecordedSession]:
     comparison.notes += [f"{path}: {note}" for note in source.notes]
     sessions = sessions_of(source)
     if not sessions:
-        raise TraceError(path, None, "holds no message", "record a session first")
+        raise find_traces.no_message(path)
     return sessions

@@ -178,6 +178,7 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
         "cancelled": entry.calls and entry.calls.cancelled,
         "findings": None if entry.findings is None else dict(entry.findings),
         "ended": entry.ending,
+        "reason": entry.reason or None,
     }
 
 
@@ -188,15 +189,24 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     columns: the handle instead of the path, the label or else the server, no versions. All that is said of
     failed calls is kept as long as a label has room beside it.
     """
+    reasons = [entry.reason for _, entry in listed]
+    rows = _with_reasons(_fitted(listed, style, has_handles=has_handles), reasons, style)
+    return table(rows, style, right=_right(rows))
+
+
+def _fitted(
+    listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_handles: bool
+) -> list[list[str]]:
+    """Return the rows of the table, as far as possible no wider than the terminal."""
     rows = [_cells(entry, number) for number, entry in listed]
     wide = _columns(_WIDE, rows, has_handles=has_handles)
     if style.width is None or table_width(wide) <= style.width:
-        return table(wide, style, right=_right(wide))
+        return wide
     names = [name for name in _MIDDLE if name != "FILE"] if has_handles else _MIDDLE
     middle = _columns(names, rows, has_handles=has_handles)
     middle = fitted(middle, style, cut=("SERVER", "CLIENT"), left_out=_MIDDLE_LEFT_OUT)
     if table_width(middle) <= style.width:
-        return table(middle, style, right=_right(middle))
+        return middle
     names = _NARROW_HANDLES if has_handles else _NARROW_PATHS
     narrow = _columns(names, rows, has_handles=has_handles)
     if has_handles:  # the label is such a name, too: it is cut last
@@ -204,7 +214,16 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     for least in (_READABLE, _LEAST):
         # The paths and URLs in one folder differ in their ends.
         narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT, keeps_end=("TRACE",), least=least)
-    return table(narrow, style, right=_right(narrow))
+    return narrow
+
+
+def _with_reasons(rows: list[list[str]], reasons: Sequence[str], style: Style) -> list[list[str]]:
+    """Return the rows with a last column that says why servers could not be started, if there is room."""
+    room = None if style.width is None else style.width - table_width(rows) - 2
+    if not any(reasons) or (room is not None and room < _READABLE):
+        return rows
+    texts = ["WHY", *(reason if room is None else style.shorten(reason, room) for reason in reasons)]
+    return [[*row, text] for row, text in zip(rows, texts, strict=True)]
 
 
 def _is_cut(entry: RecordingEntry, line: str) -> bool:

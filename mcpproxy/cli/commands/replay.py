@@ -16,7 +16,6 @@ from mcpproxy.cli.arguments import Parser, UsageError, nearest
 from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, tell_on_a_terminal
-from mcpproxy.errors import TraceError
 from mcpproxy.replay.recording import LoadedTrace
 from mcpproxy.replay.server.engine import ReplayEngine, summary
 from mcpproxy.replay.server.live_messages import ReplayOptions
@@ -107,7 +106,7 @@ def _combined_source(recordings: Sequence[LoadedTrace]) -> ReplaySource:
     for recording, source in zip(recordings, sources, strict=True):
         # ``unnamed`` has the messages without a session id: on stdio all of them.
         if not source.unnamed.messages and not source.sessions:
-            raise TraceError(recording.path, None, "holds no message", "record a session first")
+            raise find_traces.no_message(recording.path)
         if len(sources) > 1 and recording.transport != "stdio":
             raise UsageError(
                 recording.path,

@@ -11,7 +11,7 @@ from mcpproxy.cli.comparison_options import ComparisonRules
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.replay_update import Update
 from mcpproxy.cli.terminal import tell
-from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.replay.client.driver import TIMEOUT_S, Link, play
 from mcpproxy.replay.client.player import Player
@@ -77,7 +77,7 @@ def _play_all(
         sessions = [comparison_options.choose_session(recording.path, sessions, options.session)]
     comparison.notes += [f"{recording.path}: {note}" for note in source.notes]
     if not sessions:
-        raise TraceError(recording.path, None, "holds no message", "record a session first")
+        raise find_traces.no_message(recording.path)
     received, is_complete, refused = 0, True, list[tuple[int, str]]()
     for session in sessions:
         player = Player(session)

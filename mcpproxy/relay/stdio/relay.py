@@ -391,14 +391,14 @@ class Relay(PosixServerLife):
             self.host_gone = True  # so a server that does not exit at the end of stdin is ended
         self._start_grace_period()
 
-    def finish(self, code: int | None) -> None:
+    def finish(self, code: int | None, reason: str = "") -> None:
         if self.gate is not None:
             self.gate.stop()
         self.finishing = True
         unwritten = b""
         if self.journal is not None:
             now_ns = time.monotonic_ns()
-            self.record(journals.EXIT, now_ns, exit_payload(code))
+            self.record(journals.EXIT, now_ns, exit_payload(code, reason))
             unwritten = self.journal.close(now_ns)
             self.journal = None
         for source in list(self.sources):

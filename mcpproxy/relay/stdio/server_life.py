@@ -70,14 +70,14 @@ class ServerLife:
         except OSError as fault:
             self.say(no_recorder(fault))
         if error is not None:
-            from mcpproxy.base.process_words import start_failure
+            from mcpproxy.base.process_words import start_failure, start_failure_reason
             from mcpproxy.relay.stderr_line import StderrEvent
 
-            fact, code = start_failure(command[0], error)
+            reason, code = start_failure_reason(command[0], error)
             is_quiet, self.quiet = self.quiet, False  # a shell would report this failure too
-            self.say(StderrEvent(fact, "error", "error"))
+            self.say(StderrEvent(start_failure(command[0], error), "error", "error"))
             self.quiet = is_quiet
-            self.finish(None)
+            self.finish(None, reason)
             return code
         if greeting:
             self.say(greeting)
@@ -93,11 +93,12 @@ class ServerLife:
         """
         raise NotImplementedError
 
-    def finish(self, code: int | None) -> None:
+    def finish(self, code: int | None, reason: str = "") -> None:
         """Close the journal and the peers' streams, then wait a moment for the recorder to complete the
         trace.
 
-        ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started.
+        ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started, for this
+        ``reason``.
         """
         raise NotImplementedError
 

@@ -118,9 +118,9 @@ class ThreadedRelay(ServerLife):
             thread.join(max(0, deadline - time.monotonic()))
         return self.server.returncode
 
-    def finish(self, code: int | None) -> None:
+    def finish(self, code: int | None, reason: str = "") -> None:
         now_ns = journals.now_ns()
-        self._record(journals.EXIT, now_ns, exit_payload(code))
+        self._record(journals.EXIT, now_ns, exit_payload(code, reason))
         with self.lock:
             self.finished = True
             unwritten = b"" if self.journal is None else self.journal.close(now_ns)

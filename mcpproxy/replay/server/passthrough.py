@@ -130,7 +130,7 @@ class PassthroughProcess:
         try:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as fault:
-            raise McpProxyError(start_failure(command[0], fault)[0]) from None
+            raise McpProxyError(start_failure(command[0], fault)) from None
         self._receive = receive
         threading.Thread(target=self._read, name="passthrough", daemon=True).start()
 

@@ -1,6 +1,8 @@
 """How a recording ended, in words."""
 
+from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import Close
+from mcpproxy.trace.records import Header
 
 
 def is_failure(close: Close) -> bool:
@@ -8,16 +10,23 @@ def is_failure(close: Close) -> bool:
     return close.ending == "not started" or (close.ending == "exited" and close.exit_code != 0)
 
 
-def ending_text(close: Close, transport: str) -> str:
+def not_begun(close: Close, header: Header, frames: int) -> str:
+    """Return how a server failed before any of ``frames``; empty if it did not."""
+    return ending_text(close, header) if is_failure(close) and not frames else ""
+
+
+def ending_text(close: Close, header: Header) -> str:
     """Return in words how a recording ended. Over HTTP it ends with mcpproxy, not with the server."""
     match close.ending:
-        case "exited" if transport == "http" and close.exit_code == 0:
+        case "exited" if header.transport == "http" and close.exit_code == 0:
             return "mcpproxy was stopped"
         case "exited":
             return f"the server exited with {close.exit_code}"
         case "signalled":
             return f"signal {close.signal} ended the server"
         case "not started":
-            return "the server could not be started"
+            tried = (visible(header.command[0]) or repr("")) if header.command else "its command"
+            why = f": {tried}: {visible(close.reason)}" if close.reason else ""
+            return f"the server could not be started{why}"
         case "cut":
             return "the recording was cut here; how the session ended is unknown"

@@ -36,6 +36,7 @@ from mcpproxy.session.frame import (
     Stderr,
 )
 from mcpproxy.trace.conversation import Conversation, Turn
+from mcpproxy.trace.records import Header
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160
@@ -43,17 +44,19 @@ PAYLOAD_COLUMNS: Final = 160
 
 HEADING: Final = f"{'frame':>5} {'seconds':>9} {'took':>8} {'size':>8}"
 
+_HEADER: Final = Header()
+
 
 class Transcript:
     """Turns events into lines, in order; one per session.
 
-    ``full`` shows each payload completely, on its own line. ``transport`` is the transport of the recording.
+    ``full`` shows each payload completely, on its own line. ``header`` is that of the recording.
     """
 
-    def __init__(self, style: Style = PLAIN, *, full: bool = False, transport: str = "stdio") -> None:
+    def __init__(self, style: Style = PLAIN, *, full: bool = False, header: Header = _HEADER) -> None:
         self._style: Final = style
         self._full: Final = full
-        self._transport: Final = transport
+        self._header: Final = header
         self._conversation: Final = Conversation()
         self._frames: Final[Counter[str]] = Counter()
         self._found: Final[Counter[str]] = Counter()
@@ -226,7 +229,7 @@ class Transcript:
         return self._event_line(gap.observed_at_ns, "gap", self._style.paint(words, "yellow"))
 
     def _close_lines(self, close: Close) -> list[str]:
-        words = ending_text(close, self._transport)
+        words = ending_text(close, self._header)
         if close.exit_code != 0:
             words = self._style.paint(words, "yellow")
         frames = sum(self._frames.values())

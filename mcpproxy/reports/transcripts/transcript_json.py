@@ -170,7 +170,9 @@ def event_object(event: Stderr | Eof | Signal | Gap | Close | Finding) -> dict[s
             lost = {"client": event.client_bytes, "server": event.server_bytes, "stderr": event.stderr_bytes}
             return {"t": t, "kind": "gap", "reason": event.reason, **lost}
         case Close(ending=ending, exit_code=exit_code, signal=signal, observed_at_ns=t):
-            return {"t": t, "kind": "close", "ending": ending, "exit_code": exit_code, "signal": signal}
+            why = {"reason": event.reason} if event.reason else {}
+            ended = {"ending": ending, "exit_code": exit_code, "signal": signal, **why}
+            return {"t": t, "kind": "close", **ended}
         case Finding():
             return {"kind": "finding", **finding_object(event)}
     assert_never(event)

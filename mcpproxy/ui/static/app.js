@@ -260,7 +260,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${current.notes.map((note) => html`<span class="problem">${visible(note)}</span>`)}
     </p>
     <h2 class="hidden">${words}</h2>
-    <${View} summary=${summary} sessions=${current.sessions} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
+    <${View} summary=${summary} recording=${recording} sessions=${current.sessions} live=${live} recordings=${place.view === "compare" ? folder.recordings : together} place=${place} go=${go} />`;
 }
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));

@@ -30,12 +30,13 @@ const stay = () => undefined;
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
+ * @param {import("./types.js").Recording} props.recording the recording as it is now
  * @param {import("./types.js").Summary["sessions"]} props.sessions
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>, small?: boolean) => void} props.go
  */
-export function Calls({ summary, sessions, live, place, go }) {
+export function Calls({ summary, recording, sessions, live, place, go }) {
   const id = summary.recording.id;
   /** What is listed: the last filter and order that could be applied. `total` is null until the rows are counted. */
   const [listed, setListed] = useState({ filter: "", order: "", total: /** @type {number | null} */ (null) });
@@ -206,7 +207,7 @@ export function Calls({ summary, sessions, live, place, go }) {
       ${progress ? html`<${SearchProgress} progress=${progress} onCancel=${() => go({ filter: "", order: "" })} />` : null}
       <${Panes} kind=${`split${place.call ? ` with-detail${isWide ? " wide" : ""}` : ""}`} name="list-left" label="Width of the list" initial=${55}
         left=${total === 0
-          ? html`<p class="empty">${listed.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : "This recording has no messages."}</p>`
+          ? html`<p class="empty">${listed.filter ? "No call fits this filter." : live.running ? "Nothing was sent yet. Calls appear here when they are made." : html`This recording has no messages: ${visible(recording.ended)}${summary.target ? html`<br />Its command was <code>${visible(summary.target)}</code>` : null}`}</p>`
           : html`<${VirtualList} label="Calls" list=${`${listed.order} ${listed.filter}`} total=${total ?? 0} columns=${7} head=${head} selected=${selected}
               onSelect=${select} onOpen=${open} onShown=${(/** @type {number} */ first, /** @type {number} */ last) => {
                 setRange([first, last]);

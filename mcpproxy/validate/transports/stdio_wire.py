@@ -95,15 +95,18 @@ class StdioWire:
         Raises:
             CouldNotStartError: the command cannot be started.
         """
+        reason = ""
         try:
             process = self._process = await ChildProcess.start(
                 self._command, env=self._env, cwd=self._cwd, has_stderr=True
             )
         except McpProxyError as fault:
+            reason = str(fault).removeprefix(f"{self._command[0]}: ")
             raise CouldNotStartError(str(fault)) from None
         finally:  # also if the run ends while the process starts
             if self._process is None:
-                self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
+                now_ns = self.recording.now_ns()
+                self.recording.close(Close("not started", observed_at_ns=now_ns, reason=reason))
         self._is_open = True
         readers = (self._read(process), self._read_err(process))
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)

@@ -128,7 +128,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
         from mcpproxy.base.process_words import start_failure
         from mcpproxy.errors import McpProxyError
 
-        raise McpProxyError(start_failure(options.command[0], FileNotFoundError())[0])
+        raise McpProxyError(start_failure(options.command[0], FileNotFoundError()))
     recording = options.recording
     raise_limit()
     listener = open_listener(options.host, options.port)

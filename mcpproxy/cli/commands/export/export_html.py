@@ -32,7 +32,8 @@ def run(argv: list[str]) -> int:
         if not file.keep_secrets:
             path = stack.enter_context(masked_copy(open_trace(path)))
             masked = recording(path)
-            entry = {**entry, "label": masked.label, "client": masked.client, "server": masked.server}
+            names = {"label": masked.label, "client": masked.client, "server": masked.server}
+            entry = {**entry, **names, "ended": masked.ended, "searched": masked.searched}
         view = stack.enter_context(open_view(path))
         texts = pieces(view, {**entry, "path": os.path.basename(file.recording)})
         write_new(file.output, (text.encode() for text in texts))

@@ -1,6 +1,7 @@
 """``mcpproxy stats``: how often each tool and method was called, how long it took, and what it cost."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -84,6 +85,8 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     total = sum(row.counts.total for row in statistics.calls)
     recordings, frames = count(statistics.recordings, "recording"), count(statistics.frames, "frame")
     yield f"{recordings}, {frames}, {count(total, 'call')}"
+    for how, times in Counter(statistics.not_begun).items():
+        yield style.paint(f"{how} ({times} times)" if times > 1 else how, "red")
     if statistics.calls:
         yield ""
         states = _states(statistics)

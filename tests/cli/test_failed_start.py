@@ -1,0 +1,102 @@
+"""A server that could not be started: every command says why, from the recording alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.tui.session_lines import SessionItem, overview_lines
+from mcpproxy.view.folder import recording
+from mcpproxy.view.view import open_view
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy
+
+HOW = "the server could not be started: npxx: no such command; did you mean npx?"
+STARTED_AT = "2026-11-21T10:20:30Z"
+
+
+@pytest.fixture
+def failed(tmp_path: Path) -> str:
+    """The recording of a misspelt command."""
+    records = recordings.without_a_message(STARTED_AT, "npxx", "no such command; did you mean npx?")
+    (tmp_path / "folder").mkdir()
+    return recordings.write(tmp_path / "folder" / "npxx.jsonl", records)
+
+
+def test_the_reason_is_recorded_as_it_is_told_on_stderr(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    (tmp_path / "npx").write_text("#!/bin/sh\n")
+    (tmp_path / "npx").chmod(0o755)
+    path, env = str(tmp_path / "t.jsonl"), {"PATH": str(tmp_path)}
+    command = [sys.executable, "-m", "mcpproxy", "run", "--trace", path, "--", "npxx", "--token", "abcdef"]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env, check=False)
+    assert ended.returncode == 127
+    assert b"mcpproxy: npxx: no such command; did you mean npx?\n" in ended.stderr
+    shown = mcpproxy("show", "--follow", path).out  # until the recorder is done
+    assert f"\n{HOW}\n" in shown
+    assert "abcdef" not in Path(path).read_text()
+    last = json.loads(Path(path).read_text().splitlines()[-1])
+    assert (last["ending"], last["reason"]) == ("not started", "no such command; did you mean npx?")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("show", "{}"),
+        ("show", "{}", "--frames"),
+        ("show", "--all", "{folder}", "--filter", "status:error"),
+        ("stats", "{}"),
+        ("check", "{}"),
+    ],
+    ids=" ".join,
+)
+def test_every_command_says_why(mcpproxy: Mcpproxy, failed: str, argv: tuple[str, ...]) -> None:
+    folder = str(Path(failed).parent)
+    assert HOW in mcpproxy(*(word.format(failed, folder=folder) for word in argv)).out
+
+
+@pytest.mark.parametrize(
+    "command", ["diff {good} {}", "diff {} {good}", "replay server {}", "replay client {} -- x"]
+)
+def test_what_needs_messages_says_why_there_are_none(mcpproxy: Mcpproxy, failed: str, command: str) -> None:
+    good = recordings.write(Path(failed).parent / "good.jsonl", recordings.CLEAN)
+    said = mcpproxy(*command.format(failed, good=good).split())
+    assert (said.code, said.err) == (
+        2,
+        f"mcpproxy: {failed}: holds no message: {HOW}; record a session first\n",
+    )
+
+
+def test_the_list_says_why_if_it_has_room(
+    mcpproxy: Mcpproxy, failed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings.write(Path(failed).parent / "good.jsonl", recordings.CLEAN)
+    heading, *rows = mcpproxy("list", str(Path(failed).parent)).out.splitlines()
+    assert heading.split()[-1] == "WHY"
+    assert [row.endswith("no such command; did you mean npx?") for row in rows].count(True) == 1
+    (row,) = (row for row in rows if "npxx" in row)
+    monkeypatch.setenv("COLUMNS", str(len(row) - 5))
+    assert "  no such command; did you mea…\n" in mcpproxy("list", str(Path(failed).parent)).out
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "WHY" not in mcpproxy("list", str(Path(failed).parent)).out
+    listed = json.loads(mcpproxy("list", "--json", str(Path(failed).parent)).out)["traces"]
+    assert {each["reason"] for each in listed} == {None, "no such command; did you mean npx?"}
+
+
+def test_the_terminal_says_why(failed: str) -> None:
+    with open_view(failed) as view:
+        lines = overview_lines(SessionItem(recording(failed)), view)
+        assert HOW in "".join(span.text for line in lines for span in line)
+
+
+def test_a_copy_still_has_the_reason(mcpproxy: Mcpproxy, failed: str, tmp_path: Path) -> None:
+    copy = str(tmp_path / "copy.jsonl")
+    mcpproxy("redact", failed, "--preset", "secrets", "-o", copy)
+    assert recording(copy).ended == HOW
+
+
+def test_an_earlier_release_did_not_record_why(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", recordings.without_a_message(STARTED_AT))
+    assert "\nthe server could not be started\n" in mcpproxy("show", path).out
+    assert recording(path).ended == "the server could not be started"
