@@ -21,6 +21,7 @@ _REMARK_COMMAND: Final[dict[RemarkKind, str]] = {
     "incomplete recording": "warning",
     "more findings": "warning",
     "not judged": "error",
+    "failed before any message": "error",
     "note": "notice",
 }
 _WORST_FIRST: Final = tuple(COMMAND)

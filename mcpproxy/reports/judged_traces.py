@@ -108,9 +108,15 @@ class JudgedTraces:
             for trace in self.traces
             for repeated in trace.more
         )
+        failed = (
+            Remark(trace.path, trace.not_begun, "failed before any message")
+            for trace in self.traces
+            if trace.not_begun
+        )
         return (
             *incomplete,
             *counted,
+            *failed,
             *(Remark(trace.path, trace.reason, "not judged") for trace in self.unjudged),
         )
 
@@ -120,8 +126,9 @@ class JudgedTraces:
 
     @property
     def exit_code(self) -> int:
-        """0 if clean, 1 if there are findings that count, 2 if a trace could not be judged."""
-        if self.unjudged:
+        """0 if clean, 1 if there are findings that count, 2 if a trace could not be judged, also because its
+        server failed before any message."""
+        if self.unjudged or any(trace.not_begun for trace in self.traces):
             return 2
         return 1 if self.counts["error"] or (self.strict and self.counts["warning"]) else 0
 

@@ -53,9 +53,12 @@ class Located:
     why: str = ""
 
 
-RemarkKind: TypeAlias = Literal["incomplete recording", "more findings", "not judged", "note"]
+RemarkKind: TypeAlias = Literal[
+    "incomplete recording", "more findings", "not judged", "failed before any message", "note"
+]
 """What a remark says: what a recording lacks, how many findings are not listed, why something could not be
-judged, or how the result came about. Reports use these words as titles."""
+judged, how a server failed so that there was nothing to judge, or how the result came about. Reports use
+these words as titles."""
 
 
 @slotted(frozen=True)

@@ -45,9 +45,15 @@ _NOTIFICATIONS: Final[dict[RemarkKind, tuple[str, str, str]]] = {
         "A part of the session was not recorded, so it was not judged.",
     ),
     "not judged": ("recording-not-judged", "error", "A recording could not be read, or not be judged."),
+    "failed before any message": (
+        "failed-before-any-message",
+        "error",
+        "A server could not be started, or exited with an error before any message: nothing was judged.",
+    ),
     "note": ("note", "note", "What was tested, and what the server made of it."),
 }
 """Kind of remark -> its id, level and description as a notification."""
+_NOTHING_JUDGED: Final = ("not judged", "failed before any message")
 
 
 def lines(
@@ -87,7 +93,7 @@ def lines(
         "tool": {"driver": driver},
         "invocations": [
             {
-                "executionSuccessful": not any(remark.kind == "not judged" for remark in remarks),
+                "executionSuccessful": not any(remark.kind in _NOTHING_JUDGED for remark in remarks),
                 "exitCode": exit_code,
                 "toolExecutionNotifications": [objects.notification(remark) for remark in remarks],
             }

@@ -3,7 +3,7 @@
 A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
 findings that count. Findings that do not count (warnings unless strict, findings of severity ``info``,
 accepted findings) are listed in the notes of the suite. A recording without findings has one case, which
-passes.
+passes, unless its server failed before any message.
 """
 
 from collections.abc import Iterator
@@ -32,11 +32,19 @@ def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
 
 
 def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:
-    """Yield a case for each rule with findings in ``trace``."""
+    """Yield a case for each rule with findings in ``trace``, and one for a server that did not begin."""
     rules = sorted(
         {finding.rule for finding in (*trace.findings, *(located.finding for located in trace.known))}
     )
-    if not rules:
+    if trace.not_begun:
+        yield Case(
+            _classname(trace.path),
+            "the server begins",
+            status="error",
+            message=trace.not_begun,
+            kind="failed before any message",
+        )
+    elif not rules:
         yield Case(_classname(trace.path), "no findings")
     for code in rules:
         rule = catalogue.rules.get(code)

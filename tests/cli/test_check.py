@@ -4,6 +4,7 @@ import fcntl
 import json
 import shlex
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -64,6 +65,7 @@ def test_a_server_that_did_not_begin_is_named(
     }
     paths = [recordings.write(tmp_path / f"{name}.jsonl", records) for name, records in sessions.items()]
     nothing = "no findings in 1 trace, 0 frames"
+    assert [mcpproxy("check", path).code for path in paths] == [2, 2, 0]
     assert [mcpproxy("check", path).out.splitlines() for path in paths] == [
         [nothing, f"the server could not be started: mcpproxy show '{paths[0]}'"],
         [nothing, f"the server exited with 1: mcpproxy show '{paths[1]}'"],
@@ -77,6 +79,35 @@ def test_a_server_that_did_not_begin_is_named(
     assert f"the server could not be started: mcpproxy show '{paths[0]}'" in to_a_file.err
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     assert "the server could not be started" in mcpproxy("check", paths[0], "--format", "github").out
+
+
+def test_every_report_says_that_a_server_did_not_begin(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    records = recordings.without_a_message("2026-11-21T10:20:30Z", "npxx", "no such command")
+    failed, good = (
+        recordings.write(tmp_path / "t.jsonl", records),
+        recordings.write(tmp_path / "u.jsonl", CLEAN),
+    )
+    how = "the server could not be started: npxx: no such command"
+
+    def report(format: str) -> str:
+        said = mcpproxy("check", failed, good, "--format", format)
+        assert said.code == 2
+        return said.out
+
+    first, second = json.loads(report("json"))["traces"]
+    assert (first["not_begun"], "not_begun" in second) == (how, False)
+    assert f"::error file=t.jsonl,title=failed before any message::{how}\n" in report("github")
+    suites = ElementTree.fromstring(report("junit"))
+    assert [suite.get("errors") for suite in suites] == ["1", "0"]
+    assert [case.get("name") for case in suites.iter("testcase")] == ["the server begins", "no findings"]
+    assert [error.get("message") for error in suites.iter("error")] == [how]
+    (invocation,) = json.loads(report("sarif"))["runs"][0]["invocations"]
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert (notification["level"], notification["message"]["text"]) == ("error", how)
+    assert (invocation["exitCode"], invocation["executionSuccessful"]) == (2, False)
 
 
 def test_a_call_that_waits_or_was_cut_off_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ With --out, each recording is judged on its own, and one that kills its judge is
 again to go on. Results of other rules, and of other versions of mcpproxy, are kept apart.
 
 exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
-            2 a trace could not be judged, or the report not written
+            2 a trace could not be judged, as its server failed before any message or it
+              cannot be read; or the report was not written
             with --out: 0 all recordings that have ended have a result, 2 some have none
 
   mcpproxy check recordings/ --strict
