@@ -279,8 +279,11 @@ def _orphan_answer(record: object, element: int | None, message: dict[str, Any])
 
 
 def shortened(text: str) -> str:
-    """Return ``text`` safe to show, on one line of at most ``PREVIEW_CHARACTERS``."""
-    return _cut(visible(text[: 2 * PREVIEW_CHARACTERS]))
+    """Return ``text`` safe to show, on one line of at most ``PREVIEW_CHARACTERS``.
+
+    JSON in it that is laid out over lines is on one, too, or the line would show little but its indentation.
+    """
+    return _cut(visible(_LAYOUT.sub("", text[: 4 * PREVIEW_CHARACTERS])))
 
 
 def beginning_preview(head: bytes) -> str:
@@ -332,6 +335,8 @@ def _content_of(method: str, result: dict[str, Any]) -> object:
     return result.get("content")
 
 
+_LAYOUT: Final = pattern(r"(?<=[\[{])\s*\n\s*|\s*\n\s*(?=[\]}])|(?<=,)\s*\n\s*(?=\s)")
+"""The line feeds and the indentation of JSON that is laid out. After a comma one blank is left."""
 _LARGE_BYTES: Final = 256 << 10
 _HEAD_BYTES: Final = 8 << 10
 """Of an answer of ``_LARGE_BYTES`` or more, only this many bytes are read."""

@@ -122,7 +122,7 @@ def said_beyond(call: Call, parts: Sequence[Part]) -> str:
         if call.outcome is Outcome.RPC_ERROR and (part.seq == call.answer or part.role is Role.GIVEN):
             name, text = "data", _data_of(frame, call)
         elif call.outcome is Outcome.HTTP_ERROR and part.role is Role.BODY:
-            name, text = "body", text or _beyond(_body_of(frame), call.result)
+            name, text = "body", text or _beyond(_body_of(frame).removeprefix("HTTP "), call.result)
     return f"{name}: {text}" if text and text not in call.result else ""
 
 

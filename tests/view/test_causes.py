@@ -209,6 +209,33 @@ def test_a_reason_that_stands_on_stderr_only_is_in_the_row(
         assert view.call(CALL).cause == f"{before}{REASON}"
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            json.dumps({"error": {"message": "no such city", "code": 5}}, indent=2),
+            '{"error": {"message": "no such city", "code": 5}}',
+        ),
+        (
+            json.dumps([{"loc": ["a"], "msg": "required\n here"}], indent=4),
+            '[{"loc": ["a"], "msg": "required\\n here"}]',
+        ),
+        ('Error: 400\n{\n  "a": {}\n}', 'Error: 400\\n{"a": {}}'),
+        ("first line,\nsecond line", "first line,\\nsecond line"),
+    ],
+    ids=["an object", "a list", "after a line", "not JSON"],
+)
+def test_json_that_is_laid_out_is_told_on_one_line(said: str, told: str, tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.answers(2, {**text(said), "isError": True}, ms=110)
+    session.asks(3, "tools/call", forecast("Oslo"), ms=120)
+    session.fails(3, -32000, said, ms=130)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        causes = [view.parts(row).cause for row in (CALL, CALL + 1)]
+    assert causes == [f"tool error: {told}.", f"error -32000: {told}."]
+
+
 def test_the_row_has_the_cause_that_stands_before_the_traceback_of_an_sdk(tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)
