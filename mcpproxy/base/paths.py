@@ -10,45 +10,24 @@ import os
 import sys
 import time
 
-_LAUNCHERS = frozenset(
-    (
-        "npx",
-        "npm",
-        "pnpm",
-        "yarn",
-        "bun",
-        "bunx",
-        "deno",
-        "node",
-        "tsx",
-        "ts-node",
-        "uv",
-        "uvx",
-        "pipx",
-        "python",
-        "py",
-        "ruby",
-        "sh",
-        "bash",
-        "cmd",
-        "docker",
-        "podman",
-    )
-)
-_INLINE_CODE_OPTIONS = {
-    "node": "ep",
-    "tsx": "ep",
-    "ts-node": "ep",
-    "ruby": "e",
-    "uv": "",
-    "uvx": "",
-    "docker": "",
-    "podman": "",
+_LAUNCHERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("npx", "npm", "pnpm", "yarn", "bun", "bunx", "deno"), ("c", ())),
+    **dict.fromkeys(("node", "tsx", "ts-node"), ("ep", ())),
+    **dict.fromkeys(("uv", "uvx"), ("", ("--from", "--with", "--python"))),
+    **dict.fromkeys(("python", "py", "sh", "bash", "cmd"), ("c", ())),
+    **dict.fromkeys(("poetry", "pdm", "rye", "hatch", "pixi", "nohup", "mcp-remote"), ("", ())),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), ("", ("-n", "--name", "-p", "--prefix", "--cwd"))),
+    **dict.fromkeys(("docker", "podman"), ("", ())),
+    "pipx": ("", ("--spec", "--python", "--index-url", "-i", "--pip-args")),
+    "ruby": ("e", ()),
+    "env": ("", ("-u", "--unset", "-C", "--chdir")),
+    "sudo": ("", ("-u", "--user", "-g", "--group")),
+    "wsl": ("", ("-d", "--distribution", "-u", "--user", "--cd")),
 }
-"""Per launcher, the option letters that are followed by code (``node -e '...'``). All other launchers have
-``c``."""
-_VALUE_OPTIONS = ("--from", "--with", "--python")
-"""Options of ``uv`` and ``uvx`` with a value that names no program."""
+"""Per launcher, the option letters that are followed by code (``node -e '...'``), and the options with a
+value that names no program."""
+_REMOTES = ("mcp-remote",)
+"""Launchers that start nothing and connect to a URL, which names the server. They take secrets in headers."""
 _CONTAINERS = ("docker", "podman")
 _CONTAINER_FLAGS = ("--rm", "--init", "--interactive", "--tty", "--detach", "--privileged", "--read-only")
 _CONTAINER_LETTERS = "itdqP"
@@ -183,8 +162,9 @@ def label_for(command: list[str]) -> str:
 
     The name is that of the launched program, not of its launcher: ``server-files`` for
     ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. What is launched may
-    be a launcher, too, as in ``cmd /c npx weather``. A file whose name says nothing has that of its package:
-    ``server-files`` for ``node /opt/server-files/dist/index.js``. Code in the command (``sh -c '...'``) and
+    be a launcher, too, as in ``cmd /c npx weather``, or a URL, which has the name of its host. A file whose
+    name says nothing has that of its package: ``server-files`` for
+    ``node /opt/server-files/dist/index.js``. Code in the command (``sh -c '...'``) and
     anything that may be a secret are never used as a name.
     """
     return safe(_program_name(_program(command))) or "server"
@@ -198,6 +178,8 @@ def _program(command: list[str]) -> str:
 
 def _launched(launcher: str, arguments: list[str]) -> str:
     """Return the program or package that ``launcher`` starts; empty if ``arguments`` name none."""
+    if launcher in _REMOTES:
+        return next((host for each in arguments if (host := _host(each))), "")
     option = ""
     for place, argument in enumerate(arguments):
         if argument.startswith("-"):
@@ -220,12 +202,19 @@ def _launched(launcher: str, arguments: list[str]) -> str:
     return ""
 
 
+def _host(url: str) -> str:
+    """Return the host of a URL of HTTP, without a user or a port; empty for any other text."""
+    scheme, _, rest = url.partition("://")
+    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0]
+    return authority.rpartition("@")[2].partition(":")[0] if scheme in ("http", "https") else ""
+
+
 def _takes_value(launcher: str, option: str) -> bool:
     """Whether the argument after the option is its value, and no program."""
     if launcher in _CONTAINERS and option and "=" not in option:
         is_letters = not option.startswith("--") and not option.strip("-" + _CONTAINER_LETTERS)
         return option not in _CONTAINER_FLAGS and not is_letters
-    return option in _VALUE_OPTIONS or _takes_secret(option)
+    return option in _LAUNCHERS[launcher][1] or _takes_secret(option)
 
 
 def _takes_secret(option: str) -> bool:
@@ -246,7 +235,7 @@ def _is_inline_code(launcher: str, option: str) -> bool:
     name = option.partition("=")[0]
     if name.startswith("--"):
         return name in ("--eval", "--print", "--command", "--call")
-    return any(letter in name for letter in _INLINE_CODE_OPTIONS.get(launcher, "c"))
+    return any(letter in name for letter in _LAUNCHERS[launcher][0])
 
 
 def safe(text: str) -> str:
