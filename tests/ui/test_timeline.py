@@ -92,7 +92,7 @@ def test_a_bar_has_the_number_of_its_call_and_a_title(visitor: Visitor, tmp_path
         expect(bars.nth(-1)).to_have_text("")
         bars.nth(-1).hover()
         expect(tip).to_contain_text("#6 forecast ✓ ok")
-        expect(tip).to_contain_text("took 4.0 ms")
+        expect(tip).to_contain_text("took 4.00 ms")
 
 
 def test_the_messages_are_a_sequence_and_text_for_mermaid(visitor: Visitor, tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcpproxy.base.style import duration
 from mcpproxy.base.visible import visible
 from mcpproxy.session.filter import STATUS_ALIASES
 from mcpproxy.session.outcomes import WORDS, Outcome, unanswered_word
@@ -34,27 +36,54 @@ def test_the_filter_reads_the_same_other_words() -> None:
     assert dict(pairs) == STATUS_ALIASES
 
 
-def test_the_same_characters_are_shown_as_escapes() -> None:
+def evaluated(expression: str, given: object) -> Any:
+    """Return the value of an expression of JavaScript that uses ``given`` and functions of ``format.js``."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("a real peer is not to be had: no Node.js")
-    texts = [*WHOLE.values(), *(text for text, _ in HOSTILE.values())]
-    script = """
-        import { readFileSync } from "node:fs";
-        const { visible } = await import(process.argv[1]);
-        const words = (node) => (typeof node === "string" ? node : [node.props.children].flat().join(""));
-        const texts = JSON.parse(readFileSync(0, "utf8"));
-        console.log(JSON.stringify(texts.map((text) => [visible(text)].flat().map(words).join(""))));
+    script = f"""
+        import {{ readFileSync }} from "node:fs";
+        const {{ duration, visible }} = await import(process.argv[1]);
+        const given = JSON.parse(readFileSync(0, "utf8"));
+        console.log(JSON.stringify({expression}));
     """
     ran = subprocess.run(
         [node, "--input-type=module", "-e", script, (STATIC / "format.js").as_uri()],
-        input=json.dumps(texts),
+        input=json.dumps(given),
         capture_output=True,
         text=True,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout) == [visible(text) for text in texts]
+    return json.loads(ran.stdout)
+
+
+def test_the_same_characters_are_shown_as_escapes() -> None:
+    texts = [*WHOLE.values(), *(text for text, _ in HOSTILE.values())]
+    words = '(node) => (typeof node === "string" ? node : [node.props.children].flat().join(""))'
+    shown = evaluated(f'given.map((text) => [visible(text)].flat().map({words}).join(""))', texts)
+    assert shown == [visible(text) for text in texts]
+
+
+def test_times_have_the_same_form() -> None:
+    ms = [
+        0.0021,
+        0.338,
+        0.9996,
+        1.5,
+        25.04,
+        338.2,
+        999.4,
+        2413,
+        59_990,
+        60_000,
+        192_700,
+        3_599_999,
+        3_600_000,
+        7_505_000,
+    ]
+    assert evaluated("given.map(duration)", ms) == [duration(round(each * 1e6)) for each in ms]
+    assert duration(60_000_000_000) == "1m00s"
 
 
 @pytest.mark.parametrize("path", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)

@@ -2,17 +2,24 @@
 /** Numbers, times and recorded text as people read them. */
 import { html } from "./preact.js";
 
-/** @param {number | null | undefined} ms */
+/**
+ * Return a time with three digits, as `duration` of `mcpproxy/base/style.py` does; a test compares them.
+ *
+ * @param {number | null | undefined} ms
+ */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "";
-  if (ms < 0.9995) return `${Math.round(ms * 1000)} µs`;
-  if (ms < 9.95) return `${ms.toFixed(1)} ms`;
-  if (ms < 999.5) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes >= 10 && minutes < 60) return `${minutes} min`;
-  if (minutes < 60) return `${minutes} min ${Math.floor((ms % 60_000) / 1000)} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (ms < 0.9995) return `${threeDigits(ms * 1000)} µs`;
+  if (ms < 999.5) return `${threeDigits(ms)} ms`;
+  if (ms < 60_000) return `${threeDigits(ms / 1000)} s`;
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m${two(seconds % 60)}s`;
+  return `${Math.floor(seconds / 3600)}h${two(Math.floor((seconds % 3600) / 60))}m`;
+}
+
+/** @param {number} value */
+function threeDigits(value) {
+  return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 
 /** @param {number} bytes */

@@ -37,7 +37,7 @@ function markText(ms, step) {
   if (Math.abs(ms) < MINUTE) return `${(ms / SECOND).toFixed(digits(SECOND))} s`;
   const minutes = Math.floor(ms / MINUTE);
   const seconds = (ms - minutes * MINUTE) / SECOND;
-  const rest = step < MINUTE ? ` ${seconds.toFixed(digits(SECOND))} s` : "";
-  if (minutes < 60) return `${minutes} min${rest}`;
-  return `${Math.floor(minutes / 60)} h${minutes % 60 || rest ? ` ${minutes % 60} min` : ""}${rest}`;
+  const rest = `${seconds < 10 ? "0" : ""}${seconds.toFixed(digits(SECOND))}s`;
+  if (minutes < 60) return `${minutes}m${rest}`;
+  return `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, "0")}m${step < MINUTE ? rest : ""}`;
 }
