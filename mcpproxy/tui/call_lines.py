@@ -127,7 +127,8 @@ def _finding_spans(call: Call) -> list[Span]:
     if call.severity is None:
         return []
     mark, tone = SEVERITY_MARKS[call.severity]
-    return [Span(f" {mark}{call.findings}", tone)]
+    more = "+" if call.findings > call.worst_findings else ""
+    return [Span(f" {mark}{call.worst_findings}{more}", tone)]
 
 
 def _time_span(call: Call, waited_ns: int | None) -> Span:

@@ -30,7 +30,7 @@ MARKS_HELP: Final = (
     ("✓ ✗ …", "ok, failed, waiting or unanswered"),
     ("⊘ ⊗ ↻", "cancelled, refused by mcpproxy, input required"),
     ("→ ← ↳", "from the client, from the server, within another call"),
-    ("✗1 ▲1 i1", "number of findings, with the mark of the worst: error, warning, info"),
+    ("✗1 ▲1 i1", "number of the worst findings: errors, warnings, info; ▲1+ has others, too"),
     ("● ○ ◑", "session running, ended, cut"),
     ("┌ │ └", "recordings of one client"),
 )

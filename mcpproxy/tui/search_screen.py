@@ -1,6 +1,7 @@
 """The search of all recordings: a filter, and the calls that pass it, those of the latest recording first."""
 
 import asyncio
+import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import ClassVar, Final, NamedTuple
@@ -108,15 +109,17 @@ class SearchScreen(ModalScreen[FoundCall | None]):
             return (FoundCall(entry, call) for call in calls_after(view, wanted))
 
         rows = await asyncio.to_thread(lambda: list(islice(search.results(found), MOST_FOUND)))
-        self._show(rows, search.place, len(search.faults))
+        self._show(rows, search.place, search.faults)
 
-    def _show(self, rows: list[FoundCall], searched: int, unreadable: int) -> None:
+    def _show(self, rows: list[FoundCall], searched: int, faults: Sequence[str]) -> None:
         self._pane.found = rows
         self._pane.lay_out()
         self._pane.go_to(0, tell=False)
         where = f"{count(searched, 'recording')} searched"
-        where += f", {unreadable} damaged or unreadable" if unreadable else ""
         where += "; there may be more" if searched < len(self._entries) else ""
+        if faults:  # the text begins with the path, and all are in one folder
+            first = faults[0].removeprefix(os.path.dirname(self._entries[0].path) + os.sep)
+            where += f"; {len(faults)} not read whole: {visible(first)}"
         self._tell(f"{count(len(rows), 'call')}, {where}", "plain")
         if rows:
             self._pane.focus()

@@ -49,7 +49,8 @@ TEXT_LIMIT: Final = 200_000
 def call(row: Call) -> JSONObject:
     """Return one row of the list."""
     members = cast("JSONObject", call_members(row))
-    return {"number": row.number, "started_ms": milliseconds(row.started_ns), **members, "said": row.said}
+    own: JSONObject = {"number": row.number, "started_ms": milliseconds(row.started_ns)}
+    return {**own, **members, "worst_findings": row.worst_findings, "said": row.said}
 
 
 def detail(found: Detail) -> JSONObject:

@@ -60,6 +60,8 @@ class Call:
     findings: int
     severity: Severity | None
     """The worst severity of its findings; ``None`` if it has none."""
+    worst_findings: int = 0
+    """How many of its findings have that severity."""
     parent: int = 0
     closed: bool = False
     """Whether its HTTP exchange ended without an answer, so that none can come."""

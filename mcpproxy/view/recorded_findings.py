@@ -66,6 +66,11 @@ class RecordedFindings:
         """Return the worst finding about a row, of those the first; ``None`` if there is none."""
         return worst(self._of_row.get(row, ()))
 
+    def worst_count(self, row: int) -> int:
+        """Return how many findings about a row are as severe as the worst of them."""
+        found = [SEVERITIES.index(finding.severity) for finding in self._of_row.get(row, ())]
+        return found.count(max(found, default=0))
+
     def counts(self) -> Mapping[Severity, int]:
         """Return how many there are of each severity, including those that the recorder only counted."""
         found: Counter[Severity] = Counter(finding.severity for finding, _ in self.with_rows())

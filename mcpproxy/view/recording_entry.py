@@ -83,7 +83,10 @@ class RecordingEntry:
         file = visible(os.path.basename(self.path))
         found = [(self.findings or {}).get(severity, 0) for severity in ("error", "warning", "info")]
         findings = f"findings: {tally(*found)}" if any(found) else ""
-        texts = (self.name, self.server, self.client, self.state, self.failures, findings, file)
+        failed = "failed" if self.has_failed else ""  # a call without an answer, too, as in ``list --failed``
+        ended = "" if self.ending in ("exit 0", "stopped") else self.ended
+        peers = (self.name, self.server, self.client)
+        texts = (*peers, self.state, ended, failed, self.failures, findings, file)
         return "\n".join(texts).lower()
 
     @property

@@ -215,6 +215,8 @@ class View:
 
     def _call(self, row: int, now_ns: int) -> Call:
         call = self.index.reader.call(row, now_ns)
+        if call.findings:
+            call = replace(call, worst_findings=self.findings.worst_count(row))
         if call.kind is Kind.STDERR:
             return with_telling_line(call, *self._parts.stderr(row))
         if row in self.columns.faults:

@@ -41,6 +41,20 @@ def test_the_keys_move_the_cursor(folder: Path) -> None:
     sit(scene)
 
 
+def test_a_search_says_which_file_it_could_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", SITUATIONS["failed tool"])
+    write(tmp_path / "empty.jsonl", ())
+
+    async def scene() -> None:
+        async with sitting(tmp_path, width=120) as person:
+            await person.presses("a")
+            await person.types("status:error")
+            await person.presses("enter")
+            await person.sees("1 call, 2 recordings searched; 1 not read whole: ", "empty.jsonl")
+
+    sit(scene)
+
+
 def test_a_call_is_found_in_any_recording_and_opened(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder, width=120) as person:

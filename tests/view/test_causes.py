@@ -19,6 +19,7 @@ from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.records import Record
 from mcpproxy.tui.call_lines import call_line
 from mcpproxy.tui.detail_lines import detail_lines
+from mcpproxy.ui import json_rows
 from mcpproxy.view.call_reader import CallReader
 from mcpproxy.view.calls import Role
 from mcpproxy.view.causes import LOST
@@ -234,6 +235,39 @@ def test_json_that_is_laid_out_is_told_on_one_line(said: str, told: str, tmp_pat
     with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
         causes = [view.parts(row).cause for row in (CALL, CALL + 1)]
     assert causes == [f"tool error: {told}.", f"error -32000: {told}."]
+
+
+def test_the_body_of_an_http_error_does_not_repeat_its_status(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    for exchange, body in ((1, "HTTP 503"), (2, "HTTP 503: the index is being built")):
+        session.asks(exchange, "ping", ms=exchange * 10, exchange=exchange, connection=exchange)
+        session.responds(exchange, 503, ms=exchange * 10 + 1, content_type="text/plain")
+        session.says("server", body, exchange * 10 + 2, exchange=exchange, connection=exchange)
+        session.ends(exchange, ms=exchange * 10 + 3)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert [call.cause for call in view.calls()] == ["", "body: the index is being built"]
+
+
+@pytest.mark.parametrize(
+    ("severities", "mark"),
+    [(("warning",), " ▲1 "), (("info", "warning"), " ▲1+ "), (("error", "info", "error"), " ✗2+ ")],
+    ids=" and ".join,
+)
+def test_the_mark_of_a_row_counts_the_findings_that_it_shows(
+    severities: tuple[str, ...], mark: str, tmp_path: Path
+) -> None:
+    session = begun()
+    frame = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    for severity in severities:
+        session.finds("TOOL-001", frame, "a finding", severity)
+    session.answers(2, text("sunny"), ms=110)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        call = view.call(CALL)
+        assert mark in "".join(span.text for span in call_line(call, 80))
+        assert (call.findings, mark.strip(" ▲✗+")) == (
+            len(severities),
+            str(json_rows.call(call)["worst_findings"]),
+        )
 
 
 def test_the_row_has_the_cause_that_stands_before_the_traceback_of_an_sdk(tmp_path: Path) -> None:

@@ -32,6 +32,24 @@ def test_a_recording_of_a_later_format_says_so_and_nothing_else(tmp_path: Path) 
     assert (entry.state, entry.ended, entry.ending) == ("unreadable", fact, "later format")
 
 
+def test_a_recording_is_found_by_the_words_that_say_what_went_wrong(tmp_path: Path) -> None:
+    cut = begun()
+    cut.asks(2, "ping", ms=100)
+    unanswered = cut.closes(ms=200)[:-1]
+    counted = '"calls":{"total":3,"failed":0,"unanswered":1,"cancelled":0},"judge_error"'
+    ended = cut.closes(ms=200)[-1].replace('"judge_error"', counted)
+    write(tmp_path / "unanswered.jsonl", (*unanswered, ended))
+    write(tmp_path / "exited.jsonl", begun().closes(ms=9, code=1))
+    write(tmp_path / "well.jsonl", begun().closes(ms=9))
+    found = {os.path.basename(entry.path): entry.searched for entry in recordings(str(tmp_path))}
+
+    def having(word: str) -> list[str]:
+        return sorted(name for name, text in found.items() if word in text)
+
+    assert having("failed") == having("unanswered") == ["unanswered.jsonl"]
+    assert having("exited with 1") == ["exited.jsonl"]
+
+
 def test_a_folder_is_listed_by_the_time_of_the_start(tmp_path: Path) -> None:
     later = [SITUATIONS["slow call"][0].replace("10:20:30", "10:20:31"), *SITUATIONS["slow call"][1:]]
     write(tmp_path / "a.jsonl", tuple(later))

@@ -279,7 +279,7 @@ function Row({ call, index, now, running, scale, names, began }) {
   const left = Math.max(0, ((call.started_ms - start) / (end - start)) * 100);
   const width = Math.max(0, Math.min(((call.started_ms + (ms ?? 0) - start) / (end - start)) * 100, 100) - left);
   const findings = call.findings
-    ? html`<span class=${`mark ${call.severity}`} title=${`${plural(call.findings, "finding")}, the worst: ${call.severity}`}>${SEVERITY_MARKS[call.severity ?? "info"]}${call.findings}<span class="hidden"> ${call.severity}</span></span>`
+    ? html`<span class=${`mark ${call.severity}`} title=${`${plural(call.findings, "finding")}, the worst: ${call.severity}`}>${SEVERITY_MARKS[call.severity ?? "info"]}${call.worst_findings}${call.findings > call.worst_findings ? "+" : ""}<span class="hidden"> ${call.severity}</span></span>`
     : null;
   return html`
     <span role="gridcell" class="c-number">${call.number}</span>

@@ -29,7 +29,8 @@
  * @property {string} cause why it got no result, in a few words, beyond its outcome and its result
  * @property {string} intervention what mcpproxy did to its messages because the user asked for it, in words
  * @property {number} findings
- * @property {Severity | null} severity
+ * @property {Severity | null} severity of the worst
+ * @property {number} worst_findings how many of them have that severity
  * @property {number} parent the row to which a request or an update of the server belongs, or 0
  *
  * @typedef {object} Below The folders with recordings below a folder that has none.
