@@ -13,8 +13,7 @@ from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.reader import Trace
-
-_NOT_JUDGED: Final = "it was recorded by another program and not judged; mcpproxy check judges it"
+from mcpproxy.trace.records import not_judged
 
 
 class ExportedTrace:
@@ -36,10 +35,8 @@ class ExportedTrace:
         """
         notes = [visible(note) for note in self._original.notes]
         tally = self.trace.tally
-        if self.header.imported:
-            notes.append(_NOT_JUDGED)
-        elif tally and tally.not_judged:
-            notes.append(visible(tally.not_judged))
+        if reason := not_judged(self.header, tally):
+            notes.append(visible(reason))
         if more := sum(repeated.count for repeated in tally.more) if tally else 0:
             notes.append(f"{more} more findings of the same causes were only counted")
         return notes

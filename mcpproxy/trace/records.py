@@ -119,6 +119,13 @@ class Tally:
         return total
 
 
+def not_judged(header: Header, tally: Tally | None) -> str:
+    """Why a recording has not been judged, or not to its end; empty if it was judged."""
+    if header.imported:
+        return "it was recorded by another program, not judged; mcpproxy check judges what it can"
+    return tally.not_judged if tally else ""
+
+
 @slotted(frozen=True)
 class CloseRecord:
     """The last record: how the recording ended, and its counts (``None`` if the record has none)."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from mcpproxy.base.style import count, duration, size, tally
+from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.session.outcomes import sum_counts
@@ -195,7 +195,7 @@ def _finding_groups(view: View) -> Iterator[Line]:
 def findings_lines(view: View) -> Iterator[Line]:
     """Yield the findings of a recording, each with its call; those that say the same are one."""
     numbers = view.findings.counts()
-    yield (Span(f"Findings: {tally(*(numbers.get(severity, 0) for severity in SEVERITY_MARKS))}", "strong"),)
+    yield (Span(f"Findings: {view.found}", "strong"),)
     if view.not_judged:
         yield (Span(view.not_judged, "warning"),)
     left = sum(numbers.values())

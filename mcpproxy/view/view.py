@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.base.style import tally
 from mcpproxy.base.visible import visible
 from mcpproxy.reports.transcripts.ending import ending_text, not_begun
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Close, Event, Frame
 from mcpproxy.session.outcomes import Kind, Outcome
 from mcpproxy.trace.reader import Trace
-from mcpproxy.trace.records import CloseRecord, Header, frame_bytes
+from mcpproxy.trace.records import CloseRecord, Header, frame_bytes, not_judged
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import Masking
 from mcpproxy.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
@@ -142,10 +143,15 @@ class View:
     @property
     def not_judged(self) -> str:
         """Why the recording has not been judged, or not to its end; empty if it was judged."""
+        return visible(not_judged(self.header, self.index.scan.last.tally if self.index.scan.last else None))
+
+    @property
+    def found(self) -> str:
+        """The numbers of findings in words, as ``tally`` says them, or ``not judged``."""
         if self.header.imported:
-            return "it was recorded by another program and not judged; mcpproxy check judges it"
-        tally = self.index.scan.last.tally if self.index.scan.last else None
-        return visible(tally.not_judged) if tally else ""
+            return "not judged"
+        counts = self.findings.counts()
+        return tally(*(counts.get(severity, 0) for severity in ("error", "warning", "info")))
 
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:

@@ -224,6 +224,7 @@ def test_a_recording_of_another_program(tmp_path: Path) -> None:
             ("tools/list", Outcome.OK),
         ]
         assert view.not_judged
+        assert view.found == "not judged"
         assert view.notes[0].startswith("imported ")
 
 
@@ -231,6 +232,7 @@ def test_a_recording_whose_judge_failed_says_so(tmp_path: Path) -> None:
     *records, close = begun().closes(ms=200)
     with open_view(write(tmp_path / "s.jsonl", (*records, close))) as view:
         assert view.not_judged == ""
+        assert view.found == "no findings"
     failed = close.replace('"judge_error":null', '"judge_error":"KeyError: 7"')
     with open_view(write(tmp_path / "s.jsonl", (*records, failed))) as view:
         assert view.not_judged == (

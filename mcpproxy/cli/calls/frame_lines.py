@@ -14,7 +14,7 @@ from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
 from mcpproxy.session.filter import Filter
 from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Trace
-from mcpproxy.trace.records import Header
+from mcpproxy.trace.records import Header, not_judged
 from mcpproxy.view.growing_trace import GrowingTrace
 from mcpproxy.view.view import open_view
 
@@ -36,8 +36,8 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
             yield from lines
     if not following:
         yield from (f"incomplete: {visible(note)}" for note in trace.notes)
-        if trace.tally and trace.tally.not_judged:
-            yield f"incomplete: {visible(trace.tally.not_judged)}"
+        if reason := not_judged(trace.header, trace.tally):
+            yield visible(reason)
 
 
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:

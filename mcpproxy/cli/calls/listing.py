@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mcpproxy.base.style import Style, count, decoded, duration, tally
+from mcpproxy.base.style import Style, count, decoded, duration
 from mcpproxy.base.telling_line import telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
@@ -179,9 +179,8 @@ def summary(view: View, style: Style) -> str:
     for number, word in calls.unsuccessful(running=view.running):
         parts.append(style.paint(f"{number:,} {word}", "yellow" if word in _MILD else "red"))
     found = view.findings.counts()
-    severities = [found.get("error", 0), found.get("warning", 0), found.get("info", 0)]
-    colours = ("bold", "red") if severities[0] else ("yellow",) if any(severities) else ()
-    return f"{', '.join(parts)}; {count(view.frames, 'frame')}; {style.paint(tally(*severities), *colours)}"
+    colours = ("bold", "red") if found.get("error") else ("yellow",) if any(found.values()) else ()
+    return f"{', '.join(parts)}; {count(view.frames, 'frame')}; {style.paint(view.found, *colours)}"
 
 
 def _part_lines(part: Part, lines: CallLines, style: Style, *, heads: bool, full: bool) -> Iterator[str]:
