@@ -69,7 +69,8 @@ class Call:
     ``params`` is ``None`` if the request has none. ``result`` and ``error`` are parsed JSON; an answer has
     one of the two, and the other is ``None``. ``is_error`` is true for an error and for a tool result with
     ``isError``. ``frame`` and ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them. ``at_ns``
-    is the time of the request. ``answer_frame`` and ``latency_ns`` are ``None`` without an answer.
+    is the time of the request. ``answer_frame`` and ``latency_ns`` are ``None`` without an answer,
+    ``latency_ns`` also if the recording has no times.
     """
 
     sender: Sender
@@ -347,5 +348,5 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
         frame=entry.seq,
         answer_frame=answer.seq if answer else None,
         at_ns=entry.at_ns,
-        latency_ns=answer.at_ns - entry.at_ns if answer else None,
+        latency_ns=(answer.at_ns - entry.at_ns or None) if answer else None,
     )

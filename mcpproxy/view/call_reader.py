@@ -113,7 +113,7 @@ class CallReader:
         ``now_ns`` is the time until which a request without an answer has waited.
         """
         columns = self._columns
-        answer_line = columns.answer_line[row]
+        answer_line, latency_ns = columns.answer_line[row], columns.latency_ns[row]
         kind, outcome = columns.kind_of(row), OUTCOMES[columns.outcome[row]]
         first_line = columns.first_line[row]
         first_record = self.record(first_line)
@@ -139,7 +139,7 @@ class CallReader:
             outcome=outcome,
             error_code=None if code == NO_CODE else code,
             started_ns=columns.started_ns[row],
-            latency_ns=columns.latency_ns[row] if answer_line else None,
+            latency_ns=latency_ns if answer_line and latency_ns >= 0 else None,
             waited_ns=columns.waited_ns(row, now_ns) if lacks_answer else None,
             request_bytes=columns.request_bytes[row],
             answer_bytes=columns.answer_bytes[row],
@@ -150,7 +150,7 @@ class CallReader:
             findings=columns.findings[row],
             severity=SEVERITIES[columns.severity[row]],
             parent=columns.parent[row],
-            closed=lacks_answer and outcome is Outcome.UNANSWERED and columns.latency_ns[row] >= 0,
+            closed=lacks_answer and outcome is Outcome.UNANSWERED and latency_ns >= 0,
             exchange=getattr(first_record, "exchange", 0),
         )
 

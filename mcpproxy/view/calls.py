@@ -26,13 +26,13 @@ class Call:
     the ``number`` of its session. ``sender`` is the peer that sent the request or orphan. ``target`` is the
     name of the tool or prompt, or the URI of the resource.
 
-    ``latency_ns`` is the time from the request to its answer. A request without an answer has ``None``
-    there, and ``waited_ns`` says how long it waited: until it was cancelled, until its HTTP exchange ended,
-    until the end of the recording, or until now if the recording is running. It is 0 if nothing is known of
-    it, as the request is the last record, and ``None`` while the answer may be in a part of the recording
-    that was not read yet. ``parent`` is the row of the call during which
-    the server sent this request or update; 0 if there is no such call, or if it is not certain which one it
-    is.
+    ``latency_ns`` is the time from the request to its answer; ``None`` if that is not known, as in a
+    recording by another program without times. A request without an answer has ``None`` there, and
+    ``waited_ns`` says how long it waited: until it was cancelled, until its HTTP exchange ended, until the
+    end of the recording, or until now if the recording is running. It is 0 if nothing is known of it, as the
+    request is the last record, and ``None`` while the answer may be in a part of the recording that was not
+    read yet. ``parent`` is the row of the call during which the server sent this request or update; 0 if
+    there is no such call, or if it is not certain which one it is.
 
     Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;
     ``result`` is the text of the content, or the message of the error, as the caller got it.

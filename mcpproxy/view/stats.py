@@ -143,9 +143,13 @@ class StatisticsBuilder:
             group.bytes_in += size_in
             group.bytes_out += size_out
             if answered:
-                group.latencies.append(latency_ns)
-            elif outcome in WITHOUT_ANSWER and not view.unread:
-                group.waits.append(columns.waited_ns(row, now_ns))
+                group.latencies.extend([latency_ns] if latency_ns >= 0 else ())
+            elif (
+                outcome in WITHOUT_ANSWER
+                and not view.unread
+                and (waited_ns := columns.waited_ns(row, now_ns))
+            ):
+                group.waits.append(waited_ns)
         result_bytes = _result_bytes(view)
         servers = {session.number: session.server for session in view.sessions}
         for tool in view.tools.all():

@@ -558,6 +558,17 @@ def test_what_a_host_logs_is_kept_to_the_byte_and_judged(mcpproxy: Mcpproxy, tmp
     assert checked.code == 1
 
 
+def test_without_times_nothing_is_said_of_how_long_a_call_took(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = kept(tmp_path, pasted(("client", INITIALIZE), ("server", READY), ("client", LIST_TOOLS)))
+    assert "µs" not in mcpproxy("show", path).out
+    assert "µs" not in mcpproxy("show", "--frames", path).out
+    calls = json.loads(mcpproxy("stats", path, "--json").out)["calls"]
+    assert [(call["method"], call["p50_ns"]) for call in calls] == [
+        ("initialize", None),
+        ("tools/list", None),
+    ]
+
+
 def test_of_an_excerpt_nothing_is_concluded(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     for make in (claude_desktop, vs_code, pasted):
         checked = mcpproxy("check", kept(tmp_path, make(*TALK[3:])))

@@ -121,6 +121,7 @@ class FrameBatch:
         row_kinds = pc.bit_wise_and(_arrow(self._row_kind), _KIND_BITS)
         is_request = pc.and_(is_request, pc.equal(pc.take(row_kinds, call), _ROW_REQUEST))
         waited_ns = pc.take(_arrow(self._waited_ns), call)
+        latency_ns = pc.take(_arrow(self._latency_ns), call)
         answered = pc.and_(is_request, pc.greater(pc.take(_arrow(self._answer_line), call), _ZERO))
         code = pc.take(_arrow(self._code), call)
         has_code = pc.and_(is_request, pc.not_equal(code, _NO_CODE))
@@ -139,7 +140,7 @@ class FrameBatch:
             "call": _where(pc.greater(first_seq, _ZERO), first_seq),
             "outcome": _words(_where(is_request, pc.take(_arrow(self._outcome), call)), OUTCOMES),
             "error_code": _where(has_code, code),
-            "latency_ns": _where(answered, pc.take(_arrow(self._latency_ns), call)),
+            "latency_ns": _where(pc.and_(answered, pc.greater_equal(latency_ns, _ZERO)), latency_ns),
             "waited_ns": _where(
                 pc.and_(is_request, pc.and_not(pc.greater_equal(waited_ns, _ZERO), answered)), waited_ns
             ),

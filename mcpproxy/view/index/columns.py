@@ -65,7 +65,7 @@ class Columns:
     """The columns.
 
     A row without an answer has ``answer_line`` 0, and ``latency_ns`` -1 or, if it waits no longer because it
-    was cancelled or its HTTP exchange ended, the time until then.
+    was cancelled or its HTTP exchange ended, the time until then. With an answer, -1 is a latency not known.
     """
 
     def __init__(self) -> None:

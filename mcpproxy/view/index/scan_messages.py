@@ -142,8 +142,12 @@ class MessageScan:
         columns.outcome[row] = _NUMBER_OF[outcome]
         columns.code[row] = status
         columns.answer_line[row] = exchange.answer
-        columns.latency_ns[row] = max(exchange.answered_ns - columns.started_ns[row], 0)
+        columns.latency_ns[row] = self._took_ns(row, exchange.answered_ns)
         self.touch(row)
+
+    def _took_ns(self, row: int, answered_ns: int) -> int:
+        """Return the latency of a row; -1 if it is not known, as what has no time has that before it."""
+        return max(answered_ns - self.columns.started_ns[row], 0) or -1
 
     def _repeated_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
         """Return the row of the redirected request that an exchange repeats; 0 if there is none."""
@@ -193,7 +197,7 @@ class MessageScan:
             return self._orphan(_ANSWER, seen)
         columns.answer_line[row] = seen.line
         columns.answer_bytes[row] = min(seen.size, LARGEST)
-        columns.latency_ns[row] = max(seen.at_ns - columns.started_ns[row], 0)
+        columns.latency_ns[row] = self._took_ns(row, seen.at_ns)
         if row < self.first_changed or not self.first_changed:
             self.first_changed = row
         if row in self._open.token_of:
