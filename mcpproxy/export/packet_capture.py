@@ -146,7 +146,8 @@ class PacketCapture:
                 yield from self._packets("stderr", at_ns, message_packets(SERVER, TEXT, "stderr", record.raw))
             case Opaque():
                 self._connection(record.connection).skip(record.sender, record.size)
-                text = f"connection {record.connection}: {record.size} bytes by the {record.sender}"
+                who = "mcpproxy" if record.by_proxy else f"the {record.sender}"
+                text = f"connection {record.connection}: {record.size} bytes by {who}"
                 yield from self._note_packets(f"{text} are not here: {record.reason}", at_ns)
             case Note():
                 yield from self._note_packets(

@@ -85,8 +85,8 @@ class StderrNotes:
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file.
         ``turns`` are the numbers to show where nothing is MCP."""
-        client, server = tally.frames["client"], tally.frames["server"]
-        frames = f"{client} frame{'' if client == 1 else 's'} from the client, {server} from the server"
+        count, _, senders = tally.senders.partition(" ")
+        frames = f"{count} frame{'' if count == '1' else 's'} {senders}"
         calls = [tally.calls.words(running=False)] if tally.calls is not None else []
         parts = [frames, *calls, _findings(tally.total_findings, lists_info=self._mode != "text")]
         if turns is not None:

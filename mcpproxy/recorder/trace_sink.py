@@ -166,7 +166,7 @@ class TraceSink:
         if not waiting:
             return
         state = self.state
-        names, judge, tally = state.names, state.judge, state.tally.frames
+        names, judge, tally = state.names, state.judge, state.tally
         count_event = state.calls.count_event if state.turns is None else state.count_event
         sessions = [names.track(event) for event in waiting]
         records = list(map(self._http_record, waiting, sessions))
@@ -179,7 +179,7 @@ class TraceSink:
             if isinstance(event, Encoded):
                 continue
             if type(event) is Frame:
-                tally[event.sender] += 1
+                tally.count(event)
             count_event(event, session)
             if type(event) is Note and event.what == UNKNOWN_DIALECT:
                 self._say_once(event.why)
@@ -198,7 +198,7 @@ class TraceSink:
         """Write a single event of a stdio recording, or a gap in any recording."""
         self.settle()
         if isinstance(event, Frame):
-            self.state.tally.frames[event.sender] += 1
+            self.state.tally.count(event)
             self.state.calls.count_frame(event)
         self._writer.write(encode(event))
         self.state.at_ns = event.observed_at_ns

@@ -146,11 +146,11 @@ def _restored(
                 if assembly is not None:
                     assembly.feed_again(event)
                 continue
-            case Frame(seq=seq, sender=sender):
+            case Frame(seq=seq, sender=sender) as frame:
                 state.seq = seq
                 if state.repeats is not None:
                     state.repeats.shortened(event)
-                state.tally.frames[sender] += 1
+                state.tally.count(frame)
                 state.stream_bytes[SENDERS.index(sender)] += len(event.raw) + event.terminated
             case Stderr():
                 state.stream_bytes[2] += len(event.raw) + event.terminated
@@ -189,7 +189,7 @@ def _take_over_counts(state: TraceState, shipped: "ShippedFiles") -> None:
     state.after_hole = shipped.continued.file
     state.calls.lose_count()  # nobody knows which calls were open there
     state.stream_bytes = [0, 0, 0]
-    state.tally.frames = dict(tally.frames)
+    state.tally.frames, state.tally.own = dict(tally.frames), dict(tally.own)
     state.tally.findings = tally.total_findings
     state.seq = sum(tally.frames.values())  # over HTTP, the checkpoint has the number
 

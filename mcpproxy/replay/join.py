@@ -144,7 +144,7 @@ def _joined_lines(earlier: Trace, appended: list[Frame]) -> list[bytes]:
                 lines.append(encode_finding(event))
                 continue
             case Frame():
-                tally.frames[event.sender] += 1
+                tally.count(event)
                 seq = event.seq
             case _:
                 pass
@@ -154,7 +154,7 @@ def _joined_lines(earlier: Trace, appended: list[Frame]) -> list[bytes]:
     shift_ns = at_ns + _PAUSE_NS - appended[0].observed_at_ns
     for frame in appended:
         seq += 1
-        tally.frames[frame.sender] += 1
+        tally.count(frame)
         calls.count_frame(frame)
         at_ns = frame.observed_at_ns + shift_ns
         lines.append(encode_frame(replace(frame, seq=seq, observed_at_ns=at_ns)))

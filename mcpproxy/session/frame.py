@@ -174,13 +174,17 @@ class ExchangeEnd:
 
 @slotted(frozen=True)
 class Opaque:
-    """Bytes that are not HTTP: after an upgrade, in a tunnel of CONNECT, or invalid. ``size`` is in bytes."""
+    """Bytes that are not HTTP: after an upgrade, in a tunnel of CONNECT, or invalid. ``size`` is in bytes.
+
+    ``by_proxy`` marks those that mcpproxy sent in the place of ``sender``.
+    """
 
     connection: int
     sender: Sender
     size: int
     reason: str
     observed_at_ns: int = 0
+    by_proxy: bool = False
 
 
 NOT_DECODED: Final = "not-decoded"

@@ -32,7 +32,7 @@ def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding
         writer.write(encode_header(replace(header, continues="")))
         for record, line in lines:
             if isinstance(record, Frame):
-                tally.frames[record.sender] += 1
+                tally.count(record)
             elif isinstance(record, Finding):
                 tally.findings[record.severity] += 1
             elif isinstance(record, Close):

@@ -267,7 +267,8 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
     common_members = {"t": event.observed_at_ns, "connection": event.connection}
     if type(event) is Opaque:
         size = {"from": event.sender, "bytes": event.size, "reason": event.reason}
-        return object_line({"type": "opaque", **common_members, **size})
+        by = {"by": "proxy"} if event.by_proxy else {}
+        return object_line({"type": "opaque", **common_members, **size, **by})
     assert type(event) is Note
     return object_line({"type": "note", **common_members, "what": event.what, "why": event.why})
 
@@ -360,6 +361,8 @@ def calls_object(calls: CallCounts) -> dict[str, int]:
 def _counts(tally: Tally) -> dict[str, object]:
     """Return the counts that the last record of a file contains: of frames, calls, and all findings."""
     counts: dict[str, object] = {"frames": tally.frames}
+    if any(tally.own.values()):
+        counts["own"] = tally.own
     if (calls := tally.calls) is not None:
         counts["calls"] = calls_object(calls)
     counts |= {"findings": tally.total_findings, "judge_error": tally.judge_error}

@@ -115,6 +115,7 @@ def _close(members: JSONObject) -> CloseRecord:
 
 def _tally(members: JSONObject) -> Tally:
     frames = cast("JSONObject", member(members, "frames", dict))
+    own = cast("JSONObject", member(members, "own", dict, {}))
     findings = cast("JSONObject", member(members, "findings", dict, {}))
     senders: tuple[Sender, ...] = get_args(Sender)
     severities: tuple[Severity, ...] = get_args(Severity)
@@ -129,6 +130,7 @@ def _tally(members: JSONObject) -> Tally:
         optional_member(members, "judge_error", str),
         more,
         _calls(members),
+        {sender: member(own, sender, int, 0) for sender in senders},
     )
 
 
@@ -242,6 +244,7 @@ def _opaque(members: JSONObject) -> Opaque:
         member(members, "bytes", int),
         member(members, "reason", str),
         member(members, "t", int),
+        _is_by_proxy(members),
     )
 
 

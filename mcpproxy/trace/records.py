@@ -93,6 +93,7 @@ class Tally:
 
     ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
     ``judge_error`` says what was not judged, and why. ``calls`` is ``None`` if they were not counted.
+    ``own`` are those of the ``frames`` of each peer that mcpproxy sent in its place.
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
@@ -100,6 +101,20 @@ class Tally:
     judge_error: str | None = None
     more: tuple[Repeated, ...] = ()
     calls: CallCounts | None = None
+    own: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
+
+    def count(self, frame: Frame) -> None:
+        """Count a frame."""
+        self.frames[frame.sender] += 1
+        if frame.by_proxy:
+            self.own[frame.sender] += 1
+
+    @property
+    def senders(self) -> str:
+        """Who sent how many frames: ``1 from the client, 0 from the server, 1 from mcpproxy``."""
+        own = sum(self.own.values())
+        sides = [f"{number - self.own[sender]:,} from the {sender}" for sender, number in self.frames.items()]
+        return ", ".join([*sides, *([f"{own:,} from mcpproxy"] if own else [])])
 
     @property
     def not_judged(self) -> str:

@@ -106,7 +106,7 @@ class SessionRecording:
         if isinstance(event, Frame | ResponseHead) and (text := find_limit(event)):
             self.limited[event.seq] = text
         if isinstance(event, Frame):
-            self.tally.frames[event.sender] += 1
+            self.tally.count(event)
             is_page = event.exchange in self._refused and isinstance(event.message, Malformed)
             self.server_frames += event.sender == SERVER and not is_page
             self.server_messages.add(event)

@@ -99,7 +99,8 @@ def _word(event: Recorded) -> str:
         case ExchangeEnd():
             return f"{event.exchange} end" + (f" cut by {event.by}" if event.cut else "")
         case Opaque():
-            return f"opaque {event.sender} {event.size}: {event.reason}"
+            by = " by proxy" if event.by_proxy else ""
+            return f"opaque {event.sender} {event.size}{by}: {event.reason}"
         case Encoded():
             return f"{event.exchange} encoded {event.sender}"
         case _:
@@ -171,6 +172,10 @@ CONVERSATIONS: dict[str, tuple[list[Entry], list[str]]] = {
     "what is no HTTP": (
         [client(b"\x16\x03\x01 hello"), client_eof(), server_eof(b"closed")],
         ["opaque client 9: this is not an HTTP request"],
+    ),
+    "what is no HTTP, and was refused": (
+        [client(b"\n"), own(b"HTTP/1.1 400 Bad Request\r\n\r\n"), client_eof(), server_eof(b"closed")],
+        ["opaque server 28 by proxy: nothing was asked"],
     ),
     "a tunnel": (
         [

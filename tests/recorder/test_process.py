@@ -132,7 +132,7 @@ def test_records_of_a_relay_that_has_exited_are_still_recorded(trace: Path) -> N
     recorder = Forked(trace, "off")
     recorder.leave()
     [told] = recorder.notes()
-    assert told.startswith("mcpproxy: 10000 frames from the client, 1 from the server; ")
+    assert told.startswith("mcpproxy: 10,000 frames from the client, 1 from the server; ")
     assert len(frames(trace)) == 10_001
 
 

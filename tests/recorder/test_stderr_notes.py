@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
-from mcpproxy.session.frame import Finding
+from mcpproxy.session.frame import Finding, Frame
 from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.records import Tally
 
@@ -100,6 +100,16 @@ def test_json_shows_every_finding(pipe: Pipe) -> None:
 
 def test_off_leaves_the_summary(pipe: Pipe) -> None:
     assert told(pipe, "off", RETYPED) == [LISTED]
+
+
+def test_what_mcpproxy_answered_itself_is_none_of_the_server(pipe: Pipe) -> None:
+    live, tally = StderrNotes(pipe.writer), Tally()
+    for frame in (Frame(1, "client", b"{}"), Frame(2, "server", b"{}", by_proxy=True)):
+        tally.count(frame)
+    live.summarize("s.jsonl", tally)
+    live.flush()
+    sides = "1 frame from the client, 0 from the server, 1 from mcpproxy"
+    assert pipe.text() == f"mcpproxy: {sides}; no findings; trace s.jsonl\n"
 
 
 def test_a_clean_session_says_so(pipe: Pipe) -> None:

@@ -142,6 +142,10 @@ EVENTS: dict[str, tuple[Recorded, bytes]] = {
         Opaque(3, "client", 517, "an upgrade", 9),
         b'{"type":"opaque","t":9,"connection":3,"from":"client","bytes":517,"reason":"an upgrade"}',
     ),
+    "bytes of mcpproxy that are no HTTP": (
+        Opaque(3, "server", 206, "no HTTP", 9, by_proxy=True),
+        b'{"type":"opaque","t":9,"connection":3,"from":"server","bytes":206,"reason":"no HTTP","by":"proxy"}',
+    ),
     "what mcpproxy did": (
         Note(3, "refused", "a foreign origin", 9),
         b'{"type":"note","t":9,"connection":3,"what":"refused","why":"a foreign origin"}',
@@ -182,7 +186,7 @@ def test_a_close_record_looks_like_this() -> None:
 
 
 def test_the_calls_stand_beside_the_findings() -> None:
-    tally = Tally({"client": 4, "server": 2}, calls=CallCounts(3, 2, 1))
+    tally = Tally({"client": 4, "server": 2}, calls=CallCounts(3, 2, 1), own={"client": 0, "server": 1})
     line = encode_close(Close("exited", 0, None, 5), tally)
     assert b'"calls":{"total":3,"failed":2,"unanswered":1,"cancelled":0},"findings":{' in line
     assert decode(line) == CloseRecord(Close("exited", 0, None, 5), tally)

@@ -417,7 +417,7 @@ class HttpAssembly:
         for of, size in opaque.items():
             if size:
                 why = (connection.reasons or {}).get(of, usual)
-                yield Opaque(connection.number, sender_of(of), size, why, at_ns)
+                yield Opaque(connection.number, sender_of(of), size, why, at_ns, of == "proxy")
 
 
 def _by_proxy(piece: Piece, closed_by_proxy: str) -> Piece:

@@ -36,7 +36,7 @@ from mcpproxy.session.frame import (
     Stderr,
 )
 from mcpproxy.trace.conversation import Conversation, Turn
-from mcpproxy.trace.records import Header
+from mcpproxy.trace.records import Header, Tally
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160
@@ -58,7 +58,7 @@ class Transcript:
         self._full: Final = full
         self._header: Final = header
         self._conversation: Final = Conversation()
-        self._frames: Final[Counter[str]] = Counter()
+        self._sent: Final = Tally()
         self._found: Final[Counter[str]] = Counter()
         self._last_frame = 0
         self._requested_at_ns: Final[dict[int, int]] = {}  # exchange -> time of its request
@@ -70,7 +70,7 @@ class Transcript:
             case RequestHead() | ResponseHead() | ExchangeEnd() | Opaque() | Note():
                 return self._http_lines(event)
             case Frame():
-                self._frames[event.sender] += 1
+                self._sent.count(event)
                 self._last_frame = event.seq
                 return self._frame_lines(event)
             case Finding():
@@ -119,7 +119,8 @@ class Transcript:
                     return [self._event_line(at_ns, "end", words)]
                 return [self._event_line(at_ns, "end", f"#{event.exchange}")] if self._full else []
             case Opaque():
-                what = f"{size(event.size)} from the {event.sender} on connection {event.connection}"
+                who = "mcpproxy" if event.by_proxy else f"the {event.sender}"
+                what = f"{size(event.size)} from {who} on connection {event.connection}"
                 return [self._event_line(at_ns, "opaque", self._cut(f"{what}: {visible(event.reason)}", 9))]
             case Note():
                 if event.what in ("connected", "closed") and not self._full:
@@ -232,12 +233,11 @@ class Transcript:
         words = ending_text(close, self._header)
         if close.exit_code != 0:
             words = self._style.paint(words, "yellow")
-        frames = sum(self._frames.values())
-        sides = f"{self._frames['client']:,} from the client, {self._frames['server']:,} from the server"
+        frames = sum(self._sent.frames.values())
         found = tally(self._found["error"], self._found["warning"], self._found["info"])
         return [
             self._event_line(close.observed_at_ns, "close", words),
-            f"{INDENT}{count(frames, 'frame')} ({sides}), {found}",
+            f"{INDENT}{count(frames, 'frame')} ({self._sent.senders}), {found}",
         ]
 
     def _event_line(self, at_ns: int, word: str, text: str) -> str:

@@ -147,6 +147,7 @@ def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, objec
                 "kind": "opaque",
                 "bytes": event.size,
                 "reason": event.reason,
+                **({"by": "proxy"} if event.by_proxy else {}),
             }
         case Note():
             return head | {"kind": "proxy", "what": event.what, "why": event.why}
