@@ -250,7 +250,7 @@ def refused_names(context: MessageContext, history: History) -> Iterable[Violati
     refused = [
         name
         for name in tools_page.names_so_far()
-        if name and not API_NAME.fullmatch(name) and (NAME.fullmatch(name) or not has_form)
+        if not API_NAME.fullmatch(name) and (NAME.fullmatch(name) or not has_form)
     ]
     latest = listed(history, "tools/list").latest
     if not refused or (latest is not None and latest.items.keys() >= set(refused)):
