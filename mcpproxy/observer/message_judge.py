@@ -178,8 +178,9 @@ class MessageJudge:
         return findings
 
     def _judge_stderr(self, line: Stderr) -> list[Finding]:
-        """Judge a line that the server wrote to stderr. Only opt-in rules do."""
+        """Note and judge a line that the server wrote to stderr. Only opt-in rules judge it."""
         history, findings = self._history, list[Finding]()
+        history.has_stderr = True
         for row in self._dispatch.stderr_checks:
             findings += self._build_findings(row.check(line, history), 0, SERVER, history.candidates)
             row.remember(line, history)

@@ -247,6 +247,8 @@ class History:
     candidates: tuple[str, ...] = REVISIONS
     negotiated: str | None = None
     has_gap: bool = False
+    has_stderr: bool = False
+    """Whether the server wrote something to stderr."""
     masked: bool = False
     over_http: bool = False
     is_signalled: bool = False  # the server received a signal that may have ended it

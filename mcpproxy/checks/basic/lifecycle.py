@@ -259,7 +259,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if waited_ns >= IMPATIENCE_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
         problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before the end"
-        if not (history.server.latest_notifications or history.server.pending):
+        if not (history.server.latest_notifications or history.server.pending or history.has_stderr):
             problem += "; it sent nothing, as one does that waits for Content-Length headers (LSP)"
         # Nothing says how long a start may take, so a client that soon gave up proves no fault.
         yield _never_answered(problem, request, None if waited_ns >= INITIALIZE_TIMEOUT_NS else "info")
