@@ -129,7 +129,7 @@ class CallCounter:
     def count_frame(self, frame: Frame, session: str = "") -> None:
         """Count a frame of any transport."""
         is_touched = frame.by_proxy or frame.refused or frame.fault is not None
-        if frame.exchange or is_touched or frame.continues or self._in_pieces:
+        if frame.exchange or is_touched or frame.continues or not frame.terminated or self._in_pieces:
             self._count_special(frame, session)
         else:
             self._count_message(frame.parsed or frame.message, frame, None, session)
@@ -146,7 +146,7 @@ class CallCounter:
         if frame.continues or (frame.exchange, frame.sender) in self._in_pieces:
             self._count_piece(frame, exchange, session)
             return
-        if frame.is_unfinished_event:
+        if frame.is_undelivered:
             return
         call = self._count_message(frame.message, frame, exchange, session)
         if frame.fault is not None and not is_ours:

@@ -11,7 +11,7 @@ instance takes longer.
 from typing import Final, Literal
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.protocol.jsonrpc import JSONObject, Message, parse
+from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Message, Response, parse
 
 Sender = Literal["client", "server"]
 Blame = Literal["client", "server", "proxy"]
@@ -101,6 +101,15 @@ class Frame:
         says: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation.
         """
         return self.event is not None and not self.terminated
+
+    @property
+    def is_undelivered(self) -> bool:
+        """Whether its receiver takes it for no message: an unfinished event, or on stdio the server's answer
+        without its line feed, for which a client waits on.
+        """
+        if self.terminated or self.exchange:
+            return self.is_unfinished_event
+        return self.sender == SERVER and isinstance(self.message, Response | ErrorResponse)
 
     def answers_instead(self, sender: Sender) -> bool:
         """Whether it is mcpproxy's own answer to what ``sender`` sent, and not given in the place of that.

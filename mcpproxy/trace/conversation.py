@@ -106,7 +106,7 @@ class Conversation:
         body: "JSON | Absent",
         scopes: tuple[Scope, ...],
     ) -> Turn:
-        take = self._unanswered.find if frame.is_unfinished_event else self._unanswered.take
+        take = self._unanswered.find if frame.is_undelivered else self._unanswered.take
         open_request = take(other(frame.sender), id, scopes)
         if (fault := frame.fault) is not None:
             if open_request is not None:

@@ -198,7 +198,8 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
             value = message or getattr(record.message, "value", None)
             if isinstance(value, dict):
                 members = cast("dict[str, Any]", value)
-                if members.keys().isdisjoint(_OF_MESSAGES):
+                is_cut = record.event is None and record.is_undelivered
+                if is_cut or members.keys().isdisjoint(_OF_MESSAGES):
                     return _text(record.raw)
                 params = members.get("params", members.get("result", members.get("error")))
                 method, params = inside(method, cast("object", params))

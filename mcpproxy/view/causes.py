@@ -225,7 +225,7 @@ def _error(call: Call) -> str:
 
 def _wrong_id(stray: Part | None) -> Response | ErrorResponse | None:
     """Return the answer that names its call by a wrong id; ``None`` if ``stray`` is not one."""
-    if stray is None or not isinstance(stray.record, Frame):
+    if stray is None or not isinstance(stray.record, Frame) or stray.record.is_undelivered:
         return None
     messages = singles(stray.record.message)
     return next((message for message in messages if isinstance(message, Response | ErrorResponse)), None)
@@ -241,6 +241,8 @@ def _stray_sentence(call: Call, stray: Part) -> str:
         return (
             f"The {peer} answered after {duration(stray.at_ns - call.started_ns)} with the id {named} {where}"
         )
+    if frame.is_undelivered:
+        return f"No line feed ends the answer {where}, so the {call.sender} waited on for its end"
     if not frame.terminated:
         bytes_sent = count(len(frame.raw), "byte")
         return f"The last line of the {peer} was cut after {bytes_sent} {where}: {stray.summary}"
@@ -252,6 +254,8 @@ def _stray_words(stray: Part) -> str:
     where = f"(row {stray.row})"
     if (answer := _wrong_id(stray)) is not None:
         return f"answered with the id {visible(shown(answer.value.get('id')))} {where}"
+    if stray.record.is_undelivered:
+        return f"no line feed ends the answer {where}"
     return (
         f"not a message {where}: {stray.summary}"
         if stray.record.terminated

@@ -61,6 +61,7 @@ _LATE_LINES: Final = 256
 """In so many lines after an answer are lines on stderr that belong to its call."""
 
 _NEAR_ROWS: Final = 16
+_MOST_SEARCHED_BYTES: Final = 64 << 10
 _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 
 
@@ -122,19 +123,27 @@ class CallParts:
         """Return the record that a row began with."""
         return next(self._on_line(row, self._columns.first_line[row]))
 
-    def noise_row(self, row: int) -> int:
+    def noise_row(self, row: int, id: str) -> int:
         """Return the first of the next rows that is not a message, if the receiver of a request on stdio sent
-        it before it answered, or before it was told that the request is cancelled; 0 if there is none."""
+        it before it answered, or before it was told that the request is cancelled; 0 if there is none.
+
+        One that names the ``id`` of the request is taken before others, which may be lines of a log.
+        """
         columns = self._columns
         kind = _NOT_A_MESSAGE | (~columns.kind[row] & FROM_SERVER)
-        place = columns.kind[row + 1 : row + 1 + _NEAR_ROWS].tobytes().find(kind)
-        if place < 0:
-            return 0
-        noise, answer, took_ns = row + 1 + place, columns.answer_line[row], columns.latency_ns[row]
-        if answer:
-            return noise if columns.first_line[noise] < answer else 0
-        is_late = 0 <= took_ns < columns.started_ns[noise] - columns.started_ns[row]
-        return 0 if is_late else noise
+        near = range(row + 1, min(row + 1 + _NEAR_ROWS, len(columns.kind)))
+        noise = [number for number in near if columns.kind[number] == kind]
+        if answer := columns.answer_line[row]:
+            noise = [number for number in noise if columns.first_line[number] < answer]
+        elif (took_ns := columns.latency_ns[row]) >= 0:
+            until_ns = columns.started_ns[row] + took_ns
+            noise = [number for number in noise if columns.started_ns[number] <= until_ns]
+        named = re.compile(rb'"id"\s*:\s*%b(?![\w.])' % re.escape(id.encode())) if id else None
+        return next((number for number in noise if named and self._has(number, named)), next(iter(noise), 0))
+
+    def _has(self, row: int, named: re.Pattern[bytes]) -> bool:
+        record = self.first(row).record
+        return isinstance(record, Frame) and named.search(record.raw, 0, _MOST_SEARCHED_BYTES) is not None
 
     def _lines(self, row: int, start: int) -> list[int]:
         return places(self._columns.line_row, row, start)

@@ -268,7 +268,7 @@ class View:
         is_alone = call.number not in self.columns.elements
         row = self.columns.row_of(self.findings.wrongly_answered.get(call.frame, 0)) if is_alone else 0
         if not row and not call.exchange:  # over HTTP it belongs to the call
-            row = self._parts.noise_row(call.number)
+            row = self._parts.noise_row(call.number, call.id)
         return self._parts.first(row) if row else None
 
     def find(self, filter: AnyFilter, order: str = "") -> Iterator[Progress]:

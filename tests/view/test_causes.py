@@ -456,6 +456,18 @@ def test_an_object_of_a_log_is_shown_as_it_is(tmp_path: Path) -> None:
         assert f"not a message (row 5): {logged}" in view.parts(CALL).call.cause
 
 
+def test_a_line_with_the_id_of_a_call_is_rather_its_lost_answer_than_a_line_of_a_log(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.says("server", "INFO 2 towns", 103)
+    session.says("server", '{"level": "info", "id": 21}', 104)
+    session.says("server", 'weather: {"jsonrpc": "2.0", "id": 2, "result": {}}', 105)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        detail = view.parts(CALL)
+        assert detail.cause_row == 7
+        assert detail.call.cause.startswith('not a message (row 7): weather: {"jsonrpc": "2.0", "id": 2,')
+
+
 @pytest.mark.parametrize(
     ("sent", "cut", "answer", "in_the_row", "cause"),
     [
@@ -467,6 +479,10 @@ def test_an_object_of_a_log_is_shown_as_it_is(tmp_path: Path) -> None:
         ('{"jsonrpc": "2.0", "id', True, False,
          "the last line was cut (row 5); server exited with 0",
          'The last line of the server was cut after 22 bytes (row 5): {"jsonrpc": "2.0", "id. '
+         "There was no answer in 100 ms, until the recording ended: the server exited with 0."),
+        ('{"jsonrpc": "2.0", "id": 2, "result": {}}', True, False,
+         "no line feed ends the answer (row 5); server exited with 0",
+         "No line feed ends the answer (row 5), so the client waited on for its end. "
          "There was no answer in 100 ms, until the recording ended: the server exited with 0."),
     ],
 )  # fmt: skip

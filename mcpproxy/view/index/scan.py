@@ -178,7 +178,7 @@ class Scan(MessageScan):
             row, _ = self._rows_of_faults.get(fault.number, (0, frame.sender))
         elif frame.continues or place in self._pieces:
             row = self._piece(frame, seen, place)
-        elif frame.is_unfinished_event:
+        elif frame.is_undelivered:
             row = self._orphan(_NOT_A_MESSAGE, seen)
         elif isinstance(message, Batch):
             row = self._batch(message, frame.raw, seen)
