@@ -80,7 +80,11 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
             "how findings are written to stderr when they happen; with json every line is an object "
             "(default: text)",
         ),
-        ("--quiet", "", "write nothing to stderr; a wrapped server's own stderr still passes"),
+        (
+            "--quiet",
+            "",
+            "write nothing to stderr but why a server cannot start; a wrapped server's own stderr passes",
+        ),
         ("--ui", "", "serve a page that shows the session; its address is written to stderr"),
         ("--otlp", "[URL]", "send each call as a span to a collector (default: the one that OTEL_* names)"),
         ("--otlp-content", "", "with the arguments and results of tools"),
