@@ -52,7 +52,7 @@ def expected(events: Iterable[object]) -> tuple[list[tuple[int, str, str]], set[
             for turn in conversation.turns(event):
                 if turn.kind == "request":
                     requests.append((event.seq, event.sender, turn.method or ""))
-                if turn.answers is not None and not event.is_unfinished_event:
+                if turn.answers is not None and not event.is_undelivered:
                     answers.add((turn.answers, event.seq))
     return requests, answers
 
