@@ -30,8 +30,8 @@ class RecordedTexts:
 class RecordingRow:
     """A recording. ``recording`` is its handle.
 
-    ``failed``, ``refused``, ``unanswered`` and ``cancelled`` count its calls, ``findings`` what broke the
-    protocol; ``null`` if unknown.
+    ``failed``, ``refused``, ``unanswered``, ``cancelled`` and ``unreadable`` (answered with what could not be
+    read) count its calls, ``findings`` what broke the protocol; ``null`` if unknown.
     """
 
     recording: str
@@ -49,6 +49,7 @@ class RecordingRow:
     refused: int | None = None
     unanswered: int | None = None
     cancelled: int | None = None
+    unreadable: int | None = None
     findings: dict[str, int] = field(default_factory=dict[str, int])
     ended: str = ""
 
@@ -275,6 +276,7 @@ class StatisticsRow:
     unanswered: int = 0
     cancelled: int = 0
     refused: int = 0
+    unreadable: int = 0
     p50_ms: float | None = None
     p95_ms: float | None = None
     max_ms: float | None = None

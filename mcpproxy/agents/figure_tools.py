@@ -93,6 +93,7 @@ class FigureTools:
             unanswered=calls.counts.unanswered,
             cancelled=calls.counts.cancelled,
             refused=calls.counts.refused,
+            unreadable=calls.counts.unreadable,
             p50_ms=milliseconds(calls.p50_ns),
             p95_ms=milliseconds(calls.p95_ns),
             max_ms=milliseconds(calls.max_ns),

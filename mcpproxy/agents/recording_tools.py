@@ -73,6 +73,7 @@ class RecordingTools:
             refused=entry.calls and entry.calls.refused,
             unanswered=entry.calls and entry.calls.unanswered,
             cancelled=entry.calls and entry.calls.cancelled,
+            unreadable=entry.calls and entry.calls.unreadable,
             findings={name: count for name, count in (entry.findings or {}).items() if count},
             ended=shown(entry.ended) if entry.ended != entry.state else "",
         )

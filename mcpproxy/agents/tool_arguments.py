@@ -49,7 +49,7 @@ FilterText: TypeAlias = Annotated[
         max_length=2000,
         description=(
             "Terms that all must hold: tool: prompt: resource: method: status:unsuccessful (or error, "
-            "unanswered, cancelled, refused) code: latency:>2s "
+            "unanswered, unreadable, cancelled, refused) code: latency:>2s "
             'bytes:>10k rule:PROTO-* severity: from:server session: kind: call: frame: id: "text"; - negates'
         ),
     ),

@@ -281,7 +281,7 @@ def _exchange_events(
     yield times[0] if times else entry.end_ns, head
     if lost:
         at_ns = times[0] if times else entry.end_ns
-        yield at_ns, Gap(f"the HAR holds {lost}", server_bytes=_size(response))
+        yield at_ns, Gap(f"the HAR holds {lost}", server_bytes=_size(response), exchange=number)
     for at_ns, frame in zip(times, frames, strict=True):
         frame.exchange, frame.connection = number, connection
         yield at_ns, frame

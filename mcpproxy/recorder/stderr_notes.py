@@ -16,7 +16,7 @@ from mcpproxy.relay.stdio.sinks import Sink, WaitingLines
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.encode import calls_object, finding_object
 from mcpproxy.trace.members import object_line
-from mcpproxy.trace.records import Tally
+from mcpproxy.trace.records import Tally, undecoded_notes
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.model.counts import TurnCounter
@@ -102,6 +102,7 @@ class StderrNotes:
         ]
         if repeats:
             parts.append(", ".join(repeats))
+        parts += undecoded_notes(tally.undecoded)
         if self._dropped:
             parts.append(f"{self._dropped} lines not shown")
         if lag_ns >= LAG_NS and turns is None:

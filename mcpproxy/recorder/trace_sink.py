@@ -167,7 +167,6 @@ class TraceSink:
             return
         state = self.state
         names, judge, tally = state.names, state.judge, state.tally
-        count_event = state.calls.count_event if state.turns is None else state.count_event
         sessions = [names.track(event) for event in waiting]
         records = list(map(self._http_record, waiting, sessions))
         state.at_ns = waiting[-1].observed_at_ns
@@ -180,7 +179,7 @@ class TraceSink:
                 continue
             if type(event) is Frame:
                 tally.count(event)
-            count_event(event, session)
+            state.count_event(event, session)
             if type(event) is Note and event.what == UNKNOWN_DIALECT:
                 self._say_once(event.why)
             if findings := judge.observe(event):

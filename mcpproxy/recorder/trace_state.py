@@ -8,7 +8,18 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder.judge import NothingJudged, Observing, SafeJudge
 from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender, Stderr
+from mcpproxy.session.frame import (
+    CLIENT,
+    NOT_DECODED,
+    SERVER,
+    Event,
+    Finding,
+    Frame,
+    Gap,
+    Note,
+    Sender,
+    Stderr,
+)
 from mcpproxy.trace.records import Encoded, Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
 
@@ -74,6 +85,8 @@ class TraceState:
     def count_event(self, event: Event, session: str) -> None:
         """Count an event; ``session`` is the name of its session over HTTP, if known."""
         self.calls.count_event(event, session)
+        if type(event) is Note and event.what == NOT_DECODED:
+            self.tally.undecoded[event.why] += 1
         if self.turns is not None:
             self.turns.count_event(event)
 

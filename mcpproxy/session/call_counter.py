@@ -22,8 +22,27 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.mcp_in_acp import WRAPPERS
 from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
-from mcpproxy.session.frame import CLIENT, ExchangeEnd, FaultMark, Frame, RequestHead, ResponseHead, Sender
-from mcpproxy.session.outcomes import PROBE, CallCounts, Outcome, count_calls, outcome_of, status_outcome
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    ExchangeEnd,
+    FaultMark,
+    Frame,
+    Gap,
+    Note,
+    RequestHead,
+    ResponseHead,
+    Sender,
+)
+from mcpproxy.session.outcomes import (
+    PROBE,
+    CallCounts,
+    Outcome,
+    count_calls,
+    outcome_of,
+    status_outcome,
+    unread_outcome,
+)
 from mcpproxy.session.redirects import Redirects, location_of
 
 MAX_OPEN: Final = 1 << 16
@@ -35,7 +54,8 @@ _ANSWERED: Final = Response({}, None, None)
 _OK: Final = Outcome.OK
 _UNANSWERED: Final = Outcome.UNANSWERED
 _TELLING: Final = WRAPPERS.union((PROBE,))
-_BY_STATUS: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED)
+_BY_HTTP: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED, Outcome.UNREADABLE)
+"""What HTTP says of how a call ended. A message that answers it says more."""
 
 _ANSWERS: Final = (Response, ErrorResponse)
 
@@ -58,7 +78,7 @@ class _Exchange:
     """An HTTP exchange. ``calls`` are the requests of the client in it.
 
     ``is_other`` is whether it is not an exchange of messages: not a POST to the endpoint, or answered before
-    its body came.
+    its body came. ``is_unread`` is whether something in its answer could not be read.
     """
 
     target: str = ""
@@ -70,6 +90,8 @@ class _Exchange:
     """The HTTP error that ends its calls, which may come after it."""
     has_body: bool = False
     is_other: bool = False
+    status: int = 0
+    is_unread: bool = False
 
 
 class CallCounter:
@@ -119,7 +141,11 @@ class CallCounter:
                 self._exchanges[number] = _Exchange(target, redirected, is_other=is_other)
             case ResponseHead(exchange=number) if event.status >= 200 and number in self._exchanges:
                 self._take_status(self._exchanges[number], event)
+            case Note(exchange=number) | Gap(exchange=number) if number in self._exchanges:
+                self._exchanges[number].is_unread = True
             case ExchangeEnd(exchange=number) if exchange := self._exchanges.pop(number, None):
+                for call in exchange.calls if exchange.is_unread else ():
+                    self._end_unread(call, exchange.status)
                 if exchange.is_stateless and event.cut and event.by == CLIENT:
                     for call in exchange.calls:  # closing the stream cancels the request
                         self._cancel(call)
@@ -170,8 +196,11 @@ class CallCounter:
     def _count_piece(self, frame: Frame, exchange: _Exchange | None, session: str) -> None:
         """Count a piece of a message that is too long for one record, of which the first may have the id."""
         place = (frame.exchange, frame.sender)
-        if place not in self._in_pieces and (id := leading_result_id(frame.raw)) is not None:
-            self._count_answer(_ANSWERED, id, frame, exchange, session)
+        if place not in self._in_pieces:
+            if (id := leading_result_id(frame.raw)) is not None:
+                self._count_answer(_ANSWERED, id, frame, exchange, session)
+            elif exchange is not None and frame.sender == SERVER:
+                exchange.is_unread = True
         if frame.continues:
             self._in_pieces.add(place)
         else:
@@ -265,7 +294,7 @@ class CallCounter:
             call = open_calls.pop((frame.exchange, id), None) or open_calls.get((session, id))
             if call is not None and open_calls.get((session, id)) is call:
                 del open_calls[session, id]
-        if call is not None and (call.outcome is _UNANSWERED or call.outcome in _BY_STATUS):
+        if call is not None and (call.outcome is _UNANSWERED or call.outcome in _BY_HTTP):
             is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _UNANSWERED
             is_failure = call.outcome is Outcome.HTTP_ERROR  # its status says that it is more than a decline
             outcome = outcome_of(answer, "" if is_failure else call.method)
@@ -286,6 +315,7 @@ class CallCounter:
 
     def _take_status(self, exchange: _Exchange, head: ResponseHead) -> None:
         """End the calls of an exchange that was answered with an HTTP error. Its body may say more."""
+        exchange.status = head.status
         exchange.is_other |= not exchange.has_body
         if exchange.calls and (location := location_of(head)) is not None:
             self._redirects.add(head.exchange, exchange.target, location)
@@ -298,6 +328,11 @@ class CallCounter:
     def _end_by_status(self, call: _Call, error: ResponseHead) -> None:
         if call.outcome is _UNANSWERED:
             self._end(call, status_outcome(call.method, error.status, by_proxy=error.by_proxy))
+
+    def _end_unread(self, call: _Call, status: int) -> None:
+        outcome = unread_outcome(status)
+        if call.outcome is _UNANSWERED and outcome is not _UNANSWERED:
+            self._end(call, outcome)
 
     def _cancel(self, call: _Call | None) -> None:
         if call is not None and call.outcome is _UNANSWERED:

@@ -207,13 +207,15 @@ UNKNOWN_DIALECT: Final = "unknown-dialect"
 class Note:
     """Something that mcpproxy itself did on a connection, such as refusing a request or rewriting a head.
 
-    ``what`` is the kind of action, as one word; ``why`` is the reason, for people.
+    ``what`` is the kind of action, as one word; ``why`` is the reason, for people. ``exchange`` is the
+    exchange whose answer could not be read, 0 for any other action.
     """
 
     connection: int
     what: str
     why: str
     observed_at_ns: int = 0
+    exchange: int = 0
 
 
 @slotted(frozen=True)
@@ -245,7 +247,8 @@ class Signal:
 class Gap:
     """Bytes that were forwarded but not recorded. Their content is unknown.
 
-    ``reason`` is a clause for people ("the disk was full").
+    ``reason`` is a clause for people ("the disk was full"). ``exchange`` is the HTTP exchange whose answer
+    they are, 0 if that is not known.
     """
 
     reason: str
@@ -253,6 +256,7 @@ class Gap:
     server_bytes: int = 0
     stderr_bytes: int = 0
     observed_at_ns: int = 0
+    exchange: int = 0
 
 
 Ending = Literal["exited", "signalled", "not started", "cut"]

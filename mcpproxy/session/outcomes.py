@@ -50,6 +50,9 @@ class Outcome(StrEnum):
     ``status_outcome`` and ``exchange_outcome``. Such an error is a part of a healthy session."""
     NONE = "none"
     """The row is not about something that has an answer."""
+    UNREADABLE = "unreadable"
+    """Answered over HTTP with a body that could not be decoded, or was not recorded. So nobody knows how the
+    call ended."""
 
 
 PROBE: Final = "server/discover"
@@ -62,8 +65,8 @@ _FAILURES: Final = frozenset({401, 403, 407, 408, 429})
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
 """The outcomes of calls that *failed*. What broke the protocol is a *finding*, which is another thing."""
 
-UNSUCCESSFUL: Final = ERRORS | {Outcome.REFUSED, Outcome.UNANSWERED, Outcome.CANCELLED}
-"""The outcomes of calls that did not give their caller what it asked for."""
+UNSUCCESSFUL: Final = ERRORS | {Outcome.REFUSED, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.UNREADABLE}
+"""The outcomes of calls of which nobody saw that they gave their caller what it asked for."""
 
 WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.OK: "ok",
@@ -76,6 +79,7 @@ WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.REFUSED: "refused by mcpproxy",
     Outcome.DECLINED: "declined",
     Outcome.NONE: "",
+    Outcome.UNREADABLE: "answered unreadably",
 }
 """How each outcome is called wherever people read it: terminal, page, lists, reports."""
 
@@ -112,14 +116,17 @@ class CallCounts:
     refused: int = 0
     """Refused or answered by mcpproxy itself: the server was not reached, or was not to be."""
     declined: int = 0
+    unreadable: int = 0
+    """Answered with what could not be read."""
 
     @property
     def all_successful(self) -> bool:
-        """Whether each call has an answer of its server, and none of these is an error of ``ERRORS``.
+        """Whether each call has an answer of its server that could be read, and none of these is an error of
+        ``ERRORS``.
 
         A session of which all calls were declined came to nothing, so it is not successful.
         """
-        return not (self.failed or self.refused or self.unanswered or self.cancelled or self._all_declined)
+        return not self.unsuccessful(running=False)
 
     @property
     def _all_declined(self) -> int:
@@ -132,6 +139,7 @@ class CallCounts:
             (self.refused, "refused"),
             (self.unanswered, unanswered_word(running=running)),
             (self.cancelled, WORDS[Outcome.CANCELLED]),
+            (self.unreadable, str(Outcome.UNREADABLE)),
             (self._all_declined, WORDS[Outcome.DECLINED]),
         )
         return [(number, word) for number, word in numbers if number]
@@ -157,7 +165,10 @@ class CallCounts:
 def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
     """Return the numbers of calls, from how many of them ended in each way."""
     failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
-    others = (Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED, Outcome.DECLINED)
+    others = (
+        *(Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED, Outcome.DECLINED),
+        Outcome.UNREADABLE,
+    )
     return CallCounts(sum(outcomes.values()), failed, *(outcomes.get(outcome, 0) for outcome in others))
 
 
@@ -171,6 +182,7 @@ def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
         sum(one.cancelled for one in listed),
         sum(one.refused for one in listed),
         sum(one.declined for one in listed),
+        sum(one.unreadable for one in listed),
     )
 
 
@@ -214,6 +226,14 @@ def status_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
         return Outcome.REFUSED
     is_decline = method == PROBE and status < 500 and status not in _FAILURES
     return Outcome.DECLINED if is_decline else Outcome.HTTP_ERROR
+
+
+def unread_outcome(status: int) -> Outcome:
+    """Return how a call ends whose exchange had this HTTP status and a body that could not be read.
+
+    A redirect is followed by another exchange, and 202 says that the answer, if any, comes in another one.
+    """
+    return Outcome.UNREADABLE if 200 <= status < 300 and status != 202 else Outcome.UNANSWERED
 
 
 def exchange_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:

@@ -95,7 +95,8 @@ def encode(event: Recorded, session: str = "") -> bytes:
             return object_line({"type": "signal", "t": event.observed_at_ns, "signal": event.name})
         case Gap():
             lost = {"client": event.client_bytes, "server": event.server_bytes, "stderr": event.stderr_bytes}
-            return object_line({"type": "gap", "t": event.observed_at_ns, "reason": event.reason, **lost})
+            members = {"type": "gap", "t": event.observed_at_ns, "reason": event.reason, **lost}
+            return object_line(members | _answered_in(event))
         case _:
             return _encode_http(event, session)
 
@@ -270,7 +271,13 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
         by = {"by": "proxy"} if event.by_proxy else {}
         return object_line({"type": "opaque", **common_members, **size, **by})
     assert type(event) is Note
-    return object_line({"type": "note", **common_members, "what": event.what, "why": event.why})
+    members = {"type": "note", **common_members, "what": event.what, "why": event.why}
+    return object_line(members | _answered_in(event))
+
+
+def _answered_in(event: Gap | Note) -> dict[str, int]:
+    """Return the member that names the exchange whose answer is missing, if it is one."""
+    return {"exchange": event.exchange} if event.exchange else {}
 
 
 def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
@@ -355,6 +362,7 @@ def calls_object(calls: CallCounts) -> dict[str, int]:
         "cancelled": calls.cancelled,
         **({"refused": calls.refused} if calls.refused else {}),
         **({"declined": calls.declined} if calls.declined else {}),
+        **({"unreadable": calls.unreadable} if calls.unreadable else {}),
     }
 
 

@@ -2,11 +2,10 @@
 
 import os
 import weakref
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.session.frame import Gap, Note, Sender
+from mcpproxy.session.frame import Gap, Sender
 from mcpproxy.trace import upgrades
 from mcpproxy.trace.records import ARGUMENTS_MASKED, CloseRecord, Continued, Header
 from mcpproxy.trace.trace_file import path_in
@@ -131,12 +130,3 @@ def gap_note(gap: Gap) -> str:
     if not lost:  # it is not known how much
         return gap.reason
     return f"{lost} {'byte is' if lost == 1 else 'bytes are'} missing: {gap.reason}"
-
-
-def undecoded_notes(undecoded: Iterable[Note]) -> list[str]:
-    """Say which bodies could not be read, from the notes about them: a sentence fragment for each reason."""
-    reasons = Counter(note.why for note in undecoded)
-    return [
-        f"{f'{number:,} bodies were' if number > 1 else 'a body was'} not judged: {why}"
-        for why, number in reasons.items()
-    ]

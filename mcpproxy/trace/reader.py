@@ -5,6 +5,7 @@ not an error: it is read as far as possible, and ``Trace.notes`` says what is mi
 """
 
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +16,16 @@ from mcpproxy.session.frame import CLIENT, NOT_DECODED, SERVER, Event, Finding, 
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.opened_trace import OpenedTrace, gap_note, undecoded_notes
-from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header, Recorded, Tally
+from mcpproxy.trace.opened_trace import OpenedTrace, gap_note
+from mcpproxy.trace.records import (
+    CloseRecord,
+    Continued,
+    Encoded,
+    Header,
+    Recorded,
+    Tally,
+    undecoded_notes,
+)
 from mcpproxy.trace.repeated_bodies import UNKNOWN_BODY, EarlierBodies, Shortened
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.trace.trace_file import ENDLESS, SECOND_HEADER, open_file, path_in, read_header, refuse
@@ -51,7 +60,7 @@ class Trace(OpenedTrace):
     _path: str
     _number: int
     _line: bytes
-    _undecoded: list[Note]
+    _undecoded: Counter[str]
     _passed_bytes = 0
     _is_torn = False
     _file: BinaryIO | None = None
@@ -121,7 +130,7 @@ class Trace(OpenedTrace):
         self.tally = None
         self._passed_bytes = 0
         self._is_torn = False
-        self._undecoded = []
+        self._undecoded = Counter()
         frames: dict[Sender, int] = {CLIENT: 0, SERVER: 0}
         closing, self.hole = None, None
         for path in self.files:
@@ -189,7 +198,7 @@ class Trace(OpenedTrace):
                         yield record
                     case Note(what=what):
                         if what == NOT_DECODED:
-                            self._undecoded.append(record)
+                            self._undecoded[record.why] += 1
                         yield record
                     case Encoded() if not with_encoded:
                         pass

@@ -56,6 +56,7 @@ def _gap(members: JSONObject) -> Gap:
         member(members, "reason", str),
         *(member(members, stream, int) for stream in ("client", "server", "stderr")),
         observed_at_ns=member(members, "t", int),
+        exchange=member(members, "exchange", int, 0),
     )
 
 
@@ -139,8 +140,8 @@ def _calls(members: JSONObject) -> CallCounts | None:
         return None
     calls = cast("JSONObject", member(members, "calls", dict))
     total, failed, unanswered = (member(calls, name, int) for name in ("total", "failed", "unanswered"))
-    others = (optional_member(calls, name, int) or 0 for name in ("cancelled", "refused", "declined"))
-    return CallCounts(total, failed, unanswered, *others)
+    names = ("cancelled", "refused", "declined", "unreadable")
+    return CallCounts(total, failed, unanswered, *(optional_member(calls, name, int) or 0 for name in names))
 
 
 def _repeated(members: JSONObject) -> Repeated:
@@ -254,6 +255,7 @@ def _note(members: JSONObject) -> Note:
         member(members, "what", str),
         member(members, "why", str),
         member(members, "t", int),
+        member(members, "exchange", int, 0),
     )
 
 

@@ -4,7 +4,8 @@ A trace is JSON Lines. The first record is the header, the last is the close rec
 events in the order they were seen; each finding follows the event that caused it.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias, TypeVar
 
 from mcpproxy.base.slotted import field, slotted
@@ -94,6 +95,7 @@ class Tally:
     ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
     ``judge_error`` says what was not judged, and why. ``calls`` is ``None`` if they were not counted.
     ``own`` are those of the ``frames`` of each peer that mcpproxy sent in its place.
+    ``undecoded`` counts the bodies that could not be read, for each reason; no record has it.
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
@@ -102,6 +104,7 @@ class Tally:
     more: tuple[Repeated, ...] = ()
     calls: CallCounts | None = None
     own: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
+    undecoded: Counter[str] = field(default_factory=Counter[str])
 
     def count(self, frame: Frame) -> None:
         """Count a frame."""
@@ -139,6 +142,14 @@ def not_judged(header: Header, tally: Tally | None) -> str:
     if header.imported:
         return "it was recorded by another program, not judged; mcpproxy check judges what it can"
     return tally.not_judged if tally else ""
+
+
+def undecoded_notes(reasons: Mapping[str, int]) -> list[str]:
+    """Say how many bodies could not be read: a sentence fragment for each reason."""
+    return [
+        f"{f'{number:,} bodies were' if number > 1 else 'a body was'} not judged: {why}"
+        for why, number in reasons.items()
+    ]
 
 
 @slotted(frozen=True)

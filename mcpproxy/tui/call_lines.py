@@ -25,6 +25,7 @@ _MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
     Outcome.REFUSED: ("⊗", "bad"),
     Outcome.DECLINED: ("⊖", "dim"),
     Outcome.NONE: ("·", "dim"),
+    Outcome.UNREADABLE: ("?", "warning"),
 }
 """The tones are a scale: what fails a call is ``bad``, what waits, is slow or was given up is ``warning``."""
 

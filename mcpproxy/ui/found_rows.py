@@ -14,7 +14,7 @@ from starlette.requests import Request
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.filter import Filter
 from mcpproxy.session.frame import Finding
-from mcpproxy.session.outcomes import ERRORS, Outcome
+from mcpproxy.session.outcomes import UNSUCCESSFUL, Outcome
 from mcpproxy.ui import json_rows
 from mcpproxy.ui.library import NoRecordingError
 from mcpproxy.view.call_reader import shortened
@@ -145,7 +145,7 @@ def _asks_for_failures(wanted: Filter) -> bool:
 
 def _cause(view: View, call: Call) -> str:
     """Return why a call has no result, in a sentence; empty if it has one."""
-    if call.outcome not in (*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED):
+    if call.outcome not in UNSUCCESSFUL - {Outcome.REFUSED}:
         return ""
     return view.parts(call.number, _MOST_RECORDS).cause
 

@@ -278,6 +278,7 @@ def stats(view: View) -> JSONObject:
                 "unanswered": each.counts.unanswered,
                 "cancelled": each.counts.cancelled,
                 "refused": each.counts.refused,
+                "unreadable": each.counts.unreadable,
                 "p50_ms": milliseconds(each.p50_ns),
                 "p95_ms": milliseconds(each.p95_ns),
                 "max_ms": milliseconds(each.max_ns),
@@ -318,7 +319,10 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         "recording": entry,
         "running": view.running,
         "rows": view.count(),
-        "calls": {name: getattr(calls, name) for name in ("failed", "refused", "unanswered", "cancelled")},
+        "calls": {
+            name: getattr(calls, name)
+            for name in ("failed", "refused", "unanswered", "unreadable", "cancelled")
+        },
         "findings": {**view.findings.counts()},
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
         "sessions": [session(each) for each in sessions],

@@ -16,15 +16,15 @@ from mcpproxy.protocol.message_parts import member, singles, value_of
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.reports.transcripts.preview import preview
 from mcpproxy.session.exchanges import Fields
-from mcpproxy.session.frame import CLIENT, SERVER, ExchangeEnd, Frame, ResponseHead, Stderr
-from mcpproxy.session.outcomes import ERRORS, WORDS, Kind, Outcome, state_words
+from mcpproxy.session.frame import CLIENT, SERVER, ExchangeEnd, Frame, Gap, Note, ResponseHead, Stderr
+from mcpproxy.session.outcomes import UNSUCCESSFUL, WORDS, Kind, Outcome, state_words
 from mcpproxy.session.redirects import location_of
 from mcpproxy.view.call_reader import id_text
 from mcpproxy.view.calls import Call, Part, Role
 from mcpproxy.view.index.seen import FirstEnd
 
-LOST: Final = frozenset({*ERRORS, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED})
-"""The outcomes of calls that got no result."""
+LOST: Final = UNSUCCESSFUL
+"""The outcomes of calls that got no result, as far as is known."""
 
 _LONG_NS: Final = 5_000_000_000
 """A call that waited so long may have met a limit of its client, which progress could have moved."""
@@ -80,6 +80,8 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
             said += [*_waited(call, ended), *_exchange(call, parts), *_progress(call, parts)]
         case Outcome.CANCELLED:
             said.append(_cancelled(call, parts))
+        case Outcome.UNREADABLE:
+            said.append(f"Its answer could not be read: {_unread(parts)}")
         case _ if words := error_words(call):
             said.append(words)
         case _:
@@ -105,6 +107,8 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: H
     elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
         words = ended.words(call).removeprefix("the ")
         said += _exchange(call, latest) or filter(None, [words])
+    elif call.outcome is Outcome.UNREADABLE:
+        return _unread(latest)
     more = said_beyond(call, latest)
     line = _error_on_stderr(call, latest, more)
     if call.result or more:
@@ -297,22 +301,30 @@ def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
 
 
 def _whole_answer(head: ResponseHead, frames: Sequence[Frame]) -> str:
-    """Say what a whole HTTP answer was that did not hold the response. ``frames`` are those of its exchange.
-
-    A body that could not be decoded is a piece of a message of which no other piece comes.
-    """
+    """Say what a whole HTTP answer was that did not hold the response. ``frames`` are in its exchange."""
     if (location := location_of(head)) is not None:
         return f"It was answered with HTTP {head.status} to {visible(location[:_REASON_CHARACTERS])}"
     fields = Fields(head.headers)
     sent = [frame for frame in frames if frame.sender == SERVER]
-    if sent and sent[-1].continues and (coding := fields.get("content-encoding")):
-        return f"The body of its answer could not be decoded (content coding {visible(coding)})"
     is_stream = fields.media_type == "text/event-stream"
     if fields.media_type and not is_stream and any(isinstance(each.message, Malformed) for each in sent):
         said = f"Its answer was {visible(fields.media_type)}, not JSON-RPC"
         return ": ".join(filter(None, (said, *map(_body_of, sent[:1]))))
     status = visible(f"{head.status} {head.reason}".strip())
     return f"It was answered with HTTP {status}, without its response"
+
+
+def _unread(parts: Sequence[Part]) -> str:
+    """Say why what answered a call could not be read.
+
+    Recordings of earlier releases have no note of it among the records of the call, but the coding.
+    """
+    for part in parts:
+        if isinstance(part.record, Note | Gap):
+            return part.summary
+    heads = [part.record for part in parts if isinstance(part.record, ResponseHead)]
+    coding = Fields(heads[-1].headers).get("content-encoding") if heads else None
+    return f"the content coding {visible(coding)} was not undone" if coding else "it is in pieces"
 
 
 def _progress(call: Call, parts: Sequence[Part]) -> list[str]:

@@ -27,6 +27,7 @@ from mcpproxy.session.frame import (
     ExchangeEnd,
     Frame,
     Gap,
+    Note,
     RequestHead,
     ResponseHead,
     Stderr,
@@ -300,7 +301,7 @@ def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Par
             yield Part(Role.HTTP_END, None, at_ns, owner, record, words)
         case Stderr(observed_at_ns=at_ns):
             yield Part(Role.LOG, None, at_ns, owner, record, arguments_preview(record, {}, ""))
-        case Gap(reason=reason, observed_at_ns=at_ns):
+        case Gap(reason=reason, observed_at_ns=at_ns) | Note(why=reason, observed_at_ns=at_ns):
             yield Part(Role.OTHER, None, at_ns, owner, record, shortened(reason))
         case _:
             pass

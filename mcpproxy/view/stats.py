@@ -266,6 +266,7 @@ def as_object(statistics: Statistics) -> Mapping[str, object]:
                 "unanswered": calls.counts.unanswered,
                 "cancelled": calls.counts.cancelled,
                 "refused": calls.counts.refused,
+                "unreadable": calls.counts.unreadable,
                 "p50_ns": calls.p50_ns,
                 "p95_ns": calls.p95_ns,
                 "max_ns": calls.max_ns,

@@ -246,7 +246,7 @@ class View:
 
         If several calls are open, that belongs to none of them.
         """
-        if call.outcome is Outcome.RPC_ERROR:
+        if call.outcome in (Outcome.RPC_ERROR, Outcome.UNREADABLE):
             return self._parts.answer(call.number)
         if call.outcome is not Outcome.UNANSWERED or self.ended is None or self.ended.exit_code == 0:
             return []

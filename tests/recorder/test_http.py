@@ -30,6 +30,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     SseEvent,
 )
+from mcpproxy.session.outcomes import CallCounts
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Encoded, Recorded, body_bytes
 from tests.recorder import http_journals as wire
@@ -300,6 +301,21 @@ def test_what_cannot_be_decoded_is_a_piece(coding: str) -> None:
     assert told(found)[2:] == ["1 200", "1 encoded server", "1 server: garbage cut piece", "1 end"]
     assert [event.what for event in found if isinstance(event, Note)] == ["not-decoded"]
     assert body_bytes(found, 1, "server") == b"garbage"
+
+
+def test_a_call_with_an_answer_that_cannot_be_decoded_was_answered(tmp_path: Path) -> None:
+    trace = tmp_path / "s.jsonl"
+    sent = [client(post(PING)), server(answer(b"garbage", "Content-Encoding: x-unheard-of"))]
+    JournalFolder(trace, [start(), *sent, EXIT])
+    session, writer = recording(trace)
+    session.drain()
+    assert session.finish()
+    writer.close()
+    assert session.tally.calls == CallCounts(1, failed=0, unanswered=0, unreadable=1)
+    why = "the content coding x-unheard-of cannot be undone here"
+    assert session.tally.undecoded == {why: 1}
+    (said,) = [event for event in read_trace(str(trace)).events() if isinstance(event, Note)]
+    assert (said.why, said.exchange) == (why, 1)
 
 
 def test_a_compressed_body_that_ends_too_early() -> None:

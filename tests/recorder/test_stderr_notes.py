@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -132,6 +133,7 @@ def test_a_clean_session_says_so(pipe: Pipe) -> None:
         (CallCounts(5, 0, 0, 1), "1 of 5 calls cancelled"),
         (CallCounts(5, 1, 0, refused=1), "1 of 5 calls failed, 1 refused"),
         (CallCounts(5, 0, 0, refused=2), "2 of 5 calls refused"),
+        (CallCounts(5, 1, 0, unreadable=2), "1 of 5 calls failed, 2 unreadable"),
         (CallCounts(5, 0, 0), "no failed calls"),
         (CallCounts(0, 0, 0), "no calls"),
     ],
@@ -142,6 +144,15 @@ def test_failed_calls_stand_before_findings(pipe: Pipe, calls: CallCounts, told:
     live.flush()
     frames = "0 frames from the client, 0 from the server"
     assert pipe.text() == f"mcpproxy: {frames}; {told}; no findings; trace s.jsonl\n"
+
+
+def test_bodies_that_were_not_judged_are_told(pipe: Pipe) -> None:
+    live = StderrNotes(pipe.writer)
+    live.summarize("s.jsonl", Tally(undecoded=Counter({"it is coded": 2, "it is damaged": 1})))
+    live.flush()
+    assert "; no findings; 2 bodies were not judged: it is coded; a body was not judged: it is damaged;" in (
+        pipe.text()
+    )
 
 
 def test_quiet_says_nothing() -> None:

@@ -458,6 +458,18 @@ def test_the_exchanges_of_an_archive(tmp_path: Path) -> None:
     assert seqs == sorted(seqs)
 
 
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+def test_a_body_that_an_archive_does_not_hold_is_not_a_missing_answer(
+    kind: str, mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    unkept = entry(LIST_TOOLS, None, at="10:20:31", kind=kind, headers=NAMED, size=60)
+    path = kept(tmp_path, har(*OVER_HTTP[:2], unkept), "a.har")
+    shown, checked = mcpproxy("show", path).out, mcpproxy("check", path).out
+    assert "tools/list → answered unreadably: the HAR holds no body of an answer" in " ".join(shown.split())
+    assert "1 of 2 calls unreadable" in checked
+    assert "unanswered" not in shown + checked + mcpproxy("show", "--call", "3", path).out
+
+
 def test_a_request_in_a_stream_comes_before_its_answer(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     call = '{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"t"}}'
     ping = '{"jsonrpc":"2.0","id":99,"method":"ping"}'

@@ -57,11 +57,6 @@ def a_page(session: Conversation, place: dict[str, Any]) -> None:
     session.says("server", "<p>Sign in", 4, eol="", **place)
 
 
-def an_unknown_coding(session: Conversation, place: dict[str, Any]) -> None:
-    session.responds(1, 200, ms=3, content_encoding="br")
-    session.says("server", "coded", 4, eol="", continues=True, **place)
-
-
 def nothing(session: Conversation, place: dict[str, Any]) -> None:
     session.responds(1, 202, ms=3)
 
@@ -79,7 +74,6 @@ def a_stream(session: Conversation, place: dict[str, Any]) -> None:
 ENDS: dict[Says, str] = {
     a_redirect: "It was answered with HTTP 307 to http://a.example/mcp/",
     a_page: "Its answer was text/html, not JSON-RPC: Sign in",
-    an_unknown_coding: "The body of its answer could not be decoded (content coding br)",
     nothing: "It was answered with HTTP 202, without its response",
     another_id: "It was answered with HTTP 200, without its response",
     a_stream: "It was answered with HTTP 200, without its response",

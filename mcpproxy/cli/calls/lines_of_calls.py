@@ -204,6 +204,9 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
             why = f": {call.cause}" if call.cause else ""
             by = f" by the {call.sender}"  # none but the peer that sent a request can cancel it
             return bad, f"{state_words(call.outcome)}{by}{waited}{late}{why}", ("yellow",)
+        case Outcome.UNREADABLE:
+            why = f": {call.cause}" if call.cause else ""
+            return good, f"{state_words(call.outcome)}{why}", ("yellow",)
         case Outcome.DECLINED:
             return good, declined_words(call), ("dim",)
         case Outcome.INPUT_REQUIRED:

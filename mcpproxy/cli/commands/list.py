@@ -28,8 +28,9 @@ EPILOG: Final = """\
 
 FAILED are the calls that ended with an error (2 of 7), those that mcpproxy answered itself (1 refused), those
 that were cancelled, by a person or by a time limit of the client (1 cancelled), those that never got an
-answer (1 unanswered), and those of a running session that have none yet (1 waiting 11.0 s); ? stands for what
-is not known without reading the whole recording. FINDINGS are what the session broke of the protocol.
+answer (1 unanswered) or got one that could not be read (1 unreadable), and those of a running session that
+have none yet (1 waiting 11.0 s); ? stands for what is not known without reading the whole recording. FINDINGS
+are what the session broke of the protocol.
 1 declined: all calls were server/discover, GET or DELETE, and the server lawfully said that it has no such.
 A narrow terminal gets fewer columns, and one that is too narrow for all words a + for the rest: 1 of 6+ has
 refused, cancelled or unanswered calls, too.
@@ -176,6 +177,7 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
         "refused": entry.calls and entry.calls.refused,
         "unanswered": entry.calls and entry.calls.unanswered,
         "cancelled": entry.calls and entry.calls.cancelled,
+        "unreadable": entry.calls and entry.calls.unreadable,
         "findings": None if entry.findings is None else dict(entry.findings),
         "ended": entry.ending,
         "reason": entry.reason or None,

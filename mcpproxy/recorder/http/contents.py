@@ -58,6 +58,11 @@ class ContentOwner(NamedTuple):
         """Return a note about the connection."""
         return Note(self.connection.number, what, why, at_ns)
 
+    def not_decoded(self, why: str, at_ns: int) -> Note:
+        """Return a note about this content, which could not be read."""
+        exchange = self.exchange.number if self.sender == SERVER else 0
+        return Note(self.connection.number, NOT_DECODED, why, at_ns, exchange)
+
 
 def open_contents(connection: Connection) -> Iterator[tuple[ContentOwner, Body]]:
     """Yield each content of a connection that has not ended, with its body."""
@@ -139,7 +144,7 @@ class Contents:
         if is_whole:
             decoder.end()
             if decoder.why and at_ns is not None:
-                yield owner.note(NOT_DECODED, decoder.why, at_ns)
+                yield owner.not_decoded(decoder.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
         kept_parts, side.kept = side.kept, None
@@ -218,7 +223,7 @@ class Contents:
         """Record bytes that cannot be decoded, as an incomplete frame, which is not judged."""
         owner.side.body = None
         yield from self._record_kept(owner)
-        yield owner.note(NOT_DECODED, why, at_ns)
+        yield owner.not_decoded(why, at_ns)
         if owner.side.is_masked:  # without decoding, credentials cannot be masked
             yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:

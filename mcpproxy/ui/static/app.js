@@ -240,7 +240,7 @@ function Opened({ summary, folder, place, go, paused }) {
   // The list of the folder is the first to say how a session has ended.
   const recording = folder.recordings.find((one) => one.id === summary.recording.id) ?? current.recording;
   const sessions = current.sessions.filter((one) => one.client || one.server || one.name);
-  const { failed, refused, unanswered, cancelled } = current.calls;
+  const { failed, refused, unanswered, unreadable, cancelled } = current.calls;
   useEffect(() => {
     const mark = /^\(\d+ held\) /.exec(document.title)?.[0] ?? "";
     document.title = `${mark}${recording.label} – mcpproxy`;
@@ -252,7 +252,7 @@ function Opened({ summary, folder, place, go, paused }) {
       ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
       <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
       ${failed ? html`<span class="bad">${plural(failed, "failed call")}</span>` : null}
-      ${Object.entries({ refused, unanswered, cancelled }).map(([name, number]) => {
+      ${Object.entries({ refused, unanswered, unreadable, cancelled }).map(([name, number]) => {
         const [, said, kind] = state(name, live.running);
         return number ? html`<span class=${kind}>${number.toLocaleString("en")} ${said}</span>` : null;
       })}

@@ -135,6 +135,7 @@ export const OUTCOMES = {
   refused: ["⛔", "refused by mcpproxy", "bad"],
   declined: ["⊖", "declined", "plain"],
   none: ["·", "", "plain"],
+  unreadable: ["?", "answered unreadably", "warn"],
 };
 
 /** A call without an answer while the recording is being made. @type {[string, string, string]} */

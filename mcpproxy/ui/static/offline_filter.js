@@ -10,7 +10,7 @@
 const KEYS = ["tool", "prompt", "resource", "target", "method", "status", "code", "latency", "bytes", "rule", "severity", "from", "session", "kind", "call", "frame", "id", "text"];
 const ERRORS = ["tool-error", "rpc-error", "http-error"];
 /** @type {Record<string, string[]>} */
-const STATUS = { error: ERRORS, unsuccessful: [...ERRORS, "refused", "unanswered", "cancelled"] };
+const STATUS = { error: ERRORS, unsuccessful: [...ERRORS, "refused", "unanswered", "cancelled", "unreadable"] };
 /** @type {Record<string, string>} other words of `status:` -> the word that each is read as */
 const STATUS_ALIASES = { "no-answer": "unanswered", open: "unanswered", pending: "unanswered", waiting: "unanswered", failed: "error", canceled: "cancelled" };
 /** @type {Record<string, Record<string, number>>} */
@@ -140,7 +140,7 @@ export function passes(terms, call) {
 }
 
 /** Outcomes in the order in which a person wants to see them. */
-const URGENT = [...ERRORS, "refused", "unanswered", "cancelled", "input-required", "declined", "ok", "none"];
+const URGENT = [...ERRORS, "refused", "unanswered", "unreadable", "cancelled", "input-required", "declined", "ok", "none"];
 
 /**
  * Return calls in an order: empty for that of the recording; after a `-` the largest first.

@@ -108,7 +108,7 @@ export function Sidebar({ isShown, isLoaded, recordings, runs, held, place, go, 
 /** Return the worst that recordings have, in words: "failed, waiting or cancelled". @param {import("./types.js").Recording[]} failed */
 function losses(failed) {
   const found = new Set(failed.map((one) => (one.lost === "unanswered" && one.running ? "waiting" : one.lost)));
-  return ["failed", "refused", "unanswered", "waiting", "cancelled"].filter((word) => found.has(word)).join(", ").replace(/, (\w+)$/, " or $1");
+  return ["failed", "refused", "unanswered", "waiting", "cancelled", "unreadable"].filter((word) => found.has(word)).join(", ").replace(/, (\w+)$/, " or $1");
 }
 
 /** @param {import("./types.js").Recording[]} recordings @param {import("./types.js").Run[]} runs @returns {Group[]} the latest first */

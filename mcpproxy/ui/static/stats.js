@@ -12,6 +12,7 @@ const COLUMNS = [
   ["failed", "errors", (row) => (row.errors ? row.errors.toLocaleString("en") : "")],
   ["unanswered", "unanswered", (row) => (row.unanswered ? row.unanswered.toLocaleString("en") : "")],
   ["cancelled", "cancelled", (row) => (row.cancelled ? row.cancelled.toLocaleString("en") : "")],
+  ["unreadable", "unreadable", (row) => (row.unreadable ? row.unreadable.toLocaleString("en") : "")],
   ["refused", "refused", (row) => (row.refused ? row.refused.toLocaleString("en") : "")],
   ["p50", "p50_ms", (row) => latency(row, "p50")],
   ["p95", "p95_ms", (row) => latency(row, "p95")],

@@ -118,7 +118,7 @@
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {string | null} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered", or that its server failed before any message; empty if there is none, null if that is not known
- * @property {string} lost the worst of them: failed, refused, unanswered, cancelled, or declined if all were; empty if there is none
+ * @property {string} lost the worst of them: failed, refused, unanswered, cancelled, unreadable, or declined if all were; empty if there is none
  * @property {string} searched the text in which words are looked for that choose recordings, in lower case
  * @property {Partial<Record<Severity, number>> | null} findings how many it has of each severity; null if that is not known
  *
@@ -132,7 +132,7 @@
  * @property {Recording} recording
  * @property {boolean} running
  * @property {number} rows
- * @property {{failed: number, refused: number, unanswered: number, cancelled: number}} calls
+ * @property {{failed: number, refused: number, unanswered: number, unreadable: number, cancelled: number}} calls
  * @property {Partial<Record<Severity, number>>} findings how many it has of each severity
  * @property {string[]} notes what is missing from the recording
  * @property {string} target the command or the URL of the server

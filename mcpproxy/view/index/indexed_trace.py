@@ -6,6 +6,7 @@ A running recording is read on from where the index ends.
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import Gap, Note
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.opened_trace import gap_note, undecoded_notes
+from mcpproxy.trace.opened_trace import gap_note
 from mcpproxy.trace.reader import Trace
-from mcpproxy.trace.records import Continued, Record
+from mcpproxy.trace.records import Continued, Record, undecoded_notes
 from mcpproxy.trace.trace_file import ENDLESS, whole_before
 from mcpproxy.view.call_reader import CallReader, Masking
 from mcpproxy.view.calls import Progress
@@ -177,7 +178,7 @@ class IndexedTrace:
         notes = self.trace.notes_at_start()
         missing = [self.reader.record(line) for line in self.scan.missing_lines]
         notes += [gap_note(record) for record in missing if isinstance(record, Gap)]
-        notes += undecoded_notes(record for record in missing if isinstance(record, Note))
+        notes += undecoded_notes(Counter(record.why for record in missing if isinstance(record, Note)))
         if self._fault:
             number, fact, next_step = self._fault
             notes.append(f"line {number}: {fact}; {next_step}")

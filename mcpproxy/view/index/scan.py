@@ -35,7 +35,7 @@ from mcpproxy.session.frame import (
     Sender,
     Signal,
 )
-from mcpproxy.session.outcomes import Kind, Outcome
+from mcpproxy.session.outcomes import Kind, Outcome, unread_outcome
 from mcpproxy.session.redirects import location_of
 from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
@@ -214,6 +214,8 @@ class Scan(MessageScan):
         elif (id := leading_result_id(frame.raw)) is not None:
             row = self._answer({"result": None}, id, seen)
         else:
+            if seen.exchange is not None and not seen.client:
+                seen.exchange.is_unread = True
             row = self._orphan(_NOT_A_MESSAGE, seen)
         if frame.continues:
             self._pieces[place] = row
@@ -258,6 +260,8 @@ class Scan(MessageScan):
                 return self._short_lines(decode(line), at)
             case "gap":
                 self.missing_lines.append(at)
+                if "exchange" in members:
+                    return self._unread_answer(members["exchange"], at)
                 return self._orphan(_GAP, Seen(True, at, members["t"], 0))
             case "close" | "continued":
                 record = decode(line)
@@ -268,6 +272,7 @@ class Scan(MessageScan):
                 self.last_ns = members.get("t", self.last_ns)
                 if members["what"] == NOT_DECODED:
                     self.missing_lines.append(at)
+                    return self._unread_answer(members.get("exchange", 0), at)
             case "eof" | "signal":
                 self.last_ns = members.get("t", self.last_ns)
                 record = decode(line)
@@ -386,6 +391,14 @@ class Scan(MessageScan):
                 self._redirects.add(exchange.number, exchange.target, location)
         return exchange.row
 
+    def _unread_answer(self, number: int, at: int) -> int:
+        """Note that something in the answer of an exchange could not be read. Return the row of the line."""
+        exchange = self._exchanges.get(number)
+        if exchange is None:
+            return 0
+        exchange.is_unread = True
+        return self._in_exchange(exchange, 0, at, client=False)
+
     def _end(self, members: dict[str, Any], at: int) -> int:
         self.last_ns = members["t"]
         exchange = self._exchanges.pop(members["exchange"], None)
@@ -396,6 +409,8 @@ class Scan(MessageScan):
             self._add_exchange_row(exchange, exchange.lines[0] if exchange.lines else at)
             if is_early:
                 self.take_status(exchange, exchange.row)
+        for row in exchange.requests if exchange.is_unread else ():
+            self._end_unread(exchange, row)
         if exchange.stateless and members.get("cut") and members.get("by") == CLIENT:
             for row in exchange.requests:  # closing the stream cancels the request
                 self._set_cancelled(row)
@@ -404,6 +419,14 @@ class Scan(MessageScan):
             for row in exchange.requests:
                 self._close(row)
         return exchange.row
+
+    def _end_unread(self, exchange: ExchangeState, row: int) -> None:
+        """End a call whose answer came, and could not be read."""
+        columns, outcome = self.columns, OUTCOMES.index(unread_outcome(exchange.status))
+        if columns.outcome[row] == _UNANSWERED and outcome != _UNANSWERED:
+            columns.outcome[row], columns.answer_line[row] = outcome, exchange.answer
+            columns.latency_ns[row] = max(self.last_ns - columns.started_ns[row], 0)
+            self.touch(row)
 
     def _close(self, row: int) -> None:
         """Note that a request waits no longer, because its exchange ended."""

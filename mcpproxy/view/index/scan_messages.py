@@ -38,7 +38,8 @@ _DECLINED: Final = OUTCOMES.index(Outcome.DECLINED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
 
 _NUMBER_OF: Final = {outcome: number for number, outcome in enumerate(OUTCOMES)}
-_BY_STATUS: Final = (_HTTP_ERROR, _DECLINED)
+_BY_HTTP: Final = (_HTTP_ERROR, _DECLINED, OUTCOMES.index(Outcome.UNREADABLE))
+"""What HTTP says of how a call ended. A message that answers it says more."""
 _FAILED: Final = frozenset(_NUMBER_OF[outcome] for outcome in ERRORS)
 
 _PROGRESS: Final = "notifications/progress"
@@ -210,7 +211,7 @@ class MessageScan:
             self._just_failed = row
         if columns.outcome[row] == _UNANSWERED:
             columns.outcome[row] = _REFUSED if seen.by_us else outcome
-        elif columns.outcome[row] in _BY_STATUS:  # the body of the HTTP error is a JSON-RPC answer
+        elif columns.outcome[row] in _BY_HTTP:
             columns.outcome[row] = outcome
             if "error" not in message:
                 columns.code[row] = NO_CODE
@@ -250,7 +251,7 @@ class MessageScan:
         if id is None:
             # An error for a request that the server could not read has no id, but it is in the same exchange.
             row = exchange.call if client else 0
-            row = row if self.columns.outcome[row] in (_UNANSWERED, *_BY_STATUS, _REFUSED) else 0
+            row = row if self.columns.outcome[row] in (_UNANSWERED, *_BY_HTTP, _REFUSED) else 0
         else:
             row = self._open.find(client, self._keys_in(exchange, id))
         self._open.close_row(row, client)

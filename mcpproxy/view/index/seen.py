@@ -32,6 +32,8 @@ class ExchangeState:
     """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
     resumable: bool = False
     """Whether an event in it has an id, so that the client may get what follows in another exchange."""
+    is_unread: bool = False
+    """Whether something in its answer could not be read."""
     initialize: "dict[str, Any] | None" = None
     """The params of ``initialize``. The answer may name the session that they begin."""
     lines: list[int] = field(default_factory=list[int])

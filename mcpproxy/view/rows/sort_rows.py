@@ -21,7 +21,14 @@ _URGENT: Final = tuple(
     OUTCOMES.index(outcome)
     for outcome in (
         *(Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR, Outcome.REFUSED, Outcome.UNANSWERED),
-        *(Outcome.CANCELLED, Outcome.INPUT_REQUIRED, Outcome.DECLINED, Outcome.OK, Outcome.NONE),
+        *(
+            Outcome.UNREADABLE,
+            Outcome.CANCELLED,
+            Outcome.INPUT_REQUIRED,
+            Outcome.DECLINED,
+            Outcome.OK,
+            Outcome.NONE,
+        ),
     )
 )
 """Outcomes in the order in which a person wants to see them."""

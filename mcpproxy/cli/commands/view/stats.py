@@ -19,7 +19,8 @@ from mcpproxy.view.view import open_view
 
 EPILOG = f"""\
 FAILED are the calls that ended with an error, UNANSWERED those without an answer, CANCELLED those that were
-given up, and REFUSED those that mcpproxy answered itself. 95 of 100 calls took no longer than P95. P50, P95
+given up, REFUSED those that mcpproxy answered itself, and UNREADABLE those whose answer could not be decoded,
+or was not recorded. 95 of 100 calls took no longer than P95. P50, P95
 and MAX count a call without an answer with the time that it waited, until it was cancelled or the recording
 ended: >12.0 s is such a time. IN and OUT are the sizes of all requests and of all answers.
 {stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
@@ -31,7 +32,7 @@ each time that a model is given it.
   mcpproxy stats recordings/        all recordings in a folder, together
   mcpproxy stats --json | jq .      the same as one JSON object"""
 
-_LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT", "REFUSED", "CANCELLED")
+_LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT", "REFUSED", "UNREADABLE", "CANCELLED")
 """The columns that a narrow terminal does not get, in the order in which they are left out."""
 
 
@@ -119,6 +120,7 @@ def _states(statistics: Statistics) -> dict[str, Callable[[CallCounts], int]]:
     rare: dict[str, Callable[[CallCounts], int]] = {
         "CANCELLED": lambda counts: counts.cancelled,
         "REFUSED": lambda counts: counts.refused,
+        "UNREADABLE": lambda counts: counts.unreadable,
     }
     of_rows = [calls.counts for calls in statistics.calls]
     return {
