@@ -418,7 +418,7 @@ GRACE: Final = (
     ("RES-006", resources.GRACE_NS, "within 5 seconds"),
     ("RPC-008", after_cancellation.GIVEN_UP_NS, "30 seconds"),
     ("SEQ-001", lifecycle.INITIALIZE_TIMEOUT_NS, "10 seconds"),
-    ("SEQ-001", lifecycle.IMPATIENCE_NS, "3 seconds"),
+    ("SEQ-001", lifecycle.IMPATIENCE_NS, "2 seconds"),
     ("SSE-006", streams.EARLY_NS, "50 milliseconds"),
     ("STDIO-005", stdio.PROMPT_EXIT_NS, "within 5 seconds"),
     ("SUB-003", unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),

@@ -26,15 +26,15 @@ from mcpproxy.protocol.lifecycle import (
 )
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, is_later
-from mcpproxy.protocol.wording import kind
+from mcpproxy.protocol.wording import kind, seconds
 from mcpproxy.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""A missing answer is an error if initialize was sent at least this long before the end."""
+"""A missing answer is an error if initialize was sent so long before the client left, or before the end."""
 
-IMPATIENCE_NS: Final = 3_000_000_000
-"""A missing answer is an info if initialize was sent at least this long before the end."""
+IMPATIENCE_NS: Final = 2_000_000_000
+"""A missing answer is an info if initialize was sent so long before the client left, or before the end."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
@@ -256,11 +256,20 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
         return  # The server failed before the client closed the stream. The exit status says that already.
     waited_until_ns = event.observed_at_ns if client_ns is None else client_ns
     waited_ns = waited_until_ns - request.sent_ns
+    server = history.server
+    is_silent = not (server.latest_notifications or server.pending or history.has_stderr)
+    hint = "; it sent nothing, as one does that waits for Content-Length headers (LSP)" if is_silent else ""
+    yield from kept_waiting(request, waited_ns, f"the end{hint}")
+
+
+def kept_waiting(request: SentRequest, waited_ns: int, until: str) -> Iterator[Violation]:
+    """Report an initialize that was not answered for ``waited_ns``, on any transport (SEQ-001).
+
+    ``until`` says in words what ended that time.
+    """
     if waited_ns >= IMPATIENCE_NS:
-        waited = f"{waited_ns / 1e9:.0f} s"
-        problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before the end"
-        if not (history.server.latest_notifications or history.server.pending or history.has_stderr):
-            problem += "; it sent nothing, as one does that waits for Content-Length headers (LSP)"
+        waited = seconds(waited_ns)
+        problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before {until}"
         # Nothing says how long a start may take, so a client that soon gave up proves no fault.
         yield _never_answered(problem, request, None if waited_ns >= INITIALIZE_TIMEOUT_NS else "info")
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.checks.basic.lifecycle import kept_waiting
 from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
 from mcpproxy.checks.engine.context import Violation, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
@@ -300,6 +301,18 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
         )
 
 
+def awaited_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
+    """Report an initialize without an answer when its client closed the connection (SEQ-001)."""
+    session, initialize = exchange.session, exchange.initialize
+    if session is None or initialize is None or exchange.ended_by != CLIENT or exchange.ended_ns is None:
+        return
+    if (exchange.response and not exchange.succeeded) or exchange.event_id_count or exchange.unfinished_seq:
+        return  # It was refused, or its response may come later, or HTTP-012 reports that it was cut.
+    request = session.pending(initialize.id)
+    if request is not None and not history.has_gap and not _has_unreadable_message(exchange):
+        yield from kept_waiting(request, exchange.ended_ns - request.sent_ns, "the client left")
+
+
 def _has_unreadable_message(exchange: HttpExchange) -> bool:
     """Whether the server has sent something in this session that could not be read, perhaps the response."""
     return exchange.session is not None and exchange.session.judge.history.server.sent_unreadable
@@ -463,5 +476,6 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED_EVENT),
         HttpCheck(("HTTP-020",), stream_method_accepted, HEAD, STATEFUL, ("GET", "DELETE")),
         HttpCheck(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",), given=UNANSWERED),
+        HttpCheck(("SEQ-001",), awaited_initialize, ("end",), STATEFUL, ("POST",), given=UNANSWERED),
     ),
 )
