@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import processes
-from tests.kills.session import TARGETS, Case, compiled, play
+from tests.kills.session import PACES, TARGETS, Case, compiled, play
 
 pytestmark = pytest.mark.skipif(not processes.AVAILABLE, reason="processes are found through /proc")
 
@@ -13,11 +13,14 @@ CASES = [
     *(Case(target, seed=number) for number, target in enumerate(TARGETS)),
     Case("relay", "slow", is_enforced=True),
     Case("relay", "slow", is_enforced=True, transport="http"),
+    *(Case(target, transport="model", seed=number) for number, target in enumerate(TARGETS)),
+    Case("relay", "slow", transport="model"),
 ]
 AT_A_CALL = [
     *(Case("relay", "slow", steps=steps, seed=steps) for steps in range(3, 9)),
     Case("relay", "slow", is_enforced=True, steps=5),
     Case("relay", is_enforced=True, transport="http", steps=5),
+    *(Case("relay", pace, transport="model", steps=5) for pace in PACES),
 ]
 
 

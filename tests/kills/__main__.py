@@ -18,9 +18,15 @@ WORKERS = 3
 
 def rows(runs: int) -> Iterator[list[Case]]:
     """The cells of the table, each with its runs."""
-    for transport, targets in (("stdio", TARGETS), ("http", ("relay", "recorder"))):
+    both = (False, True)
+    wanted = (
+        ("stdio", TARGETS, both),
+        ("http", ("relay", "recorder"), both),
+        ("model", ("relay", "recorder", "both"), (False,)),
+    )
+    for transport, targets, enforced in wanted:
         for pace in PACES:
-            for is_enforced in (False, True):
+            for is_enforced in enforced:
                 for target in targets:
                     yield [Case(target, pace, is_enforced, transport, 0, n) for n in range(runs)]
                 yield [

@@ -1,23 +1,28 @@
 """The peers of a session that is killed: both talk all the time, and keep a log of what they received.
 
 ``python peers.py duplex SEED LOG PACE``: lines out on descriptor 1, lines in on descriptor 0.
-``python peers.py serve LOG PACE``: an HTTP server that says each body back; prints its port.
-``python peers.py post SEED LOG PACE PORT``: a client that posts to it on one connection.
+``python peers.py serve LOG PACE``: an HTTP server that says each body back, or, if a model is asked, what was
+said last, in events; prints its port.
+``python peers.py post SEED LOG PACE PORT PATH``: a client that posts to it on one connection.
 
 Every byte is in the log before anything else is done. ``LOG.end`` says how it ended. ``PACE`` is ``plain``,
 or ``slow`` for a peer that reads in sips, so that whoever writes to it must wait. On lines a slow peer takes
 the rest at once when the session is over: the server has less than a second for that once its relay is gone.
 """
 
+import json
 import os
 import random
 import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 
 PAUSE_MS = 1
+TURNS = 20
+MODEL = "/v1/chat/completions"
 
 
 class Log:
@@ -35,14 +40,37 @@ class Log:
             file.write(how)
 
 
-def message(number: int, random_: random.Random) -> bytes:
-    """A notification: mostly small, sometimes longer than all that is read or held at once."""
-    size = random_.choices((random_.randrange(200), 5_000, 200_000), (85, 13, 2))[0]
-    text = chr(97 + number % 26) * size
-    return b'{"jsonrpc":"2.0","method":"notifications/x","params":{"n":%d,"t":"%b"}}' % (
-        number,
-        text.encode(),
-    )
+def texts(random_: random.Random) -> Iterator[str]:
+    """Mostly small, sometimes longer than all that is read or held at once."""
+    for number in count(1):
+        size = random_.choices((random_.randrange(200), 5_000, 200_000), (85, 13, 2))[0]
+        yield chr(97 + number % 26) * size
+
+
+def notifications(random_: random.Random) -> Iterator[bytes]:
+    for number, text in enumerate(texts(random_), 1):
+        yield b'{"jsonrpc":"2.0","method":"notifications/x","params":{"n":%d,"t":"%b"}}' % (
+            number,
+            text.encode(),
+        )
+
+
+def questions(random_: random.Random) -> Iterator[bytes]:
+    """Requests to a model: each repeats the conversation, which begins anew now and then."""
+    said: list[bytes] = []
+    for text in texts(random_):
+        said = said[len(said) // TURNS * TURNS :]
+        said.append(b'{"role":"user","content":"%b"}' % text.encode())
+        yield b'{"model":"m","stream":true,"messages":[%b]}' % b",".join(said)
+
+
+def events(body: bytes) -> Iterator[bytes]:
+    """What a model says: what was said to it last, in pieces."""
+    said = json.loads(body)["messages"][-1]["content"]
+    size = len(said) // 5 + 1
+    for at in range(0, len(said) + 1, size):
+        yield b'data: {"choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n' % said[at : at + size].encode()
+    yield b"data: [DONE]\n\n"
 
 
 def duplex(seed: str, path: str, pace: str) -> None:
@@ -50,7 +78,8 @@ def duplex(seed: str, path: str, pace: str) -> None:
     os.set_blocking(1, False)
     poll = select.poll()
     poll.register(0, select.POLLIN)
-    left, number, has_end, is_closed = memoryview(b""), 0, False, False
+    messages = notifications(random_)
+    left, has_end, is_closed = memoryview(b""), False, False
     pause = select.poll()
 
     def stop(signal_number: int, frame: object) -> None:
@@ -64,8 +93,7 @@ def duplex(seed: str, path: str, pace: str) -> None:
                 os.close(1)
                 is_closed = True
         elif not left:
-            number += 1
-            left = memoryview(message(number, random_) + b"\n")
+            left = memoryview(next(messages) + b"\n")
         try:
             left = left[os.write(1, left) :] if left else left
         except BlockingIOError:
@@ -93,33 +121,35 @@ def serve(path: str, pace: str) -> None:
     os.write(1, b"%d\n" % listener.getsockname()[1])
     connection, _ = listener.accept()
     for body in iter(lambda: receive(connection, log, pace), b""):
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        answer, kind = body, b"application/json"
+        if b'"messages":' in body[:60]:
+            answer, kind = b"".join(events(body)), b"text/event-stream"
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (kind, len(answer))
         try:
-            connection.sendall(head + body)
+            connection.sendall(head + answer)
         except OSError:
             break
     log.end("end")
 
 
-def post(seed: str, path: str, pace: str, port: str) -> None:
+def post(seed: str, path: str, pace: str, port: str, target: str) -> None:
     log, random_ = Log(path), random.Random(int(seed))
     connection = socket.create_connection(("127.0.0.1", int(port)))
-    number, is_over = 0, False
+    is_over = False
 
     def stop(signal_number: int, frame: object) -> None:
         nonlocal is_over
         is_over = True
 
     signal.signal(signal.SIGTERM, stop)
-    while not is_over:
-        number += 1
-        body = message(number, random_)
-        head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % int(port)
+    fields = b"Host: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % int(port)
+    head = b"POST %b HTTP/1.1\r\n%b" % (target.encode(), fields)
+    for body in questions(random_) if target == MODEL else notifications(random_):
         try:
             connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         except OSError:
             break
-        if not receive(connection, log, pace):
+        if not receive(connection, log, pace) or is_over:
             break
     log.end("end")
 

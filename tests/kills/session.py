@@ -4,6 +4,7 @@ import contextlib
 import mmap
 import os
 import random
+import re
 import select
 import signal
 import subprocess
@@ -18,14 +19,19 @@ from mcpproxy.base.ready import is_readable
 from mcpproxy.recorder.recovery import recover
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.records import frame_bytes
 
 ROOT: Final = Path(__file__).parent.parent.parent
 PEERS: Final = str(Path(__file__).parent / "peers.py")
 PYTHON: Final = [sys.executable, "-S"]
 
 DEADLINE_S: Final = 60
+LISTENING: Final = re.compile(r"http://127\.0\.0\.1:(\d+)\b.* -> ")
 
 TARGETS: Final = ("relay", "recorder", "both", "server", "client", "all")
+PATHS: Final = {"http": "/mcp", "model": "/v1/chat/completions"}
+"""The commands that stand between a client and a server of HTTP: the path of the requests before each."""
+OPTIONS: Final = {"model": ("--prompts",)}
 PACES: Final = ("plain", "slow")
 LONGEST_STEPS: Final = 40
 """A round of the relay's loop has fewer system calls than this, counted before and after."""
@@ -79,7 +85,7 @@ class Session:
         for name, process in self.processes.items():
             self._know(name, process.pid)
         relay = self.pids["relay"]
-        for child in self._children_of(relay, 1 if case.transport == "http" else 3):
+        for child in self._children_of(relay, 1 if case.transport in PATHS else 3):
             line = _command_line(child)
             is_witness = line.startswith(b"signal-witness ")
             is_recorder = line == _command_line(relay)
@@ -135,15 +141,16 @@ class Session:
         server = self._peer("server", "serve", str(self.folder / "server"), case.pace, stdout=subprocess.PIPE)
         assert server.stdout is not None
         with server.stdout as said:
-            upstream = f"http://127.0.0.1:{int(said.readline())}/mcp"
-        self._proxy("http", upstream, "--listen", "127.0.0.1:0")
+            upstream = f"http://127.0.0.1:{int(said.readline())}"
+        target = PATHS[case.transport]
+        url = f"{upstream}{target}" if case.transport == "http" else upstream
+        self._proxy(case.transport, url, "--listen", "127.0.0.1:0", *OPTIONS.get(case.transport, ()))
         port = ""
         for _ in until("the proxy"):
-            _, is_there, rest = (self.folder / "stderr").read_text().partition("http://127.0.0.1:")
-            if is_there and "/" in rest:
-                port = rest.partition("/")[0]
+            if found := LISTENING.search((self.folder / "stderr").read_text()):
+                port = found[1]
                 break
-        self._peer("client", "post", str(case.seed), str(self.folder / "client"), case.pace, port)
+        self._peer("client", "post", str(case.seed), str(self.folder / "client"), case.pace, port, target)
 
     def until_it_flows(self) -> None:
         for _ in until("traffic both ways"):
@@ -199,9 +206,9 @@ def _play(session: Session, case: Case) -> Outcome:
                 break
         session.processes["client"].terminate()
         session.wait_for("client", DEADLINE_S)
-        if case.transport == "http":
+        if case.transport in PATHS:
             session.processes["relay"].terminate()
-    elif case.transport == "http" and case.target in ("server", "client"):
+    elif case.transport in PATHS and case.target in ("server", "client"):
         session.wait_for("client", DEADLINE_S)
         session.processes["relay"].terminate()
     found = Outcome()
@@ -229,7 +236,7 @@ def _compare(session: Session, found: Outcome) -> None:
         received = session.log(receiver)
         end = b"\n" if session.case.transport == "stdio" else b""
         whole = b"".join(
-            event.raw + end if event.terminated else event.raw
+            frame_bytes(event) + end if event.terminated else frame_bytes(event)
             for event in events
             if isinstance(event, Frame) and event.sender == sender and not event.by_proxy
         )
