@@ -3,16 +3,18 @@
 import hashlib
 import json
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -21,6 +23,9 @@ from mcpproxy.opening import follow, open_trace
 from mcpproxy.recorder.model.turns import model_turns
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.records import body_bytes
+from tests.benchmarks import model
+from tests.benchmarks.model_peers import pieces_of, written
+from tests.benchmarks.report import Samples
 from tests.model.conversations import ANSWERS, ARGUMENTS, PATHS, REQUESTS, STREAMS
 from tests.peers.web_server import WebServer
 from tests.relay.hosts import until_recorded
@@ -36,20 +41,8 @@ _CREDENTIALS: Final = (
 )
 
 
-def written(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode()
-
-
 def answer_of(name: str, *, streams: bool) -> bytes:
-    """The bytes of an answer; a stream in chunks that end in the middle of events and of characters."""
-    if not streams:
-        body = written(ANSWERS[name])
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        return head.encode() + body
-    body = b"".join(b"data: " + written(event) + b"\n\n" for event in STREAMS[name]) + "data: æ\n\n".encode()
-    pieces = [body[at : at + 61] for at in range(0, len(body), 61)]
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    return head + b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    return b"".join(pieces_of(name, streams=streams))
 
 
 class Service(BaseHTTPRequestHandler):
@@ -84,12 +77,17 @@ def serving() -> Generator[tuple[int, list[bytes]]]:
         server.server_close()
 
 
+def recorded_ends(trace: Path) -> int:
+    return trace.read_bytes().count(b'{"type":"end"') if trace.exists() else 0
+
+
 class ModelProxy:
     """A running ``mcpproxy model``."""
 
     def __init__(self, trace: Path, upstream: int, *options: str) -> None:
         where = [f"http://127.0.0.1:{upstream}", "--listen", "127.0.0.1:0", "--trace", str(trace), *options]
         command = [sys.executable, "-m", "mcpproxy", "model", *where]
+        self._trace = trace
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         self.greeting = self.process.stderr.readline()
@@ -97,7 +95,12 @@ class ModelProxy:
         assert found is not None
         self.port = int(found[1])
 
-    def end(self, number: int = signal.SIGTERM) -> str:
+    def end(self, number: int = signal.SIGTERM, *, exchanges: int = 0) -> str:
+        """Stop it, once so many exchanges are recorded whole; what it says."""
+        deadline = time.monotonic() + DEADLINE_S
+        while exchanges and recorded_ends(self._trace) < exchanges:
+            assert time.monotonic() < deadline, f"{exchanges} exchanges are not recorded"
+            select.select([], [], [], 0.005)  # a file cannot be waited on
         self.process.send_signal(number)
         return self.process.communicate(timeout=DEADLINE_S)[1]
 
@@ -134,7 +137,7 @@ def test_every_byte_passes_and_is_recorded(tmp_path: Path, name: str) -> None:
         direct = [exchanged(port, PATHS[name], body, _CREDENTIALS) for body in requests(name)]
         target = f"{PATHS[name]}{'&' if '?' in PATHS[name] else '?'}key={KEY}"
         through = [exchanged(proxy.port, target, body, _CREDENTIALS) for body in requests(name)]
-        said = proxy.end()
+        said = proxy.end(exchanges=2)
     digests = [[hashlib.sha256(one).hexdigest() for one in side] for side in (direct, through)]
     assert digests[0] == digests[1]
     assert asked == requests(name) * 2
@@ -182,13 +185,17 @@ def test_sixteen_at_once(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        said = proxy.end()
+        said = proxy.end(exchanges=16)
     assert got == {number: answer_of(names[number % 4], streams=True) for number in range(16)}
     assert "16 requests, 16 with tools" in said
     until_recorded(trace)
     records = list(open_trace(trace).records())
     bodies = sorted(body_bytes(records, exchange, "client") for exchange in range(1, 17))
     assert bodies == sorted(requests(name)[1] for name in names * 4)
+
+
+def test_the_same_bytes_pass_with_and_without_a_proxy() -> None:
+    model.measure(Samples(), "2 KB", 0, model.SHORT_COUNT)
 
 
 def test_a_killed_proxy_has_recorded_what_passed(tmp_path: Path) -> None:
@@ -210,7 +217,7 @@ def test_an_unknown_dialect_passes_and_is_told_once(tmp_path: Path) -> None:
         proxy = ModelProxy(trace, port)
         for _ in range(2):
             exchanged(proxy.port, "/v1/complete", b'{"prompt": "x"}')
-        said = proxy.end()
+        said = proxy.end(exchanges=2)
     assert asked == [b'{"prompt": "x"}'] * 2
     assert said.count("POST /v1/complete: not a dialect that is read; its bodies are recorded") == 1
 
@@ -219,7 +226,7 @@ def test_it_has_no_calls_of_mcp(tmp_path: Path) -> None:
     with serving() as (port, _):
         proxy = ModelProxy(tmp_path / "m.jsonl", port, "--live", "json")
         exchanged(proxy.port, PATHS["chat"], requests("chat")[0])
-        summary = json.loads(proxy.end().splitlines()[-1])
+        summary = json.loads(proxy.end(exchanges=1).splitlines()[-1])
     assert summary["model"] == {"requests": 1, "with_tools": 1, "tools": 1, "calls": 1}
     until_recorded(tmp_path / "m.jsonl")
     listed = [sys.executable, "-m", "mcpproxy", "list", str(tmp_path)]

@@ -15,7 +15,20 @@ from tests.benchmarks.report import Section, dumps, machine, markdown
 from tests.benchmarks.sessions import WrongBytesError
 
 ALIKE: Final = (
-    *("stdio", "http", "bridge", "offline", "start", "judge", "recorder", "view", "page", "watched", "spans"),
+    *(
+        "stdio",
+        "http",
+        "model",
+        "bridge",
+        "offline",
+        "start",
+        "judge",
+        "recorder",
+        "view",
+        "page",
+        "watched",
+        "spans",
+    ),
     *("tui", "faults", "agents", "fleet", "replay", "bounds", "instructions", "compare"),
 )
 BENCHMARKS: Final = {**{name: name for name in ALIKE}, "hosts": "host_files"}

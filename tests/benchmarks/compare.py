@@ -39,6 +39,7 @@ class Share:
 PLAN: Final = {
     "stdio": Share(part=4),
     "http": Share(part=4),
+    "model": Share(rounds=2),
     "bridge": Share(part=10, rounds=2),
     "offline": Share(part=2),
     "start": Share(),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -91,10 +91,10 @@ class Client:
     Used as a context manager: leaving it closes its connections.
     """
 
-    def __init__(self, name: str, arguments: list[str]) -> None:
+    def __init__(self, name: str, command: Sequence[str]) -> None:
         self._name = name
         self._process = subprocess.Popen(
-            [*peer_command(), *arguments],
+            command,
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -104,16 +104,20 @@ class Client:
     @classmethod
     def calling(cls, name: str, port: int, load: Load) -> Self:
         numbers = (port, load.connections, load.count, load.size)
-        return cls(name, [load.kind, *map(str, numbers)])
+        return cls(name, [*peer_command(), load.kind, *map(str, numbers)])
 
     @classmethod
     def holding(cls, name: str, port: int) -> Self:
-        return cls(name, ["open", str(port)])
+        return cls(name, [*peer_command(), "open", str(port)])
 
     def go(self) -> Outcome:
         """Make the calls; every byte of every answer has been compared when this returns."""
-        seconds, p50, p99, finished = self._ask("", "done")
-        return Outcome(float(seconds), float(p50), float(p99), int(finished))
+        return self.go_and_tell()[0]
+
+    def go_and_tell(self) -> tuple[Outcome, str]:
+        """Make the calls; what they took, and what else the client says of them."""
+        seconds, p50, p99, finished, *told = self._ask("", "done")
+        return Outcome(float(seconds), float(p50), float(p99), int(finished)), " ".join(told)
 
     def hold(self, streams: int) -> None:
         """Have so many idle streams open."""

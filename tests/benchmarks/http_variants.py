@@ -24,7 +24,7 @@ from tests.peers.ports import free_port
 NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 TRACE: Final = "trace.jsonl"
-LISTENING: Final = re.compile(r"listening on http://127\.0\.0\.1:(\d+)/")
+LISTENING: Final = re.compile(r"listening on http://127\.0\.0\.1:(\d+)[/ ]")
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ def _await_listener(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 @contextmanager
-def mcpproxy(command: Sequence[str], upstream: int, folder: Path) -> Generator[Between, None, None]:
+def mcpproxy(
+    command: Sequence[str], upstream: int, folder: Path, path: str = "/mcp"
+) -> Generator[Between, None, None]:
     """The mcpproxy that ``command`` starts before a URL, recording and judging.
 
     On leaving, the trace is complete.
@@ -154,7 +156,7 @@ def mcpproxy(command: Sequence[str], upstream: int, folder: Path) -> Generator[B
         WrongBytesError: it does not start, fails, or does not complete the trace.
     """
     trace = folder / TRACE
-    options = (f"http://127.0.0.1:{upstream}/mcp", "--listen", "127.0.0.1:0")
+    options = (f"http://127.0.0.1:{upstream}{path}", "--listen", "127.0.0.1:0")
     process = subprocess.Popen([*command, *options, "--trace", str(trace)], cwd=ROOT, stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
