@@ -1,6 +1,7 @@
 """The turns of a conversation with a model, read from a recording of what stood before its interface."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
@@ -18,6 +19,9 @@ MOST_OPEN: Final = 1024
 MOST_BYTES: Final = 64 << 20
 """How many exchanges are followed at once, and how many bytes of bodies they may have together. Those that
 began first are given up first."""
+
+_EACH_BYTES: Final = 64
+"""How much memory an event takes besides its text. Parsed, it would take many times as much."""
 
 
 @slotted(frozen=True)
@@ -46,7 +50,7 @@ class _Exchange:
     asked: list[bytes] = field(default_factory=list[bytes])
     status: int = 0
     body: list[bytes] = field(default_factory=list[bytes])
-    events: list[JSONObject] = field(default_factory=list[JSONObject])
+    events: list[bytes] = field(default_factory=list[bytes])
 
 
 class TurnReader:
@@ -66,9 +70,9 @@ class TurnReader:
                 if len(opened) > MOST_OPEN:
                     yield from self._ended(next(iter(opened)))
             case Frame() if exchange := opened.get(event.exchange):
-                _take(exchange, event)
-                exchange.size += len(event.raw)
-                self._bytes += len(event.raw)
+                size = _take(exchange, event)
+                exchange.size += size
+                self._bytes += size
                 while self._bytes > MOST_BYTES:
                     yield from self._ended(next(iter(opened)))
             case ResponseHead() if event.status >= 200 and (exchange := opened.get(event.exchange)):
@@ -95,8 +99,11 @@ class TurnReader:
         if asked is None or dialect is None:
             return
         value = _value(b"".join(exchange.body))
-        refusal = read_refusal(value) or next(filter(None, map(read_refusal, exchange.events)), None)
-        answer = None if refusal else _answer(dialect, value, exchange.events)
+        refusals = list(filter(None, [read_refusal(value)]))
+        answer = None if refusals else _answer(dialect, value, exchange.events, refusals)
+        refusal = refusals[0] if refusals else None
+        if refusal:
+            answer = None
         yield ModelTurn(
             exchange.seq, exchange.at_ns, dialect.read_request(asked), exchange.status, answer, refusal
         )
@@ -114,23 +121,40 @@ def model_turns(trace: "Trace") -> Iterator[ModelTurn]:
     yield from reader.end()
 
 
-def _take(exchange: _Exchange, frame: Frame) -> None:
+def _take(exchange: _Exchange, frame: Frame) -> int:
+    """Keep what a frame says; how many bytes of memory that takes."""
     if frame.sender == CLIENT:
         exchange.seq = exchange.seq or frame.seq
         exchange.at_ns = exchange.at_ns or frame.observed_at_ns
         exchange.asked.append(frame.raw)
     elif frame.event is None:
         exchange.body.append(frame.raw)
-    elif not frame.is_unfinished_event and (event := as_object(_value(frame.raw))) is not None:
-        exchange.events.append(event)
+    elif frame.raw and not frame.is_unfinished_event:
+        exchange.events.append(frame.raw)
+        return len(frame.raw) + _EACH_BYTES
+    return len(frame.raw)
 
 
-def _answer(dialect: Dialect, value: JSON, events: list[JSONObject]) -> ModelAnswer | None:
-    if events:
-        folded, is_whole = dialect.folded(events)
+def _answer(
+    dialect: Dialect, value: JSON, events: list[bytes], refusals: list[ServiceRefusal]
+) -> ModelAnswer | None:
+    """Return the answer in a body or in events. An event that refuses the request goes to ``refusals``."""
+    objects = _until_refused(events, refusals)
+    if (first := next(objects, None)) is not None:
+        folded, is_whole = dialect.folded(chain((first,), objects))
         return dialect.read_answer(folded, is_whole)
     body = as_object(value)
     return dialect.read_answer(body, True) if body is not None else None
+
+
+def _until_refused(events: list[bytes], refusals: list[ServiceRefusal]) -> Iterator[JSONObject]:
+    for raw in events:
+        if (event := as_object(_value(raw))) is None:
+            continue
+        if refusal := read_refusal(event):
+            refusals.append(refusal)
+            return
+        yield event
 
 
 def _value(raw: bytes) -> JSON:

@@ -12,7 +12,17 @@ from mcpproxy.recorder.model.repeats import RepeatFinder
 from mcpproxy.recorder.model.turns import TurnReader, model_turns
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import CLIENT, SERVER, ExchangeEnd, Finding, Frame, Note, RequestHead, Sender
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Note,
+    RequestHead,
+    Sender,
+    SseEvent,
+)
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.view.view import open_view
 from tests.recorder.http_journals import (
@@ -169,6 +179,45 @@ def test_uploads_that_do_not_end_are_not_held(monkeypatch: pytest.MonkeyPatch) -
     events += [asked(3), piece(3, CLIENT, body), piece(3, SERVER, reply), ExchangeEnd(3, 1)]
     assert [turn.seq for event in events for turn in reader.take(event)] == [1, 3]
     assert list(reader.end()) == []
+
+
+def test_a_long_stream_takes_as_much_memory_as_its_text() -> None:
+    reader = TurnReader()
+    events: list[object] = [
+        RequestHead(0, 1, 1, "POST", "/v1/messages", ()),
+        Frame(1, CLIENT, b'{"model":"m","messages":[]}', exchange=1),
+    ]
+    said = [
+        b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%d "}}' % number
+        for number in range(10_000)
+    ]
+    begin = b'{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}'
+    tracemalloc.start()
+    try:
+        for event in events:
+            assert not list(reader.take(event))
+        for number, raw in enumerate((begin, *said), 2):
+            frame = Frame(number, SERVER, bytes(bytearray(raw)), exchange=1, event=SseEvent(b"data: ", b""))
+            assert not list(reader.take(frame))
+        assert tracemalloc.get_traced_memory()[0] < 3 * sum(map(len, said))
+    finally:
+        tracemalloc.stop()
+    (turn,) = reader.end()
+    assert turn.answer is not None
+    assert turn.answer.text == "".join(f"{number} " for number in range(10_000))
+
+
+def test_a_stream_that_refuses_in_the_middle_is_no_answer() -> None:
+    reader = TurnReader()
+    list(reader.take(RequestHead(0, 1, 1, "POST", "/v1/messages", ())))
+    list(reader.take(Frame(1, CLIENT, b'{"model":"m","messages":[]}', exchange=1)))
+    refused = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+    for number, raw in enumerate((b'{"type":"message_start","message":{"model":"m"}}', refused), 2):
+        list(reader.take(Frame(number, SERVER, raw, exchange=1, event=SseEvent(b"data: ", b"\n\n"))))
+    (turn,) = reader.end()
+    assert turn.answer is None
+    assert turn.refusal is not None
+    assert turn.refusal.message == "Overloaded"
 
 
 def test_long_arrays_are_not_remembered() -> None:
