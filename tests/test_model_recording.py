@@ -198,6 +198,36 @@ def test_the_same_bytes_pass_with_and_without_a_proxy() -> None:
     model.measure(Samples(), "2 KB", 0, model.SHORT_COUNT)
 
 
+@pytest.mark.parametrize("options", [(), ("--prompts",)])
+def test_a_request_that_is_too_long_to_be_read_passes_and_is_told(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    trace = tmp_path / "m.jsonl"
+    picture = {"type": "image", "source": {"type": "base64", "data": "aGVs" * (17 << 18)}}
+    asked = [{**REQUESTS["anthropic"], "messages": [{"role": "user", "content": [picture]}]}]
+    bodies = [written(asked[0]), requests("anthropic")[0]]
+    with serving() as (port, got):
+        proxy = ModelProxy(trace, port, *options)
+        answers = [exchanged(proxy.port, PATHS["anthropic"], body) for body in bodies]
+        said = proxy.end(exchanges=2)
+    assert (got, answers) == (bodies, [answer_of("anthropic", streams=False)] * 2)
+    until_recorded(trace)
+    shown = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "prompt", str(trace)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    ).stdout
+    if options:
+        assert "2 requests, 2 with tools" in said
+        assert body_bytes(open_trace(trace).records(), 1, "client") == bodies[0]
+        assert "missing here" not in shown
+    else:
+        assert "1 request, 1 with tools; 3 tools, 1 call; 1 request not read" in said
+        assert "1 request is missing here: too long to be read, cut, or not JSON" in shown
+
+
 def test_a_killed_proxy_has_recorded_what_passed(tmp_path: Path) -> None:
     trace = tmp_path / "m.jsonl"
     with serving() as (port, _):
@@ -227,7 +257,7 @@ def test_it_has_no_calls_of_mcp(tmp_path: Path) -> None:
         proxy = ModelProxy(tmp_path / "m.jsonl", port, "--live", "json")
         exchanged(proxy.port, PATHS["chat"], requests("chat")[0])
         summary = json.loads(proxy.end(exchanges=1).splitlines()[-1])
-    assert summary["model"] == {"requests": 1, "with_tools": 1, "tools": 1, "calls": 1}
+    assert summary["model"] == {"requests": 1, "with_tools": 1, "tools": 1, "calls": 1, "unread": 0}
     until_recorded(tmp_path / "m.jsonl")
     listed = [sys.executable, "-m", "mcpproxy", "list", str(tmp_path)]
     shown = subprocess.run(listed, capture_output=True, text=True, timeout=DEADLINE_S, check=True)

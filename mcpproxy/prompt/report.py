@@ -96,9 +96,12 @@ class RefusedRequest:
     match: Match | None
 
 
-@slotted(frozen=True)
+@slotted()
 class PromptReport:
-    """What a model saw. ``others`` are the tools in the prompt that belong to none of the servers."""
+    """What a model saw. ``others`` are the tools in the prompt that belong to none of the servers.
+
+    ``unread`` is how many requests are missing, because their bodies cannot be read.
+    """
 
     dialect: str
     model: str
@@ -108,6 +111,7 @@ class PromptReport:
     refusals: tuple[RefusedRequest, ...]
     first_usage: Usage | None
     last_usage: Usage | None
+    unread: int = 0
 
 
 def read_prompt(

@@ -14,6 +14,7 @@ def as_json(report: PromptReport) -> str:
         "dialect": report.dialect,
         "model": report.model,
         "requests": report.requests,
+        "unread": report.unread,
         "usage": {"first": _usage(report.first_usage), "last": _usage(report.last_usage)},
         "servers": [_server(server) for server in report.servers],
         "others": [written(tool) for tool in report.others],

@@ -10,7 +10,7 @@ from mcpproxy.model.dialect import dialect_of
 from mcpproxy.opening import read_untouched
 from mcpproxy.prompt.report import PromptReport, read_prompt
 from mcpproxy.prompt.wire import WireServer, read_server
-from mcpproxy.recorder.model.turns import model_turns
+from mcpproxy.recorder.model.turns import TurnReader, model_turns
 from mcpproxy.session.frame import RequestHead
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.records import TOOLS
@@ -43,7 +43,10 @@ def has_turns(trace: Trace) -> bool:
     Raises:
         TraceError: the recording cannot be read.
     """
-    return trace.header.transport == "http" and next(model_turns(trace), None) is not None
+    if trace.header.transport != "http":
+        return False
+    reader = TurnReader(trace.header.model)
+    return next(model_turns(trace, reader), None) is not None or reader.unread > 0
 
 
 def open_beside(model: str) -> list[str]:
@@ -96,7 +99,10 @@ def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) 
     # In a copy that ``redact`` has masked, a text beside a result may be masked as well.
     only_tools = model.header.kept == TOOLS and not model.redacted
     read = read_servers(servers, only_reads=only_reads)
-    return read_prompt(model_turns(model), read, only_tools=only_tools)
+    reader = TurnReader(model.header.model)
+    report = read_prompt(model_turns(model, reader), read, only_tools=only_tools)
+    report.unread = reader.unread
+    return report
 
 
 def read_servers(paths: Iterable[str], *, only_reads: bool = False) -> list[WireServer]:

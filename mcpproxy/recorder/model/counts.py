@@ -3,6 +3,7 @@
 from typing import Final
 
 from mcpproxy.base.style import count
+from mcpproxy.recorder.http.memory_budget import HELD_BYTES
 from mcpproxy.recorder.model.turns import TurnReader
 from mcpproxy.session.frame import Event
 
@@ -14,7 +15,7 @@ class TurnCounter:
     """Counts the turns of a recording whose dialect is ``dialect``."""
 
     def __init__(self, dialect: str) -> None:
-        self._reader = TurnReader(dialect)
+        self._reader = TurnReader(dialect, HELD_BYTES)
         self._tools: set[tuple[str, str]] = set()
         self._requests = self._with_tools = self._calls = 0
 
@@ -34,10 +35,12 @@ class TurnCounter:
             "with_tools": self._with_tools,
             "tools": len(self._tools),
             "calls": self._calls,
+            "unread": self._reader.unread,
         }
 
     @property
     def words(self) -> str:
         """The numbers as a clause: requests to the model, the tools in them, and the calls it asked for."""
         tools, calls = count(len(self._tools), "tool"), count(self._calls, "call")
-        return f"{count(self._requests, 'request')}, {self._with_tools} with tools; {tools}, {calls}"
+        unread = f"; {count(unread, 'request')} not read" if (unread := self._reader.unread) else ""
+        return f"{count(self._requests, 'request')}, {self._with_tools} with tools; {tools}, {calls}{unread}"

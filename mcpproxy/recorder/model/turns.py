@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MOST_OPEN: Final = 1024
 MOST_BYTES: Final = 64 << 20
-"""How many exchanges are followed at once, and how many bytes of bodies they may have together. Those that
-began first are given up first."""
+"""How many exchanges are followed at once, and how many bytes of bodies they may have together, if it is not
+said. Those that began first are given up first."""
 
 _EACH_BYTES: Final = 64
 """How much memory an event takes besides its text. Parsed, it would take many times as much."""
@@ -54,10 +54,17 @@ class _Exchange:
 
 
 class TurnReader:
-    """Makes turns of the events of a recording. ``dialect`` is that which the recording names, if it does."""
+    """Makes turns of the events of a recording. ``dialect`` is that which the recording names, if it does.
+    The bodies of open exchanges may have ``most_bytes`` together, and parsed take a few times as much memory.
 
-    def __init__(self, dialect: str = "") -> None:
+    ``unread`` is how many requests to a model had a body that cannot be read, so that they are no turns: one
+    that is too long or not whole, no JSON, or masked as a whole.
+    """
+
+    def __init__(self, dialect: str = "", most_bytes: int = MOST_BYTES) -> None:
         self._dialect = dialect
+        self._most_bytes = most_bytes
+        self.unread = 0
         self._opened: dict[int, _Exchange] = {}
         self._bytes = 0  # in the bodies of these
 
@@ -73,7 +80,7 @@ class TurnReader:
                 size = _take(exchange, event)
                 exchange.size += size
                 self._bytes += size
-                while self._bytes > MOST_BYTES:
+                while self._bytes > self._most_bytes:
                     yield from self._ended(next(iter(opened)))
             case ResponseHead() if event.status >= 200 and (exchange := opened.get(event.exchange)):
                 exchange.status = event.status
@@ -95,8 +102,9 @@ class TurnReader:
     def _turn(self, exchange: _Exchange) -> Iterator[ModelTurn]:
         """Yield the turn that an exchange is, if it is one."""
         asked = as_object(_value(b"".join(exchange.asked)))
-        dialect = dialect_of(exchange.target, asked, self._dialect) if asked is not None else None
+        dialect = dialect_of(exchange.target, asked or {}, self._dialect)
         if asked is None or dialect is None:
+            self.unread += asked is None and dialect is not None and any(exchange.asked)
             return
         value = _value(b"".join(exchange.body))
         refusals = list(filter(None, [read_refusal(value)]))
@@ -109,13 +117,15 @@ class TurnReader:
         )
 
 
-def model_turns(trace: "Trace") -> Iterator[ModelTurn]:
+def model_turns(trace: "Trace", reader: TurnReader | None = None) -> Iterator[ModelTurn]:
     """Yield the turns of a recording in the order in which they ended. Other exchanges are left out.
+
+    ``reader``, if it is given, knows afterwards which of them could not be read.
 
     Raises:
         TraceError: the recording cannot be read.
     """
-    reader = TurnReader(trace.header.model)
+    reader = reader or TurnReader(trace.header.model)
     for record in trace.records():
         yield from reader.take(record)
     yield from reader.end()

@@ -163,9 +163,8 @@ def test_a_named_dialect_is_read_at_any_path(tmp_path: Path) -> None:
     assert [turn.request.dialect for turn in model_turns(open_trace(unnamed))] == ["chat"] * 2
 
 
-def test_uploads_that_do_not_end_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpproxy.recorder.model.turns.MOST_BYTES", 10_000)
-    reader = TurnReader()
+def test_uploads_that_do_not_end_are_not_held() -> None:
+    reader = TurnReader("", 10_000)
     body, reply = b'{"model":"m","messages":[]}', b'{"content":[]}'
 
     def piece(exchange: int, sender: Sender, raw: bytes) -> Frame:
@@ -179,6 +178,7 @@ def test_uploads_that_do_not_end_are_not_held(monkeypatch: pytest.MonkeyPatch) -
     events += [asked(3), piece(3, CLIENT, body), piece(3, SERVER, reply), ExchangeEnd(3, 1)]
     assert [turn.seq for event in events for turn in reader.take(event)] == [1, 3]
     assert list(reader.end()) == []
+    assert reader.unread == 1
 
 
 def test_a_long_stream_takes_as_much_memory_as_its_text() -> None:

@@ -93,6 +93,12 @@ def lines(report: PromptReport, style: Style, *, everything: bool = False) -> It
     dialect = DIALECTS[report.dialect].title if report.dialect else "no request with tools"
     told = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
     yield style.paint(", ".join(filter(None, told)), "bold") + _tokens(report)
+    if report.unread:
+        are = "are" if report.unread > 1 else "is"
+        unread = (
+            f"{count(report.unread, 'request')} {are} missing here: too long to be read, cut, or not JSON"
+        )
+        yield style.paint(unread, "yellow")
     for refused in report.refusals:
         refusal, *meant = refusal_words(refused, report)
         yield from (style.paint(line, "red") for line in _filled(refusal, style, 0))
