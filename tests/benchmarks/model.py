@@ -45,7 +45,7 @@ class Passed:
     answered: str
 
 
-class Service:
+class RunningService:
     """A running service."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -65,11 +65,11 @@ class Service:
 
 
 @contextmanager
-def serving() -> Generator[Service, None, None]:
+def serving() -> Generator[RunningService, None, None]:
     pipe = subprocess.PIPE
     with subprocess.Popen((*PEERS, "serve"), cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         try:
-            yield Service(process)
+            yield RunningService(process)
         finally:
             process.kill()
 

@@ -84,7 +84,7 @@ def pieces_of(name: str, *, streams: bool) -> list[bytes]:
 ANSWERED: Final = {kind: pieces_of(kind[0], streams=kind[1]) for kind in KINDS}
 
 
-class Service(asyncio.Protocol):
+class ServiceConnection(asyncio.Protocol):
     """One connection of the service. ``got`` are the hashes of what all of them were sent."""
 
     got: Final[list[bytes]] = []
@@ -114,11 +114,12 @@ class Service(asyncio.Protocol):
 
 
 async def serve() -> None:
-    server = await asyncio.get_running_loop().create_server(Service, "127.0.0.1", 0, backlog=4096)
+    server = await asyncio.get_running_loop().create_server(ServiceConnection, "127.0.0.1", 0, backlog=4096)
     say(str(server.sockets[0].getsockname()[1]))
+    got = ServiceConnection.got
     while await line():
-        say(f"got {len(Service.got)} {hashlib.sha256(b''.join(sorted(Service.got))).hexdigest()}")
-        Service.got.clear()
+        say(f"got {len(got)} {hashlib.sha256(b''.join(sorted(got))).hexdigest()}")
+        got.clear()
 
 
 class Asking(asyncio.Protocol):
