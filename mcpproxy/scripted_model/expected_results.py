@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, cast
 
 from mcpproxy.base.json_values import dumps
@@ -15,8 +16,11 @@ from mcpproxy.scripted_model.model_script import Expectation
 _SHOWN: Final = 300
 """How many characters of a result stand in a sentence about it."""
 
-_BEGINNING: Final = pattern(r"(?m)^\s*(?=[\[{])")
+_BEGINNING: Final = pattern(r'(?m)^[^\S\n]*(?=\{\s*["}]|\[\s*(?:["\[{\]\d-]|true|false|null))')
 """Where JSON may begin in a text. Some hosts put a line of their own before it."""
+
+_MOST_BEGINNINGS: Final = 1000
+"""How many of these are looked at: one without JSON costs as much as all of the text before it."""
 
 _ABSENT: Final = object()
 
@@ -91,7 +95,7 @@ def _json_in(text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         pass
-    for found in _BEGINNING.finditer(text):
+    for found in islice(_BEGINNING.finditer(text), _MOST_BEGINNINGS):
         try:
             return json.JSONDecoder().raw_decode(text, found.end())[0]
         except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import ModelAnswer, ModelCall, OfferedTool
+from mcpproxy.model.values import objects
 from mcpproxy.prompt.names import matched
 from mcpproxy.prompt.wire import WireServer
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
@@ -30,6 +31,12 @@ def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) ->
             yield _said(turn.answer, _on_the_wire(turn.answer.calls, turn.request.tools, servers))
 
 
+def has_other_arguments(turn: JSONObject) -> bool:
+    """Whether a call of a turn has arguments that are no object, which a script cannot play."""
+    calls: JSON = turn.get("calls", [turn] if "call" in turn else [])
+    return any(as_object(call["arguments"]) is None for _, call in objects(calls))
+
+
 def _said(answer: ModelAnswer, on_the_wire: dict[str, str]) -> JSONObject:
     calls = [_call(call, on_the_wire) for call in answer.calls]
     text: JSONObject = {"say": answer.text} if answer.text else {}
@@ -40,7 +47,7 @@ def _said(answer: ModelAnswer, on_the_wire: dict[str, str]) -> JSONObject:
 
 
 def _call(call: ModelCall, on_the_wire: dict[str, str]) -> JSONObject:
-    return {"call": on_the_wire.get(_name(call), call.name), "arguments": as_object(call.arguments) or {}}
+    return {"call": on_the_wire.get(_name(call), call.name), "arguments": call.arguments}
 
 
 def _name(call: ModelCall) -> str:

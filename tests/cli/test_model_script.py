@@ -128,6 +128,21 @@ def test_a_name_that_two_servers_have_is_that_of_the_host(mcpproxy: Mcpproxy, tm
     assert json.loads(ran.out) == {"call": "mcp__weather__tides", "arguments": {}}
 
 
+def test_arguments_that_are_no_object_stand_as_the_model_wrote_them(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    called = [{"id": "a", "function": {"name": "now", "arguments": text}} for text in ('{"city": "Os', "[1]")]
+    answer: Any = {"model": "m", "choices": [{"message": {"role": "assistant", "tool_calls": called}}]}
+    tools: Any = [{"type": "function", "function": {"name": "now", "parameters": {}}}]
+    said = Recorded(tmp_path / "m.jsonl", upstream=BASE)
+    url = f"{BASE}/v1/chat/completions"
+    said.ask("POST", url, (200, {}, answer), body={"model": "m", "tools": tools, "messages": []})
+    said.login()
+    ran = mcpproxy("model", "--from", str(said.path))
+    assert [call["arguments"] for call in json.loads(ran.out)["calls"]] == ['{"city": "Os', [1]]
+    assert ran.err == "mcpproxy: 1 turn with arguments that are no JSON object; write one\n"
+
+
 def test_a_refusal_in_a_recording_becomes_a_failure(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "No."}}
     ran = mcpproxy("model", "--from", str(recorded_model(tmp_path, refusal=refusal)))

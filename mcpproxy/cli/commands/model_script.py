@@ -86,7 +86,7 @@ def print_script(recording: str) -> int:
     from mcpproxy.opening import open_trace
     from mcpproxy.prompt.run import open_beside, read_servers
     from mcpproxy.recorder.model.turns import model_turns
-    from mcpproxy.scripted_model.recorded_script import recorded_turns
+    from mcpproxy.scripted_model.recorded_script import has_other_arguments, recorded_turns
     from mcpproxy.session.masked_values import holds_mask
 
     path = find_traces.one(recording)
@@ -96,6 +96,8 @@ def print_script(recording: str) -> int:
     emit(map(dumps, turns))
     if masked := sum(map(holds_mask, turns)):
         tell(f"{count(masked, 'turn')} with arguments that are masked in the recording; write the real ones")
+    if strange := sum(map(has_other_arguments, turns)):
+        tell(f"{count(strange, 'turn')} with arguments that are no JSON object; write one")
     return 0
 
 
