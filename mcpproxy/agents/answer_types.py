@@ -221,12 +221,14 @@ class RuleRow:
 class CallDetail(RecordedTexts):
     """A call: why it failed, its request and answer, then what came before and between them.
 
-    ``more`` says how to get what was left out.
+    ``model_saw`` is what a model asked with it and got of it, if that was recorded; ``more`` says how to get
+    what was left out.
     """
 
     recording: str
     call: CallRow
     cause: str = field(default="", kw_only=True)
+    model_saw: str = field(default="", kw_only=True)
     parts: list[PartRow]
     findings: list[FindingRow] = field(default_factory=list[FindingRow])
     rules: dict[str, RuleRow] = field(default_factory=dict[str, RuleRow])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.agents import cursors
 from mcpproxy.agents.answer_types import CallDetail, CallRow, FindingRow, FrameText, PartRow
@@ -14,11 +14,16 @@ from mcpproxy.agents.recording_library import OpenedRecording, RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, Full, Handle, Number
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Detail, FoundRule, Part
 from mcpproxy.view.causes import stderr_lines, stderr_preview
+from mcpproxy.view.recording_entry import may_have_its_model
 from mcpproxy.view.view import View
+
+if TYPE_CHECKING:
+    from mcpproxy.prompt.seen_call import SeenCalls
 
 _MAX_PARTS: Final = 2000
 _BRIEF_PARTS: Final = 4
@@ -39,6 +44,7 @@ class CallTools:
     def __init__(self, library: RecordingLibrary) -> None:
         self._library: Final = library
         self._shown: _ShownFrame | None = None  # the last one: the agent probably asks for its next page
+        self._seen: SeenCalls | None = None
 
     def get_call(
         self, call: Number, recording: Handle = "", full: Full = False, cursor: Cursor = ""
@@ -59,6 +65,7 @@ class CallTools:
             parts,
             findings,
             cause=detail.cause,
+            model_saw=self._model_saw(opened, detail),
             more_findings=more_findings,
             more=f"texts or some of {len(detail.told)} records are left out: full=true has them"
             if is_brief
@@ -77,6 +84,7 @@ class CallTools:
             {} if start else rule_rows(detail.findings[:_MAX_FINDINGS]),
             0 if start else len(detail.findings) - len(findings),
             cause="" if start else detail.cause,
+            model_saw="" if start else self._model_saw(opened, detail),
         )
         page, parts, next = AnswerPage(100, head), list[PartRow](), ""
         for position, part in _pieces(detail.told, start):
@@ -90,6 +98,22 @@ class CallTools:
             step = f"the user can see them with mcpproxy show --call {detail.call.number}"
             more.append(f"{count(detail.left_out, 'record')} in the middle left out: {step}")
         return replace(head, parts=parts, next=next, more="; ".join(more))
+
+    def _model_saw(self, opened: OpenedRecording, detail: Detail) -> str:
+        """Return what the model saw of a call; empty if it is not known, or costs too much here."""
+        own, listed = opened.listed.entry, self._library.recordings(probes=True)
+        entries = [each.entry for each in reversed(listed)]
+        if detail.call.method != "tools/call" or not may_have_its_model(own, entries):
+            return ""
+        from mcpproxy.prompt.seen_call import SeenCalls
+
+        if self._seen is None:
+            self._seen = SeenCalls(self._library.allow)
+        try:
+            seen = self._seen.of(own, entries, detail.call.number)
+        except (AgentError, TraceError):
+            return ""
+        return self._library.shown("; ".join(seen.words)) if seen is not None else ""
 
     def _detail(self, opened: OpenedRecording, call: int) -> Detail:
         try:

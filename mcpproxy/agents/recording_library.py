@@ -299,6 +299,16 @@ class RecordingLibrary:
             raise AgentError(f"{listed.handle}: {fact}; the user can compare it with {command}")
         return self.trace(listed)
 
+    def allow(self, entry: RecordingEntry) -> None:
+        """Refuse a recording that is too large to be read beside another, or a file of which is a link.
+
+        Raises:
+            AgentError: it is one.
+        """
+        self.small_trace(
+            ListedRecording(self.handle_of(entry.path), entry, is_probe=False), "mcpproxy prompt"
+        )
+
     def trace(self, listed: ListedRecording) -> Trace:
         """Return a recording as it is. Nothing in it is masked.
 

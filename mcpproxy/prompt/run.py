@@ -71,7 +71,8 @@ def model_beside(server: str) -> str:
 
 
 def _with_its_folder(path: str) -> tuple[RecordingEntry, list[RecordingEntry]]:
-    return recording(path), recordings(os.path.dirname(path) or ".")
+    path = os.path.abspath(path)
+    return recording(path), recordings(os.path.dirname(path))
 
 
 def model_of(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> RecordingEntry | None:
@@ -123,10 +124,4 @@ def _server(path: str, number: int, *, only_reads: bool) -> WireServer:
 
 def is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:
     """Whether a recording is the session of a server, in the folder of ``own`` and open at the same time."""
-    if os.path.dirname(entry.path) != os.path.dirname(own.path):
-        return False
-    if os.path.basename(entry.path) == os.path.basename(own.path) or entry.is_empty or not entry.client:
-        return False
-    ended_before = entry.end_ns is not None and entry.end_ns < own.started_ns
-    begun_after = own.end_ns is not None and entry.started_ns > own.end_ns
-    return not (ended_before or begun_after)
+    return bool(entry.client) and not entry.is_empty and entry.was_open_with(own)

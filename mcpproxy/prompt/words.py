@@ -1,20 +1,27 @@
 """The words for what became of a tool, a call or a result."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mcpproxy.base.style import size
 from mcpproxy.base.visible import visible
 from mcpproxy.model.tool_names import written
-from mcpproxy.prompt.changes import TextChange, names
+from mcpproxy.prompt.changes import TextChange, ValueChange, names
 from mcpproxy.prompt.report import CallWay, PieceWay, PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.prompt.wire import Piece, WireTool
+from mcpproxy.session.masked_values import holds_mask
 from mcpproxy.view.runs import Certainty
 
 _PIECES: Final = {
     "structured": "structured content",
     "link": "resource link",
     "other": "content of another type",
+}
+
+_HOW_FOUND: Final = {
+    Certainty.CERTAIN: "the host sent its id along",
+    Certainty.LIKELY: "tool and arguments fit",
+    Certainty.GUESS: "only the tool fits",
 }
 
 
@@ -88,9 +95,7 @@ def call_words(way: CallWay) -> Iterator[str]:
     if way.certainty is Certainty.GUESS:
         yield "a guess: only the tool fits"
     if way.changed:
-        places = ", ".join(visible(change.pointer or "the whole") for change in way.changed[:3])
-        more = ", …" if len(way.changed) > 3 else ""
-        yield f"arguments differ at {places}{more}"
+        yield _places("arguments differ at ", way.changed)
     if not way.model.is_json:
         yield "the model's arguments are no JSON"
     if way.result is None:
@@ -99,6 +104,31 @@ def call_words(way: CallWay) -> Iterator[str]:
     if way.wire.result is None and not way.wire.error:
         yield "the server gave no result"
     yield from (words for piece in way.pieces if (words := piece_words(piece)))
+
+
+def seen_words(way: CallWay, named: str) -> Iterator[str]:
+    """Yield what the model asked with a call and what it got: all of it, also what came through as it was.
+
+    ``named`` is the name of the tool in the prompt, empty if it is not there.
+    """
+    if way.model is None:
+        yield "no matching call of the model" if named else "no tool of this name in the prompt"
+        return
+    yield f"asked for {visible(named)} ({way.certainty}: {_HOW_FOUND[way.certainty]})"
+    if not way.model.is_json:
+        yield f"with arguments that are no JSON: {visible(str(way.model.arguments))}"
+    elif way.changed:
+        yield _places("with arguments that the host changed at ", way.changed)
+    else:
+        is_known = not holds_mask(way.model.arguments) and not holds_mask(way.wire.arguments)
+        yield "with the same arguments" if is_known else "with the same arguments, but for what is masked"
+    if way.result is None:
+        yield "no later request has its result"
+    elif way.wire.result is None and not way.wire.error:
+        yield "the server gave no result"
+    else:
+        became = [words for piece in way.pieces if (words := piece_words(piece))]
+        yield from became or ["got the whole result" if way.wire.error == "" else "got the whole error"]
 
 
 def piece_noun(piece: Piece) -> str:
@@ -122,6 +152,11 @@ def piece_words(way: PieceWay) -> str:
             return f"{noun} as text"
         case _:
             return ""
+
+
+def _places(before: str, changed: Sequence[ValueChange]) -> str:
+    places = ", ".join(visible(change.pointer or "the whole") for change in changed[:3])
+    return f"{before}{places}{', …' if len(changed) > 3 else ''}"
 
 
 def _cut_words(change: TextChange) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -35,9 +35,12 @@ from mcpproxy.ui.send import CallSender, is_own, recorded_call, refusal
 from mcpproxy.ui.static_files import document, static_file, style
 from mcpproxy.view.calls import Progress
 from mcpproxy.view.diagrams.sequence import sequence
-from mcpproxy.view.recording_entry import RecordingEntry
+from mcpproxy.view.recording_entry import RecordingEntry, may_have_its_model
 from mcpproxy.view.rows.sort_rows import check_order
 from mcpproxy.view.view import View
+
+if TYPE_CHECKING:
+    from mcpproxy.prompt.seen_call import SeenCalls
 
 _T = TypeVar("_T")
 
@@ -72,6 +75,7 @@ class PageApp:
         self._sender: Final = sender
         self._pins: Final = pins
         self._search: Final = FolderSearch()
+        self._seen: SeenCalls | None = None
         self._breakpoints: Final = Breakpoints(library, may_release=sender is not None)
 
     def app(self) -> Starlette:
@@ -91,6 +95,7 @@ class PageApp:
                 Route(f"{one}/position", self.position),
                 Route(f"{one}/calls/{{call:int}}", self.detail),
                 Route(f"{one}/calls/{{call:int}}/copy", self.copy),
+                Route(f"{one}/calls/{{call:int}}/prompt", self.model_saw),
                 Route(f"{one}/frames/{{seq:int}}", self.frame),
                 Route(f"{one}/live", self.live),
                 Route(f"{one}/search", self.search),
@@ -237,6 +242,22 @@ class PageApp:
         """Return a call in a form to paste: JSON, curl, or a command of mcpproxy."""
         number, form = request.path_params["call"], request.query_params.get("form", "json")
         return _json({"text": await self._with_view(request, lambda view: copies.text(view, number, form))})
+
+    async def model_saw(self, request: Request) -> Response:
+        """Return what the model saw of a call: ``words``, and the ``recording`` that tells it; both are empty
+        if that is not known."""
+        entry = await self._library.entry(request.path_params["id"])
+        entries = [*reversed((await self._library.entries()).values())]
+        seen = None
+        if may_have_its_model(entry, entries):
+            from mcpproxy.prompt.seen_call import SeenCalls
+
+            self._seen = self._seen or SeenCalls()
+            number = request.path_params["call"]
+            seen = await anyio.to_thread.run_sync(self._seen.of, entry, entries, number)
+        if seen is None:
+            return _json({"words": [], "recording": ""})
+        return _json({"words": [*seen.words], "recording": id_of(seen.model)})
 
     async def frame(self, request: Request) -> Response:
         """Return the bytes of a frame as they passed."""

@@ -1,7 +1,7 @@
 """What a list of recordings says about one of them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -137,6 +137,24 @@ class RecordingEntry:
         if self.running or self.duration_ns is None:
             return None
         return self.started_ns + self.duration_ns
+
+    def was_open_with(self, other: "RecordingEntry") -> bool:
+        """Whether it is in the folder of ``other``, which is another one, and was open at the same time."""
+        if os.path.dirname(self.path) != os.path.dirname(other.path):
+            return False
+        if os.path.basename(self.path) == os.path.basename(other.path):
+            return False
+        ended_before = self.end_ns is not None and self.end_ns < other.started_ns
+        begun_after = other.end_ns is not None and self.started_ns > other.end_ns
+        return not (ended_before or begun_after)
+
+
+def may_have_its_model(server: RecordingEntry, entries: Iterable[RecordingEntry]) -> bool:
+    """Whether one of the recordings may be that of the model's interface in the run of ``server``. What is
+    in it is not read."""
+    return any(
+        each.transport == "http" and not each.client and each.was_open_with(server) for each in entries
+    )
 
 
 def unix_ns(started_at: str) -> int:

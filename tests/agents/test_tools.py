@@ -536,6 +536,21 @@ def test_what_a_model_got_of_a_server(tmp_path: Path) -> None:
     assert "w: has no request to a model's interface" in agent.error("get_prompt", recording="w")
 
 
+def test_a_call_says_what_the_model_saw_of_it(tmp_path: Path) -> None:
+    server(tmp_path)
+    agent = Agent(tmp_path)
+    assert "model_saw" not in agent("get_call", recording="w", call=5)
+    model(tmp_path)
+    told = agent("get_call", recording="w", call=5)
+    assert told["model_saw"] == (
+        "asked for mcp__weather__wind_speed (guess: only the tool fits); with arguments that the host "
+        "changed at /unit; text cut: its first 2,000 of 5,000 characters"
+    )
+    assert len(json.dumps(told)) < 2048
+    assert agent("get_call", recording="w", call=5, full=True)["model_saw"] == told["model_saw"]
+    assert "model_saw" not in agent("get_call", recording="w", call=1)
+
+
 def test_a_server_whose_tools_have_no_name_in_common_has_none_told(tmp_path: Path) -> None:
     server(tmp_path, label="elsewhere", name="e")
     server(tmp_path)

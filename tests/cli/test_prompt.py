@@ -150,3 +150,52 @@ def test_a_recording_without_prompts_says_what_is_not_known(mcpproxy: Mcpproxy, 
     ran = mcpproxy("prompt", str(path), str(server(tmp_path)))
     assert "  instructions not known: texts of the prompt are masked in the recording\n" in ran.out
     assert "    text lost (5 characters)\n" in ran.out
+
+
+def test_one_call_says_what_the_model_saw_of_it(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = str(server(tmp_path))
+    assert "the model saw" not in mcpproxy("show", path, "--call", "4").out
+    model(tmp_path)
+    now, wind = (mcpproxy("show", path, "--call", number).out for number in ("4", "5"))
+    assert (
+        """
+the model saw
+  asked for mcp__weather__now (likely: tool and arguments fit)
+  with the same arguments, but for what is masked
+  text lost (5 characters)
+  audio audio/wav, 5 B lost
+  structured content as text
+"""
+        in now
+    )
+    assert (
+        """
+the model saw
+  asked for mcp__weather__wind_speed (guess: only the tool fits)
+  with arguments that the host changed at /unit
+  text cut: its first 2,000 of 5,000 characters
+"""
+        in wind
+    )
+    assert "the model saw" not in mcpproxy("show", path, "--call", "1").out
+
+
+def test_a_model_that_was_not_offered_the_server_saw_nothing_of_its_calls(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    said = Recorded(tmp_path / "m.jsonl", upstream=BASE)
+    answer: dict[str, Any] = {"model": "claude", "content": []}
+    body = {"model": "claude", "tools": [offered("Bash", "A shell.")]}
+    said.ask("POST", f"{BASE}/v1/messages", (200, {}, answer), body=body)
+    said.login()
+    assert "the model saw" not in mcpproxy("show", str(server(tmp_path)), "--call", "4").out
+
+
+def test_recordings_are_found_by_a_name_without_a_folder(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server(tmp_path)
+    model(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert "weather (w): 4 tools, 3 in the prompt" in mcpproxy("prompt", "m.jsonl").out
+    assert "the model saw" in mcpproxy("show", "w.jsonl", "--call", "4").out

@@ -56,3 +56,20 @@ def test_without_a_recording_of_the_model_it_says_how_to_make_one(visitor: Visit
     with served(tmp_path) as page:
         shows_the_prompt(visitor, page)
         visitor.sees("What a host's model saw of this server is not recorded.")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_call_says_what_the_model_saw_of_it(visitor: Visitor, tmp_path: Path, theme: Any) -> None:
+    visitor.page.emulate_media(color_scheme=theme)
+    server(tmp_path)
+    model(tmp_path)
+    with served(tmp_path) as page:
+        visitor.enters(page.url)
+        visitor.page.goto(f"{page.home}/?recording={recording(page, 'w')}#call=5")
+        visitor.sees("The model saw")
+        visitor.sees("asked for mcp__weather__wind_speed (guess: only the tool fits)")
+        visitor.sees("text cut: its first 2,000 of 5,000 characters")
+        assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 1440
+        visitor.page.get_by_role("link", name="the recording of the model").click()
+        visitor.sees("/v1/messages")
+    assert visitor.faults == []

@@ -1,8 +1,10 @@
 """One call with everything that belongs to it: its messages laid out, HTTP heads, findings."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.style import Style, count, duration, size
 from mcpproxy.base.visible import visible
@@ -11,12 +13,42 @@ from mcpproxy.cli.calls.listing import content_lines, head_lines
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.view.calls import FoundRule, Part
 from mcpproxy.view.causes import LOST, error_words, stderr_lines
+from mcpproxy.view.folder import recording, recordings
+from mcpproxy.view.recording_entry import may_have_its_model
 from mcpproxy.view.view import View
+
+if TYPE_CHECKING:
+    from mcpproxy.prompt.seen_call import SeenCall
 
 _INDENT: Final = "  "
 
 
-def detail(view: View, number: int, style: Style) -> Iterator[str]:
+class ModelSide:
+    """What the model saw of calls in the recording at ``path``, if a recording of its interface tells it."""
+
+    def __init__(self, path: str) -> None:
+        self._path: Final = os.path.abspath(path)
+
+    def words(self, number: int) -> tuple[str, ...]:
+        """Return it in clauses; none if it is not known.
+
+        Raises:
+            TraceError: a recording of the run cannot be read.
+        """
+        seen = self._seen and self._seen(number)
+        return seen.words if seen else ()
+
+    @cached_property
+    def _seen(self) -> "Callable[[int], SeenCall | None] | None":
+        own, entries = recording(self._path), recordings(os.path.dirname(self._path))
+        if not may_have_its_model(own, entries):
+            return None
+        from mcpproxy.prompt.seen_call import SeenCalls
+
+        return partial(SeenCalls().of, own, entries)
+
+
+def detail(view: View, number: int, style: Style, model_side: ModelSide) -> Iterator[str]:
     """Yield the lines of one call."""
     call_detail = view.parts(number)
     call = call_detail.call
@@ -35,6 +67,10 @@ def detail(view: View, number: int, style: Style) -> Iterator[str]:
     for part in call_detail.told:
         yield ""
         yield from _part_lines(part, number, call.started_ns, style)
+    if call.method == "tools/call" and (words := model_side.words(number)):
+        yield ""
+        yield style.paint("the model saw", "bold")
+        yield from (_INDENT + clause for clause in words)
     for finding in call_detail.findings:
         yield ""
         yield from rule_lines(finding, style)

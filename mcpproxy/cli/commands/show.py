@@ -120,12 +120,13 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
                 (*wanted.terms, Term("session", (name,))), f"{wanted.text} session:{name}".strip()
             )
         if options.call:
-            from mcpproxy.cli.calls.one_call import detail
+            from mcpproxy.cli.calls.one_call import ModelSide, detail
 
+            model_side = ModelSide(path)
             for number in options.call:
                 if number > view.count():
                     raise UsageError(path, f"there is no call {number}", f"the last is {view.count()}")
-                yield from detail(view, number, style)
+                yield from detail(view, number, style, model_side)
         else:
             yield from listing(view, wanted, style, heads=options.http, full=options.full)
         view.index.refuse_damage()

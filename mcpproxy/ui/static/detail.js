@@ -1,5 +1,7 @@
 // @ts-check
 /** Everything that belongs to one call: its arguments and result, its messages, inner requests and findings. */
+import { href } from "./address.js";
+import { useAnswer } from "./answer.js";
 import { get, isExported } from "./api.js";
 import { CopyButton } from "./copy.js";
 import { FindingCard } from "./findings.js";
@@ -134,11 +136,26 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
             : main.map((part) => card(part, true))}
         </div>`
       : null}
+    ${asked && call.method === "tools/call" ? html`<${ModelSaw} id=${id} number=${call.number} place=${place} version=${isOpen ? live.version : -1} />` : null}
     ${cards(findings.filter((finding) => finding.severity === "info"))}
     ${others.slice(0, count).map((part) => card(part, parts.length === 1))}
     ${others.length > count ? html`<button type="button" class="more" onClick=${() => setCount(count * 10)}>${plural(others.length - count, "more record")}</button>` : null}
     ${detail.left_out ? html`<p class="note">${plural(detail.left_out, "record")} in the middle not shown</p>` : null}
   </section>`;
+}
+
+/**
+ * What the model asked with the call and got of it; nothing if that was not recorded, or cannot be read.
+ *
+ * @param {{id: string, number: number, place: import("./address.js").Place, version: number}} props
+ */
+function ModelSaw({ id, number, place, version }) {
+  const [seen] = useAnswer(`/api/recordings/${id}/calls/${number}/prompt`, {}, version);
+  if (!seen?.words.length) return null;
+  const there = { ...place, recording: seen.recording, view: "calls", filter: "", order: "", call: 0 };
+  return html`<h3>The model saw</h3>
+    <ul class="model-saw">${seen.words.map((/** @type {string} */ words) => html`<li>${words}</li>`)}</ul>
+    ${isExported ? null : html`<p class="count"><a href=${href(there)}>the recording of the model</a></p>`}`;
 }
 
 /** @param {{cause: string, row: number, go: (change: Partial<import("./address.js").Place>) => void}} props `row` is the other row that the cause names, or 0 */

@@ -81,6 +81,7 @@ export async function answer(path, query) {
     const row = Number(number);
     const detail = (await chunk(Math.floor((row - 1) / per_chunk)))[(row - 1) % per_chunk];
     if (!detail) throw new Error(`There is no call ${number}.`);
+    if (more === "prompt") return { words: detail.model_saw ?? [], recording: "" };
     if (more !== "copy") return detail;
     if (query.form !== "json") throw new Error("A command needs the recording itself.");
     const wanted = detail.parts.filter((/** @type {any} */ part) => part.role === "request" || part.role === "answer");
