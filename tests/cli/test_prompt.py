@@ -199,3 +199,13 @@ def test_recordings_are_found_by_a_name_without_a_folder(
     monkeypatch.chdir(tmp_path)
     assert "weather (w): 4 tools, 3 in the prompt" in mcpproxy("prompt", "m.jsonl").out
     assert "the model saw" in mcpproxy("show", "w.jsonl", "--call", "4").out
+
+
+def test_show_tells_the_same_of_the_recording_that_it_is_given(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path, its_model = str(server(tmp_path)), str(model(tmp_path))
+    for named in (path, its_model):
+        assert mcpproxy("show", named, "--model").out == mcpproxy("prompt", named).out
+    as_object = mcpproxy("show", path, "--model", "--json").out
+    assert as_object == mcpproxy("prompt", path, "--json").out
+    refused = mcpproxy("show", path, "--model", "--call", "4")
+    assert (refused.code, "--call: is not for --model" in refused.err) == (2, True)

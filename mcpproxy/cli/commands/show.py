@@ -55,6 +55,7 @@ def run(argv: list[str]) -> int:
         help="only this HTTP session: its eight digits as shown, or the first of them",
     )
     add("--full", action="store_true", help="show messages whole, laid out over lines, instead of shortened")
+    add("--model", action="store_true", help="what the model saw in its run, as mcpproxy prompt says it")
     add("--http", action="store_true", help="show the heads of HTTP below each call")
     add(
         "--frames",
@@ -66,6 +67,8 @@ def run(argv: list[str]) -> int:
     add("--no-pager", dest="pager", action="store_false", help="print long output without a pager")
     add("--no-color", "--no-colour", dest="colour", action="store_false", help="no colours")
     options = parser.parse_args(_with_spans(argv))
+    if options.model:
+        _refuse_with_model(options)
     wanted = _wanted(options.filter, options.call)
     by_frame = options.frames is not None or options.json
     if options.follow:
@@ -81,6 +84,11 @@ def run(argv: list[str]) -> int:
     path = find_traces.one(
         options.trace, tells=options.json, several="mcpproxy show --all {} shows all of them"
     )
+    if options.model:
+        from mcpproxy.cli.commands.view.prompt import show_prompt
+
+        show_prompt(path, as_object=options.json)
+        return 0
     lines = (_frames if by_frame else _calls)(path, wanted, options, style)
     if options.follow:
         emit(lines, flush=True)
@@ -157,6 +165,12 @@ def _refuse_with_follow(options: argparse.Namespace, *, by_frame: bool) -> None:
     for name in ("session", "call", "full", "http", *(["filter"] if by_frame else [])):
         if getattr(options, name) and not (name == "full" and by_frame):
             raise UsageError(f"--{name}", "is not for --follow", "leave one of them out")
+
+
+def _refuse_with_model(options: argparse.Namespace) -> None:
+    for name in ("follow", "all", "call", "filter", "session", "full", "http", "frames"):
+        if getattr(options, name):
+            raise UsageError(f"--{name}", "is not for --model", "leave one of them out")
 
 
 def _with_spans(argv: list[str]) -> list[str]:

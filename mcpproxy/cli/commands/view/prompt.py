@@ -60,6 +60,18 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     model = _latest() if options.model is None else find_traces.one(options.model)
     servers = find_traces.every(options.server) if options.server else []
+    show_prompt(model, servers, everything=options.all, as_object=options.json)
+    return 0
+
+
+def show_prompt(
+    model: str, servers: Sequence[str] = (), *, everything: bool = False, as_object: bool = False
+) -> None:
+    """Print what the model saw in the run of ``model``, a recording of its interface or of a server.
+
+    Raises:
+        McpProxyError: a recording cannot be read, or none of a model's interface is beside it.
+    """
     trace = open_trace(model)
     if not has_turns(trace):
         server, model = model, model_beside(model)
@@ -72,8 +84,7 @@ def run(argv: list[str]) -> int:
         tell(f"the recording of a model's interface beside it: {model}")
         trace, servers = open_trace(model), [server, *servers]
     report = read_run(trace, servers or open_beside(model))
-    emit([as_json(report)] if options.json else lines(report, terminal_style(), everything=options.all))
-    return 0
+    emit([as_json(report)] if as_object else lines(report, terminal_style(), everything=everything))
 
 
 def _latest() -> str:
