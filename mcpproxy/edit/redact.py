@@ -16,9 +16,10 @@ from typing import Final
 from mcpproxy.base.secret_names import names_option
 from mcpproxy.base.secret_values import PATTERNS, mask_secrets, value_after
 from mcpproxy.protocol.header_names import PARAM_PREFIX
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed, read
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.recorder.masking import Masker
+from mcpproxy.recorder.model.argument_pieces import argument_pieces
 from mcpproxy.recorder.secret_arguments import ArgumentMasking, mask_arguments
 from mcpproxy.session.frame import (
     Close,
@@ -267,11 +268,24 @@ class Redaction:
             raw = self._mask_plain(frame.raw if is_on_stdio else self._credentials.body(frame.raw))
         else:
             raw = self._mask_json(frame.raw)
+        if event is not None and self._scope.secrets and not is_endpoint:
+            raw = self._mask_pieces(raw)
         if event is not None:
             event = self._mask_event(event, frame.raw, raw)
         if raw == frame.raw and event == frame.event:
             return frame
         return _frame_with(frame, raw, event)
+
+    def _mask_pieces(self, raw: bytes) -> bytes:
+        """Mask each piece of a call's arguments that is not all of them, whatever it holds."""
+        parts: list[bytes] = []
+        copied = 0
+        for piece in argument_pieces(raw):
+            text = unescaped(raw[piece.start : piece.end].decode("utf-8", "replace"))
+            if not isinstance(read(text.encode("utf-8", "surrogatepass")), dict):
+                parts += (raw[copied : piece.start], self._mask(text).encode())
+                copied = piece.end
+        return b"".join((*parts, raw[copied:]))
 
     def _mask_event(self, event: SseEvent, recorded: bytes, masked: bytes) -> SseEvent:
         """Return an SSE event with masked fields; ``recorded`` and ``masked`` are its data.

@@ -96,7 +96,7 @@ def call_words(way: CallWay) -> Iterator[str]:
         yield "a guess: only the tool fits"
     if way.changed:
         yield _places("arguments differ at ", way.changed)
-    if not way.model.is_json:
+    if not way.model.is_json and not holds_mask(way.model.arguments):
         yield "the model's arguments are no JSON"
     if way.result is None:
         yield "no later request has its result"
@@ -115,7 +115,7 @@ def seen_words(way: CallWay, named: str) -> Iterator[str]:
         yield "no matching call of the model" if named else "no tool of this name in the prompt"
         return
     yield f"asked for {visible(named)} ({way.certainty}: {_HOW_FOUND[way.certainty]})"
-    if not way.model.is_json:
+    if not way.model.is_json and not holds_mask(way.model.arguments):
         yield f"with arguments that are no JSON: {visible(str(way.model.arguments))}"
     elif way.changed:
         yield _places("with arguments that the host changed at ", way.changed)

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,30 @@ def test_every_piece_of_a_long_message_is_counted() -> None:
     for number, raw in enumerate(pieces, 1):
         redaction.record(Frame(number, "client", raw, continues=number < 3))
     assert redaction.text_pieces == 3
+
+
+PIECES: dict[str, Callable[[str], object]] = {
+    "anthropic": lambda piece: {"type": "content_block_delta", "delta": {"partial_json": piece}},
+    "responses": lambda piece: {"type": "response.function_call_arguments.delta", "delta": piece},
+    "chat": lambda piece: {"choices": [{"delta": {"tool_calls": [{"function": {"arguments": piece}}]}}]},
+}
+
+
+@pytest.mark.parametrize("event", PIECES.values(), ids=PIECES)
+def test_arguments_that_a_model_streams_are_masked_in_every_piece(event: Callable[[str], object]) -> None:
+    def redacted(piece: str) -> str:
+        raw = json.dumps(event(piece)).encode()
+        new = Redaction(RedactionScope(secrets=True)).record(
+            Frame(1, "server", raw, event=SseEvent(b"data: ", b"\n\n"))
+        )
+        assert isinstance(new, Frame)
+        json.loads(new.raw)
+        return new.raw.decode()
+
+    for piece in ('{"city": "Oslo", "tok', 'en": "hunter2é', "4711", '"hunter2"', '"}'):
+        assert json.dumps(piece)[1:-1] not in redacted(piece)
+    assert "Oslo" in redacted('{"city": "Oslo"}')
+    assert "hunter2" not in redacted('{"city": "Oslo", "token": "hunter2"}')
 
 
 SECRETS = {
