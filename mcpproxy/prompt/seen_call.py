@@ -6,7 +6,7 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.tool_names import written
 from mcpproxy.opening import read_untouched
-from mcpproxy.prompt.report import PromptReport
+from mcpproxy.prompt.report import CallWay, PromptReport, ServerWay
 from mcpproxy.prompt.run import is_beside, model_of, read_run
 from mcpproxy.prompt.words import seen_words
 from mcpproxy.view.recording_entry import RecordingEntry
@@ -30,6 +30,15 @@ class SeenCalls:
         self._allows: Final = allows
         self._read: tuple[tuple[RecordingEntry, ...], PromptReport] | None = None
 
+    def all(self, own: RecordingEntry, entries: Iterable[RecordingEntry]) -> dict[int, tuple[str, ...]]:
+        """Return the clauses of all calls in the recording ``own`` of which anything is known.
+
+        Raises:
+            TraceError: a recording of the run cannot be read.
+        """
+        found = self._server(own, entries)
+        return {way.wire.number: _words(way, found[1]) for way in found[1].calls} if found else {}
+
     def of(self, own: RecordingEntry, entries: Iterable[RecordingEntry], number: int) -> SeenCall | None:
         """Return what the model saw of call ``number`` in the recording ``own``, one of ``entries``.
 
@@ -40,6 +49,15 @@ class SeenCalls:
         Raises:
             TraceError: a recording of the run cannot be read.
         """
+        found = self._server(own, entries)
+        if found is None:
+            return None
+        model, server = found
+        way = next((way for way in server.calls if way.wire.number == number), None)
+        return SeenCall(model, _words(way, server)) if way is not None else None
+
+    def _server(self, own: RecordingEntry, entries: Iterable[RecordingEntry]) -> tuple[str, ServerWay] | None:
+        """Return the model's recording and the server of ``own``, if a tool of it was offered there."""
         entries = list(entries)
         model = model_of(own, entries)
         if model is None:
@@ -49,12 +67,7 @@ class SeenCalls:
         server = next((one for one in report.servers if one.server.path == own.path), None)
         if server is None or not any(tool.match.offered for tool in server.tools):
             return None
-        way = next((way for way in server.calls if way.wire.number == number), None)
-        if way is None:
-            return None
-        names = {tool.match.tool.name: tool.match.offered for tool in server.tools}
-        offered = names.get(way.wire.name)
-        return SeenCall(model.path, tuple(seen_words(way, written(offered) if offered is not None else "")))
+        return model.path, server
 
     def _report(self, model: RecordingEntry, beside: tuple[RecordingEntry, ...]) -> PromptReport:
         run = (model, *beside)
@@ -64,3 +77,9 @@ class SeenCalls:
             trace = read_untouched(model.path)
             self._read = run, read_run(trace, [each.path for each in beside], only_reads=True)
         return self._read[1]
+
+
+def _words(way: CallWay, server: ServerWay) -> tuple[str, ...]:
+    names = {tool.match.tool.name: tool.match.offered for tool in server.tools}
+    offered = names.get(way.wire.name)
+    return tuple(seen_words(way, written(offered) if offered is not None else ""))

@@ -9,7 +9,7 @@ the first block when it opens, and a chunk when one of its calls is opened.
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from gzip import compress
 from hashlib import sha256
 from pathlib import Path
@@ -31,8 +31,12 @@ _IMPORT: Final = re.compile(
 """An import in a script of the page: the text before the module, and the name of the module."""
 
 
-def pieces(view: View, entry: JSONObject) -> Iterator[str]:
-    """Yield the text of the file. ``entry`` is what ``json_rows.recording`` returns for the recording."""
+def pieces(
+    view: View, entry: JSONObject, prompt: JSON = None, model_saw: Mapping[int, Sequence[str]] | None = None
+) -> Iterator[str]:
+    """Yield the text of the file. ``entry`` is what ``json_rows.recording`` returns for the recording, and
+    ``prompt`` what ``prompt_seen.prompt_in_file`` does; ``model_saw`` has the clauses for single calls."""
+    saw = model_saw or {}
     modules = {path.name: path for path in (*STATIC.glob("*.js"), *(STATIC / "vendor").glob("*.js"))}
     scripts = {name: _script(path) for name, path in modules.items()}
     imports = json.dumps({"imports": {f"page/{name}": _data(text) for name, text in scripts.items()}})
@@ -70,9 +74,13 @@ def pieces(view: View, entry: JSONObject) -> Iterator[str]:
         # The block of all calls comes first in the file, but a call is read only once: here.
         calls += [json_rows.call(each.call) for each in found]
         told += found[: max(0, MOST_CALLS - len(told))]
-        chunks.append(_block(f"chunk-{len(chunks)}", [json_rows.detail(each) for each in found]))
+        details: list[JSON] = [
+            {**json_rows.detail(each), "model_saw": [*saw.get(each.call.number, ())]} for each in found
+        ]
+        chunks.append(_block(f"chunk-{len(chunks)}", details))
     diagram = json_rows.sequence(sequence_of(view, told, count - len(told)))
-    yield _block("recording", {**_whole(view, entry, calls, len(chunks)), "sequence": diagram})
+    whole: JSONObject = {**_whole(view, entry, calls, len(chunks)), "sequence": diagram, "prompt": prompt}
+    yield _block("recording", whole)
     yield from chunks
     yield f'<script type="module">{start}</script>\n</body>\n</html>\n'
 

@@ -1,6 +1,6 @@
 """What a model saw of the servers of a run, for the page."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from mcpproxy.base.visible import visible
@@ -16,6 +16,34 @@ from mcpproxy.view.recording_entry import RecordingEntry
 
 _SHOWN: Final = 200
 """How many characters are shown before and behind the place where a text was cut."""
+
+
+def prompt_in_file(
+    own: RecordingEntry, entries: Iterable[RecordingEntry], mask: Callable[[str], str]
+) -> JSON:
+    """Return the same for a file that holds ``own`` alone: with ``mask`` applied to each text, and without
+    those around a cut, of which a part of a secret might be left.
+
+    Raises:
+        TraceError: one of the recordings cannot be read.
+    """
+    entries = list(entries)
+    if not any(each.transport == "http" and not each.client for each in (own, *entries)):
+        return {"model": None}
+    alone = {id_of(own.path): "exported"}
+
+    def told(value: JSON) -> JSON:
+        match value:
+            case dict():
+                return {name: None if name == "cut" else told(one) for name, one in value.items()}
+            case list():
+                return [told(one) for one in value]
+            case str():
+                return alone.get(value) or mask(value)
+            case _:
+                return value
+
+    return told(prompt_seen(own, entries))
 
 
 def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONObject:

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, expect
 from tests.prompt.sides import model, server
 from tests.ui.browser import Served, Visitor, browser, served, visitor
 from tests.ui.test_page import recording
+from tests.ui.test_page_file import exported
 
 __all__ = ["browser", "visitor"]
 
@@ -72,4 +73,20 @@ def test_a_call_says_what_the_model_saw_of_it(visitor: Visitor, tmp_path: Path, 
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 1440
         visitor.page.get_by_role("link", name="the recording of the model").click()
         visitor.sees("/v1/messages")
+    assert visitor.faults == []
+
+
+def test_an_exported_page_has_it_without_the_texts_around_a_cut(visitor: Visitor, tmp_path: Path) -> None:
+    path = server(tmp_path)
+    model(tmp_path)
+    address = exported(str(path), tmp_path / "w.html")
+    visitor.context.set_offline(True)
+    visitor.opens(address)
+    visitor.page.get_by_role("button", name="Prompt").click()
+    visitor.sees("4 tools, 3 in the prompt, named mcp__weather__NAME")
+    expect(row(visitor, "now").first).to_contain_text("description cut: its first 2,048 of 3,600 characters")
+    expect(visitor.page.locator("del")).to_have_count(0)
+    row(visitor, "wind.speed").nth(1).get_by_role("link").click()
+    visitor.sees("The model saw")
+    visitor.sees("with arguments that the host changed at /unit")
     assert visitor.faults == []

@@ -10,6 +10,7 @@ from mcpproxy.base.style import Style, count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.calls.lines_of_calls import CallLines, seconds
 from mcpproxy.cli.calls.listing import content_lines, head_lines
+from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.view.calls import FoundRule, Part
 from mcpproxy.view.causes import LOST, error_words, stderr_lines
@@ -30,12 +31,11 @@ class ModelSide:
         self._path: Final = os.path.abspath(path)
 
     def words(self, number: int) -> tuple[str, ...]:
-        """Return it in clauses; none if it is not known.
-
-        Raises:
-            TraceError: a recording of the run cannot be read.
-        """
-        seen = self._seen and self._seen(number)
+        """Return it in clauses; none if it is not known, or if a recording of the run cannot be read."""
+        try:
+            seen = self._seen and self._seen(number)
+        except TraceError:
+            return ()
         return seen.words if seen else ()
 
     @cached_property

@@ -25,8 +25,8 @@ const VIEWS = [
   ["stats", "Stats", lazy(() => import("./stats.js").then((module) => module.Stats))],
   ...(isExported ? [] : /** @type {[string, string, any][]} */ ([
     ["compare", "Compare", lazy(() => import("./compare.js").then((module) => module.Compare))],
-    ["prompt", "Prompt", lazy(() => import("./prompt.js").then((module) => module.Prompt))],
   ])),
+  ["prompt", "Prompt", lazy(() => import("./prompt.js").then((module) => module.Prompt))],
 ];
 const THEMES = ["system", "dark", "light"];
 

@@ -16,7 +16,7 @@ async function unpacked(id) {
   return new Response(stream).json();
 }
 
-/** @type {Promise<{summary: any, calls: OfflineCall[], findings: any, tools: any, stats: any, sequence: import("./types.js").Sequence, per_chunk: number, chunks: number}>} */
+/** @type {Promise<{summary: any, calls: OfflineCall[], findings: any, tools: any, stats: any, prompt: any, sequence: import("./types.js").Sequence, per_chunk: number, chunks: number}>} */
 const recording = unpacked("recording");
 /** @type {Map<number, Promise<any[]>>} */
 const chunks = new Map();
@@ -69,7 +69,7 @@ async function select(filter, onProgress, isCancelled) {
  * @returns {Promise<any>}
  */
 export async function answer(path, query) {
-  const { summary, calls, findings, tools, stats, sequence, per_chunk } = await recording;
+  const { summary, calls, findings, tools, stats, prompt, sequence, per_chunk } = await recording;
   const [, , kind, , what, number, more] = path.split("/");
   if (path === "/api/recordings") return { recordings: [summary.recording], runs: [], below: { folders: [], more: 0 } };
   if (kind !== "recordings") throw new Error("This page holds one recording; mcpproxy ui shows and compares more.");
@@ -77,6 +77,7 @@ export async function answer(path, query) {
   if (what === "findings") return findings;
   if (what === "tools") return tools;
   if (what === "stats") return stats;
+  if (what === "prompt") return prompt ?? { model: null };
   if (what === "calls" && number) {
     const row = Number(number);
     const detail = (await chunk(Math.floor((row - 1) / per_chunk)))[(row - 1) % per_chunk];

@@ -2,6 +2,7 @@
 /** What a model got of what a server said: each tool, call and result, with what its host cut, renamed or lost. */
 import { href } from "./address.js";
 import { useAnswer } from "./answer.js";
+import { isExported } from "./api.js";
 import { plural, visible } from "./format.js";
 import { html } from "./preact.js";
 
@@ -20,7 +21,7 @@ export function Prompt({ summary, place }) {
   const isModel = seen.recording === summary.recording.id;
   return html`<div class="page prompt">
     <p><strong>${seen.model || "a model"}</strong>${seen.dialect ? `, ${seen.dialect}` : ""}, ${plural(seen.requests, "request")} with tools${seen.tokens ? `; ${seen.tokens[0].toLocaleString("en")} tokens in the first answered one, ${seen.tokens[1].toLocaleString("en")} in the last` : ""}.
-      ${isModel ? null : html` <a href=${href({ ...place, recording: seen.recording, view: "calls", filter: "", order: "", call: 0 })}>the recording of the model</a>`}</p>
+      ${isModel || isExported ? null : html` <a href=${href({ ...place, recording: seen.recording, view: "calls", filter: "", order: "", call: 0 })}>the recording of the model</a>`}</p>
     ${seen.refusals.map((/** @type {string[]} */ [refused, ...meant]) => html`<p class="problem">${refused}${meant.map((words) => html`<br />${words}`)}</p>`)}
     ${seen.servers.map((/** @type {any} */ server) => html`<${Server} server=${server} place=${place} />`)}
     ${isModel && !seen.servers.length ? html`<p class="empty">No server was recorded at the same time.</p>` : null}
@@ -33,13 +34,13 @@ function Server({ server, place }) {
   const there = { ...place, recording: server.recording, view: "calls", filter: "", order: "", call: 0 };
   const changed = server.tools.filter((/** @type {any} */ tool) => tool.became.length);
   return html`<section>
-    <h3><a href=${href(there)}>${visible(server.title)}</a> <span class="count">${plural(server.tools.length, "tool")}, ${server.in_prompt} in the prompt${server.named ? `, named ${server.named}` : ""}</span></h3>
+    <h3><${Link} to=${there} words=${visible(server.title)} /> <span class="count">${plural(server.tools.length, "tool")}, ${server.in_prompt} in the prompt${server.named ? `, named ${server.named}` : ""}</span></h3>
     ${server.instructions ? html`<p>${server.instructions.became.join("; ")} <${Cut} cut=${server.instructions.cut} /></p>` : null}
     ${changed.length ? html`<table>
       <caption>Tools that did not come through as the server said them</caption>
       <thead><tr><th scope="col">the server said</th><th scope="col">the model got</th></tr></thead>
       <tbody>${changed.map((/** @type {any} */ tool) => html`<tr>
-        <th scope="row"><a href=${href({ ...there, filter: `frame:${tool.frame}` })}>${tool.name}</a></th>
+        <th scope="row"><${Link} to=${{ ...there, filter: `frame:${tool.frame}` }} words=${tool.name} /></th>
         <td>${tool.became.map((/** @type {string} */ words, /** @type {number} */ index) => html`<p class=${!tool.in_prompt && !index ? "bad" : "warn"}>${words}</p>`)}
           <${Cut} cut=${tool.cut} /></td>
       </tr>`)}</tbody>
@@ -63,13 +64,18 @@ function Unchanged({ all, changed, words }) {
 /** @param {{call: any, there: import("./address.js").Place}} props */
 function Result({ call, there }) {
   const rows = Math.max(call.parts.length, 1);
-  const name = html`<th scope="row" rowspan=${rows}><a href=${href({ ...there, call: call.call })}>${call.name}</a> <span class="count">call ${call.call}</span>
+  const name = html`<th scope="row" rowspan=${rows}><${Link} to=${{ ...there, call: call.call }} words=${call.name} /> <span class="count">call ${call.call}</span>
     ${call.became.map((/** @type {string} */ words) => html`<p class="warn">${words}</p>`)}</th>`;
   if (!call.parts.length) return html`<tr>${name}<td>${call.became.length ? "" : "all of it"}</td></tr>`;
   return call.parts.map((/** @type {any} */ part, /** @type {number} */ index) => html`<tr>
     ${index ? null : name}
     <td><span class=${KINDS[part.way] ?? "warn"}>${part.became || `${part.what}, as it was`}</span> <${Cut} cut=${part.cut} /></td>
   </tr>`);
+}
+
+/** A link to a place in a recording; an exported page has only one. @param {{to: import("./address.js").Place, words: string}} props */
+function Link({ to, words }) {
+  return isExported && to.recording !== "exported" ? words : html`<a href=${href(to)}>${words}</a>`;
 }
 
 /** The text around the place where it was cut. @param {{cut: {kept: string, lost: string, more: number} | null}} props */

@@ -1,16 +1,19 @@
 """``mcpproxy export html``: a recording as one HTML file to send."""
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
+from mcpproxy.errors import TraceError
 from mcpproxy.opening import open_trace
+from mcpproxy.protocol.jsonrpc import JSON
 
 EPILOG: Final = """\
 The file has the page of mcpproxy ui and the recording in it. It opens in any browser, from disk, and needs no
 network. What looks like a secret is masked, as by mcpproxy redact --preset secrets.
+What the model saw is in it, too, if the recording of its interface is in the same folder.
 
   mcpproxy export html session.jsonl              writes session.html
   mcpproxy export html session.jsonl -o bug.html"""
@@ -20,13 +23,28 @@ def run(argv: list[str]) -> int:
     """Write one recording as an HTML file."""
     file = read_arguments("html", "Write a recording as one HTML file to send.", EPILOG, argv)
 
+    from mcpproxy.edit.redact import Redaction, RedactionScope
     from mcpproxy.export.exported_trace import masked_copy
     from mcpproxy.ui import json_rows
     from mcpproxy.ui.page_file import pieces
-    from mcpproxy.view.folder import recording
+    from mcpproxy.ui.prompt_seen import prompt_in_file
+    from mcpproxy.view.folder import recording, recordings
+    from mcpproxy.view.recording_entry import may_have_its_model
     from mcpproxy.view.view import open_view
 
-    entry = json_rows.recording("exported", recording(file.recording))
+    own = recording(os.path.abspath(file.recording))
+    entry = json_rows.recording("exported", own)
+    mask = str if file.keep_secrets else Redaction(RedactionScope(secrets=True)).text
+    entries = recordings(os.path.dirname(own.path))
+    prompt: JSON = None
+    model_saw: dict[int, list[str]] = {}
+    with suppress(TraceError):  # another recording of the run cannot be read
+        prompt = prompt_in_file(own, entries, mask)
+        if may_have_its_model(own, entries):
+            from mcpproxy.prompt.seen_call import SeenCalls
+
+            found = SeenCalls().all(own, entries)
+            model_saw = {number: [*map(mask, words)] for number, words in found.items()}
     with ExitStack() as stack:
         path = file.recording
         if not file.keep_secrets:
@@ -35,7 +53,7 @@ def run(argv: list[str]) -> int:
             names = {"label": masked.label, "client": masked.client, "server": masked.server}
             entry = {**entry, **names, "ended": masked.ended, "searched": masked.searched}
         view = stack.enter_context(open_view(path))
-        texts = pieces(view, {**entry, "path": os.path.basename(file.recording)})
+        texts = pieces(view, {**entry, "path": os.path.basename(file.recording)}, prompt, model_saw)
         write_new(file.output, (text.encode() for text in texts))
         count = view.count()
     file.tell_written(f"{count} rows")
