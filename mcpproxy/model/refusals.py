@@ -15,6 +15,11 @@ _PLACE: Final = pattern(
 )
 """``tools.7.custom.input_schema``, ``tools[7].function.name``, ``tools[0].function_declarations[7].name``."""
 
+_CONTEXT: Final = pattern(r"Invalid schema for function .{1,200}?: In context=\((?P<steps>[^()]{0,400})\)")
+"""``Invalid schema for function 'find': In context=('properties', 'tags'), array schema missing items``."""
+
+_STEP: Final = pattern(r"'([^']+)'")
+
 _LONGEST: Final = 4000
 
 
@@ -46,15 +51,22 @@ def _code(error: JSONObject) -> str:
 
 
 def _named_place(*texts: str) -> tuple[str, str]:
-    """Return the pointer to the tool that a text names by its place, and what follows; empty if none does."""
+    """Return the pointer to the tool that a text names by its place, and what follows; empty if none does.
+
+    A place in a schema may be given apart from the tool, which then has only its name in the text.
+    """
+    context = next(filter(None, map(_CONTEXT.search, texts)), None)
+    steps = ".".join(("parameters", *_STEP.findall(context["steps"]))) if context else ""
     for text in texts:
         if found := _PLACE.search(text):
             pointer = f"/tools/{found['tool']}"
             if found["group"]:
                 group = "tools" if found["group"] == "tools" else "functionDeclarations"
                 pointer += f"/{group}/{found['member']}"
-            return pointer, found["within"].lstrip(".")
-    return "", ""
+            within = found["within"].lstrip(".")
+            is_whole = within.endswith("parameters")
+            return pointer, within.removesuffix("parameters") + steps if steps and is_whole else within
+    return "", steps
 
 
 def _stands_at(tool: OfferedTool, place: str) -> bool:

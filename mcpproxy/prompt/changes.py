@@ -32,6 +32,11 @@ class TextChange:
     kept: int
     has_end: bool = False
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the text is there, or a part of it."""
+        return self.size > 0 and self.way in ("same", "extended", "cut", "as text")
+
 
 @slotted(frozen=True)
 class ValueChange:

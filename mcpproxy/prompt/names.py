@@ -6,7 +6,17 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.model.tool_names import is_alike, is_cut, is_hashed, is_named_so, is_prefixed, plain, written
+from mcpproxy.model.tool_names import (
+    HEAD,
+    is_alike,
+    is_cut,
+    is_hashed,
+    is_named_so,
+    is_prefixed,
+    plain,
+    whole,
+    written,
+)
 from mcpproxy.model.turns import OfferedTool
 from mcpproxy.prompt.changes import changes, common_length
 from mcpproxy.prompt.wire import WireServer, WireTool
@@ -89,9 +99,17 @@ def _of_another_session(tool: WireTool, sessions: AbstractSet[int], found: Itera
 
 def _missing(tool: WireTool, found: Iterable[Match]) -> Match:
     """Return the match of a tool that is not in the prompt, or only under a name that another one has."""
-    name = plain(tool.name)
-    taken = (match.tool for match in found if match.offered and plain(match.tool.name) == name)
+    taken = (match.tool for match in found if match.offered and _would_fit(tool, match.tool, match.offered))
     return Match(tool, None, Certainty.CERTAIN, "", next(taken, None))
+
+
+def _would_fit(tool: WireTool, owner: WireTool, offered: OfferedTool) -> bool:
+    """Whether what a host made of the name of ``owner`` is what it makes of that of ``tool``, too."""
+    there, own, other = whole(offered), plain(owner.name), plain(tool.name)
+    left = there[max(f"_{there}".find(f"_{own[:HEAD]}"), 0) :]
+    if len(left) < len(own) and is_cut(owner.name, frozenset(), offered) and own.startswith(left):
+        return owner.server == tool.server and other.startswith(left)
+    return own == other
 
 
 def _made_sure(matches: Sequence[Match]) -> list[Match]:

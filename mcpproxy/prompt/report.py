@@ -23,12 +23,21 @@ _TEXTS: Final = ("text", "resource", "link", "error message")
 
 
 @slotted(frozen=True)
+class AskedModel:
+    """A request to the model: the frame with its body, 0 for none, and its time in ns since 1970."""
+
+    frame: int = 0
+    at_ns: int = 0
+
+
+@slotted(frozen=True)
 class ToolWay:
     """A tool from the wire to the prompt.
 
     ``since`` and ``until`` are the numbers of the first and the last request that offer it, counted from 1
     among those that offer any tool of the servers; 0 if none does. ``is_named`` says that the prompt has at
-    least its name in a text.
+    least its name in a text, and ``is_twice`` that a request offers two tools of its name. ``asked`` is the
+    last request that offers it.
     """
 
     match: Match
@@ -37,6 +46,8 @@ class ToolWay:
     description: TextChange
     schema: tuple[ValueChange, ...]
     is_named: bool
+    is_twice: bool
+    asked: AskedModel
 
 
 @slotted(frozen=True)
@@ -52,6 +63,8 @@ class CallWay:
     """A call on the wire with that of the model, ``None`` if the model asked for none like it.
 
     ``changed`` are the differences of the arguments. ``result`` is ``None`` if no later request has one.
+    ``asked`` is the request that the model answered with its call, and ``given`` the first one with the
+    result; ``said`` are all texts that came with the result then.
     """
 
     wire: WireCall
@@ -60,6 +73,9 @@ class CallWay:
     changed: tuple[ValueChange, ...]
     result: ModelResult | None
     pieces: tuple[PieceWay, ...]
+    asked: AskedModel
+    given: AskedModel
+    said: tuple[str, ...]
 
 
 @slotted(frozen=True)
@@ -100,7 +116,8 @@ class RefusedRequest:
 class PromptReport:
     """What a model saw. ``others`` are the tools in the prompt that belong to none of the servers.
 
-    ``unread`` is how many requests are missing, because their bodies cannot be read.
+    ``first`` is the number of the first request that offers a tool of the servers, 1 for none. ``unread`` is
+    how many requests are missing, because their bodies cannot be read.
     """
 
     dialect: str
@@ -111,18 +128,24 @@ class PromptReport:
     refusals: tuple[RefusedRequest, ...]
     first_usage: Usage | None
     last_usage: Usage | None
+    first: int
     unread: int = 0
 
 
 def read_prompt(
-    turns: Iterable[ModelTurn], servers: Sequence[WireServer], *, only_tools: bool = False
+    turns: Iterable[ModelTurn],
+    servers: Sequence[WireServer],
+    *,
+    only_tools: bool = False,
+    started_ns: int = 0,
 ) -> PromptReport:
     """Compare the requests to a model with what the servers said. Requests without tools do not count.
 
+    ``started_ns`` is when the recording of the model's side began, in nanoseconds since 1970.
     ``only_tools`` says that of the prompts only what is about tools was recorded. What stands beside a result
     is, so a text that is masked as a whole holds no part of one.
     """
-    seen = _Seen(servers, only_tools=only_tools)
+    seen = _Seen(servers, only_tools=only_tools, started_ns=started_ns)
     for turn in turns:
         if turn.request.tools:
             seen.take(turn)
@@ -136,6 +159,20 @@ class _Arrived:
     result: ModelResult
     beside: tuple[Content, ...]
     texts: tuple[str, ...]
+    asked: AskedModel
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        content = (*self.result.content, *self.beside)
+        return (*(one.text for one in content if one.kind == "text"), *self.texts)
+
+
+@slotted(frozen=True)
+class _Called:
+    """A call of the model, and the request that it answered so."""
+
+    call: ModelCall
+    asked: AskedModel
 
 
 @slotted()
@@ -145,6 +182,8 @@ class _Offer:
     tool: OfferedTool
     since: int
     until: int
+    asked: AskedModel
+    is_twice: bool = False
 
 
 class _News:
@@ -170,8 +209,9 @@ class _Seen:
     Each request has the whole conversation again, so only what is new in it is kept.
     """
 
-    def __init__(self, servers: Sequence[WireServer], *, only_tools: bool) -> None:
+    def __init__(self, servers: Sequence[WireServer], *, only_tools: bool, started_ns: int) -> None:
         self._servers: Final = servers
+        self._started_ns: Final = started_ns
         self._only_tools: Final = only_tools
         self._requests = 0
         self._dialects: Final[Counter[tuple[str, str]]] = Counter()
@@ -181,7 +221,7 @@ class _Seen:
         self._beside: Final = _News()
         self._named: Final[set[str]] = set()
         self._instructions: Final = [TextChange("missing", len(one.instructions), 0) for one in servers]
-        self._calls: Final[list[ModelCall]] = []
+        self._calls: Final[list[_Called]] = []
         self._arrived: Final[dict[str, list[_Arrived]]] = {}
         """The id of a call, or a space and the name of its tool -> its results in their order."""
         self._refused: Final[dict[tuple[int, str], RefusedRequest]] = {}
@@ -189,11 +229,13 @@ class _Seen:
 
     def take(self, turn: ModelTurn) -> None:
         request, answer = turn.request, turn.answer
+        asked = AskedModel(turn.seq, self._started_ns + turn.at_ns)
         self._requests += 1
         self._dialects[request.dialect, request.model or (answer.model if answer else "")] += 1
         for tool in request.tools:
-            offer = self._offers.setdefault(written(tool), _Offer(tool, self._requests, 0))
-            offer.tool, offer.until = tool, self._requests
+            offer = self._offers.setdefault(written(tool), _Offer(tool, self._requests, 0, asked))
+            offer.is_twice |= offer.until == self._requests
+            offer.tool, offer.until, offer.asked = tool, self._requests, asked
         texts, beside = tuple(self._texts.of(request.texts)), tuple(self._beside.of(request.beside))
         self._take_texts(texts)
         if self._only_tools:
@@ -204,11 +246,11 @@ class _Seen:
             arrived = self._arrived.setdefault(key, [])
             counted[key] += 1
             if counted[key] > len(arrived):
-                arrived.append(_Arrived(result, beside, texts))
+                arrived.append(_Arrived(result, beside, texts, asked))
         if turn.refusal is not None:
             self._take_refusal(turn)
         if answer is not None:
-            self._calls.extend(answer.calls)
+            self._calls.extend(_Called(call, asked) for call in answer.calls)
             if answer.usage is not None:
                 self._usages.append(answer.usage)
 
@@ -264,6 +306,7 @@ class _Seen:
             tuple(self._refusals(matches)),
             self._usages[0] if self._usages else None,
             self._usages[-1] if self._usages else None,
+            first,
         )
 
     def _refusals(self, matches: Iterable[Match]) -> Iterator[RefusedRequest]:
@@ -277,7 +320,9 @@ class _Seen:
         tool, offered = match.tool, match.offered
         if offered is None:
             gone = TextChange("missing", len(tool.description or ""), 0)
-            return ToolWay(match, 0, 0, gone, (), tool.name in self._named)
+            return ToolWay(
+                match, 0, 0, gone, (), tool.name in self._named, is_twice=False, asked=AskedModel()
+            )
         offer = self._offers[written(offered)]
         return ToolWay(
             match,
@@ -286,16 +331,18 @@ class _Seen:
             text_change(tool.description, offered.description),
             tuple(changes(tool.schema, offered.schema)),
             is_named=True,
+            is_twice=offer.is_twice,
+            asked=offer.asked,
         )
 
 
 class _Calls:
     """Finds the model's call for each call on the wire, and the result that the model was given for it."""
 
-    def __init__(self, calls: Iterable[ModelCall], arrived: Mapping[str, list[_Arrived]]) -> None:
+    def __init__(self, calls: Iterable[_Called], arrived: Mapping[str, list[_Arrived]]) -> None:
         # Of a request that was sent again, only the answer that was taken up has results.
-        self._free: Final = sorted(calls, key=lambda call: call.id not in arrived)
-        self._ids: Final = {call.id for call in self._free}
+        self._free: Final = sorted(calls, key=lambda called: called.call.id not in arrived)
+        self._ids: Final = {called.call.id for called in self._free}
         self._arrived: Final = {key: list(results) for key, results in arrived.items()}
 
     def ways(self, servers: Iterable[WireServer], matches: Iterable[Match]) -> list[CallWay]:
@@ -306,31 +353,33 @@ class _Calls:
             if match.offered is not None
         }
         wires = sorted((call for server in servers for call in server.calls), key=lambda call: call.at_ns)
-        found: dict[int, tuple[ModelCall, Certainty]] = {}
+        found: dict[int, tuple[_Called, Certainty]] = {}
         for fits, certainty in _CALL_WAYS:
             for at, wire in enumerate(wires):
-                if at not in found and (call := self._first(fits, wire, names.get((wire.server, wire.name)))):
-                    found[at] = call, certainty
-        none: tuple[ModelCall | None, Certainty] = None, Certainty.CERTAIN
+                offered = names.get((wire.server, wire.name))
+                if at not in found and (called := self._first(fits, wire, offered)):
+                    found[at] = called, certainty
+        none: tuple[_Called | None, Certainty] = None, Certainty.CERTAIN
         return [self._way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
 
-    def _first(self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None) -> ModelCall | None:
-        call = next((call for call in self._free if fits(wire, offered, call)), None)
-        if call is not None:
-            self._free.remove(call)
-        return call
+    def _first(self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None) -> _Called | None:
+        called = next((one for one in self._free if fits(wire, offered, one.call)), None)
+        if called is not None:
+            self._free.remove(called)
+        return called
 
-    def _way(self, wire: WireCall, call: ModelCall | None, certainty: Certainty) -> CallWay:
-        if call is None:
-            return CallWay(wire, None, certainty, (), None, ())
+    def _way(self, wire: WireCall, called: _Called | None, certainty: Certainty) -> CallWay:
+        if called is None:
+            return CallWay(wire, None, certainty, (), None, (), AskedModel(), AskedModel(), ())
+        call, asked = called.call, called.asked
         came = self._result(call)
         changed = tuple(changes(call.arguments, wire.arguments))
         if came is None:
-            return CallWay(wire, call, certainty, changed, None, ())
+            return CallWay(wire, call, certainty, changed, None, (), asked, AskedModel(), ())
         parts = tuple(pieces(wire))
         own = {piece.digest for piece in parts}
         ways = tuple(PieceWay(piece, _reached(piece, came, own)) for piece in parts)
-        return CallWay(wire, call, certainty, changed, came.result, ways)
+        return CallWay(wire, call, certainty, changed, came.result, ways, asked, came.asked, came.said)
 
     def _result(self, call: ModelCall) -> _Arrived | None:
         """Return the next result of a call: by its id, else by the name of its tool, with an id that the host
@@ -374,8 +423,7 @@ def _reached(piece: Piece, came: _Arrived, own: Container[str]) -> TextChange:
 
     ``own`` are the digests of all its parts: a picture that is none of them may be one in another form.
     """
-    content = (*came.result.content, *came.beside)
-    said = [*(one.text for one in content if one.kind == "text"), *came.texts]
+    content, said = (*came.result.content, *came.beside), came.said
     if piece.kind == "structured":
         reached = value_reached(piece.value, said)
         change = text_reached(piece.text, said)

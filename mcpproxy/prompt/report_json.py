@@ -1,15 +1,18 @@
 """The report of ``mcpproxy prompt`` as one JSON object."""
 
+from collections.abc import Iterable
+
 from mcpproxy.base.json_values import dumps
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Usage
 from mcpproxy.prompt.changes import TextChange, ValueChange
+from mcpproxy.prompt.findings import PromptFinding
 from mcpproxy.prompt.report import CallWay, PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 
-def as_json(report: PromptReport) -> str:
-    """Return the report as JSON text."""
+def as_json(report: PromptReport, found: Iterable[PromptFinding] = ()) -> str:
+    """Return the report as JSON text, with what was found in it."""
     value: JSONObject = {
         "dialect": report.dialect,
         "model": report.model,
@@ -19,6 +22,7 @@ def as_json(report: PromptReport) -> str:
         "servers": [_server(server) for server in report.servers],
         "others": [written(tool) for tool in report.others],
         "refusals": [_refusal(refused) for refused in report.refusals],
+        "findings": [_finding(one) for one in found],
     }
     return dumps(value, indent=2)
 
@@ -86,6 +90,21 @@ def _refusal(refused: RefusedRequest) -> JSONObject:
         "server": match.tool.server if match is not None else None,
         "tool": match.tool.name if match is not None else None,
         "within": refused.within or None,
+    }
+
+
+def _finding(found: PromptFinding) -> JSONObject:
+    finding = found.finding
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "blame": finding.blame,
+        "message": finding.message,
+        "server": found.server,
+        "frame": finding.frame,
+        "pointer": finding.pointer,
+        "model_frame": found.model_frame,
+        "source": finding.source,
     }
 
 

@@ -101,7 +101,8 @@ def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) 
     only_tools = model.header.kept == TOOLS and not model.redacted
     read = read_servers(servers, only_reads=only_reads)
     reader = TurnReader(model.header.model)
-    report = read_prompt(model_turns(model, reader), read, only_tools=only_tools)
+    turns, began_ns = model_turns(model, reader), unix_ns(model.header.started_at)
+    report = read_prompt(turns, read, only_tools=only_tools, started_ns=began_ns)
     report.unread = reader.unread
     return report
 

@@ -1,25 +1,32 @@
 """What the servers of a run offered and answered on the wire, read from the recordings of their sessions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.slotted import slotted
+from mcpproxy.checks.server.apps import is_for_model
 from mcpproxy.model.values import blob
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request, Single
 from mcpproxy.protocol.message_parts import as_object, member, singles, text_member
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.outcomes import Kind
-from mcpproxy.view.calls import Call
+from mcpproxy.view.calls import Call, ToolDefinition
 from mcpproxy.view.view import View
 
 _OPENING: Final = ("initialize", "server/discover")
 """The methods whose result has the instructions of a server."""
 
+_LIST: Final = "tools/list"
+
 
 @slotted(frozen=True)
 class WireTool:
-    """A tool as a server listed it. ``page`` counts the pages of the list from 1; ``frame`` is its answer."""
+    """A tool as a server listed it. ``page`` counts the pages of the list from 1; ``frame`` is its answer.
+
+    ``pointer`` leads to it in that answer, and ``at_ns`` is the time of the answer in nanoseconds since 1970.
+    ``is_for_model`` is false for a tool that only the page of the server calls (MCP Apps).
+    """
 
     server: int
     name: str
@@ -27,6 +34,9 @@ class WireTool:
     schema: JSON
     page: int
     frame: int
+    pointer: str = ""
+    at_ns: int = 0
+    is_for_model: bool = True
 
 
 @slotted(frozen=True)
@@ -34,7 +44,8 @@ class WireCall:
     """A call of a tool. ``host_id`` is the id of the model's call, which some hosts send along.
 
     ``result`` is ``None`` if there was no result, and ``error`` is then the message of the error, if any.
-    ``at_ns`` is its time in nanoseconds since 1970.
+    ``at_ns`` is its time in nanoseconds since 1970, and ``answered_ns`` that of its answer. ``frame`` is the
+    request and ``answer`` the frame of the answer, 0 if there is none.
     """
 
     server: int
@@ -45,13 +56,28 @@ class WireCall:
     result: JSONObject | None
     error: str
     at_ns: int
+    frame: int = 0
+    answer: int = 0
+    answered_ns: int = 0
+
+
+@slotted(frozen=True)
+class ListRest:
+    """A list of tools that goes on behind the answer ``frame``, and of which no further page was asked for.
+
+    ``at_ns`` is the time of the answer in nanoseconds since 1970.
+    """
+
+    frame: int
+    at_ns: int
 
 
 @slotted(frozen=True)
 class WireServer:
     """A server of a run. ``number`` counts the servers from 0, ``label`` is that of its recording.
 
-    ``open_ns`` is when its recording began and ended, in nanoseconds since 1970.
+    ``open_ns`` is when its recording began and ended, in nanoseconds since 1970. ``lists`` says in how many
+    sessions of the recording tools were listed.
     """
 
     number: int
@@ -62,6 +88,8 @@ class WireServer:
     tools: tuple[WireTool, ...]
     calls: tuple[WireCall, ...]
     open_ns: tuple[int, int] = (0, 0)
+    lists: int = 1
+    unread: ListRest | None = None
 
 
 @slotted(frozen=True)
@@ -88,15 +116,18 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
     sessions = view.sessions
     name = sessions[0].server if sessions else ""
     calls = [call for call in view.calls() if call.kind is Kind.REQUEST]
+    listed = [tool for tool in view.tools.all() if tool.listed]
     return WireServer(
         number,
         label,
         name,
         path,
         _instructions(view, calls),
-        tuple(_tools(view, number)),
+        tuple(_tools(view, number, listed, started_ns)),
         tuple(_calls(view, number, calls, started_ns)),
         (started_ns, started_ns + view.duration_ns),
+        len({tool.session for tool in listed}),
+        _unread(view, calls, started_ns),
     )
 
 
@@ -136,17 +167,45 @@ def _bytes(kind: str, data: str, mime: str) -> Piece:
     return Piece(kind, data=data, mime=mime, size=held.size, digest=held.digest)
 
 
-def _tools(view: View, number: int) -> Iterator[WireTool]:
-    listed = [tool for tool in view.tools.all() if tool.listed]
+def _tools(view: View, number: int, listed: Sequence[ToolDefinition], started_ns: int) -> Iterator[WireTool]:
     frames: dict[int, set[int]] = {}
     for tool in listed:
         frames.setdefault(tool.session, set()).add(tool.frame)
+    places = {frame: _places(view, frame) for frame in set[int]().union(*frames.values())}
     for tool in {tool.name: tool for tool in listed}.values():
         definition = as_object(tool.definition) or {}
         name = text_member(definition, "name") or tool.name
         description = text_member(definition, "description")
         page = sorted(frames[tool.session]).index(tool.frame) + 1
-        yield WireTool(number, name, description, definition.get("inputSchema"), page, tool.frame)
+        yield WireTool(
+            number,
+            name,
+            description,
+            definition.get("inputSchema"),
+            page,
+            tool.frame,
+            places[tool.frame].get(name, ""),
+            started_ns + _observed_ns(view, tool.frame),
+            is_for_model(definition),
+        )
+
+
+def _places(view: View, frame: int) -> dict[str, str]:
+    """Return the pointer to each tool in an answer that lists tools."""
+    listed = member(_value(view, frame), "result", "tools")
+    return {
+        text_member(tool, "name") or "": f"/result/tools/{index}"
+        for index, tool in enumerate(listed if isinstance(listed, list) else ())
+    }
+
+
+def _unread(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | None:
+    """Return where the list of tools goes on behind the page that was read last."""
+    pages = [call for call in calls if call.method == _LIST]
+    frame = pages[-1].answer if pages else None
+    if not frame or not text_member(_value(view, frame), "result", "nextCursor"):
+        return None
+    return ListRest(frame, started_ns + _observed_ns(view, frame))
 
 
 def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Iterator[WireCall]:
@@ -164,6 +223,9 @@ def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Itera
             as_object(member(answered, "result")),
             text_member(answered, "error", "message") or "",
             started_ns + call.started_ns,
+            call.frame,
+            call.answer or 0,
+            started_ns + call.started_ns + (call.latency_ns or 0),
         )
 
 
@@ -175,6 +237,11 @@ def _instructions(view: View, calls: list[Call]) -> str:
 def _value(view: View, seq: int | None) -> JSON:
     single = _single(view, seq) if seq else None
     return None if single is None or isinstance(single, Malformed) else single.value
+
+
+def _observed_ns(view: View, seq: int) -> int:
+    record = view.record(seq)
+    return record.observed_at_ns if isinstance(record, Frame) else 0
 
 
 def _single(view: View, seq: int) -> Single | None:

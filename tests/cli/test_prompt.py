@@ -43,6 +43,14 @@ weather (w): 4 tools, 3 in the prompt
     text cut: its first 2,000 of 5,000 characters
 
 1 other tool in the prompt: Bash
+
+3 findings; what a rule means: mcpproxy explain PROMPT-001
+  weather: info PROMPT-001 frame 6: client did not offer its model "moon", nor any other of page 2
+    of the list, beside 3 other tools of the server (frame 6 of m.jsonl)
+  weather: info PROMPT-004 frame 9: client called "wind.speed" with other arguments than its model
+    gave, at /unit (frame 2 of m.jsonl)
+  weather: info PROMPT-003 frame 10: client gave its model at most 2,006 characters of a result of
+    5,000 (frame 6 of m.jsonl)
 """
     )
 
@@ -66,6 +74,14 @@ def test_the_same_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
         "missing",
         "as text",
     ]
+
+
+def test_the_findings_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    told = json.loads(mcpproxy("prompt", str(model(tmp_path)), str(server(tmp_path)), "--json").out)
+    missing, changed, _ = told["findings"]
+    assert (missing["rule"], missing["severity"], missing["blame"]) == ("PROMPT-001", "info", "client")
+    assert (missing["server"], missing["frame"], missing["pointer"]) == (0, 6, "/result/tools/0/name")
+    assert (changed["rule"], changed["frame"], changed["model_frame"]) == ("PROMPT-004", 9, 2)
 
 
 def test_a_refusal_that_is_repeated_is_told_once(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

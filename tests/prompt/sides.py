@@ -12,6 +12,9 @@ PICTURE: Final = "aGVsbG8="
 SOUND: Final = "c291bmQ="
 LONG: Final = "Says the weather. " * 200
 
+LATER_ON: Final = "2026-11-21T10:20:31.123456Z"
+"""A second after the session of the server began: its last call is answered, and it is still open."""
+
 OBJECT: Final = {"type": "object"}
 
 
@@ -61,13 +64,13 @@ def server(folder: Path, *, label: str = "weather", name: str = "w") -> Path:
     talk.asks(5, "tools/call", {"name": "wind.speed", "arguments": {"unit": "m/s"}}, ms=9)
     talk.answers(5, {"content": [{"type": "text", "text": "x" * 5000}]}, ms=10)
     path = folder / f"{name}.jsonl"
-    path.write_text("\n".join(talk.closes(ms=11)) + "\n", encoding="utf-8")
+    path.write_text("\n".join(talk.closes(ms=5000)) + "\n", encoding="utf-8")
     return path
 
 
 def model(folder: Path, *, refusal: Any = None) -> Path:
     """What a host made of it: Anthropic Messages, a request with the tools, and one with the results."""
-    said = Recorded(folder / "m.jsonl", label="model", upstream=BASE)
+    said = Recorded(folder / "m.jsonl", label="model", upstream=BASE, started_at=LATER_ON)
     tools = [
         offered("Bash", "A shell."),
         offered("mcp__weather__now", LONG[:2048] + "… [truncated]", with_date()),

@@ -214,6 +214,12 @@ def _if_stale(tool: ListedItem, context: MessageContext) -> Severity | None:
     return "warning" if context.frame.observed_at_ns > tool.fresh_until_ns else None
 
 
+def is_for_model(definition: JSON) -> bool:
+    """Whether a tool is offered to the model, and not only to its page."""
+    visibility = member(definition, "_meta", "ui", "visibility")
+    return not isinstance(visibility, list) or "model" in visibility
+
+
 def page_alone(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report an empty result of a tool that is bound to a page (UI-006).
 
@@ -225,8 +231,7 @@ def page_alone(context: MessageContext[Response], history: History) -> Iterable[
     tool = None if history.has_gap else bound_tool(request, history)
     if tool is None:
         return ()
-    visibility = member(tool.value, "_meta", "ui", "visibility")
-    if isinstance(visibility, list) and "model" not in visibility:
+    if not is_for_model(tool.value):
         return ()
     name = shown(tool.value.get("name"))
     problem = f"server answered {name} with empty content, so only its page shows the result"

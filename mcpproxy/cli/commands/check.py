@@ -240,12 +240,12 @@ def judge_all(
     """
 
     collected: SeenInRecording | None = None
+    takes = partial(_is_wanted, rules.catalogue, selection)
     if len(paths) > 1:
         from mcpproxy.view import across_servers  # imported here: it takes 30 ms
 
         collected = across_servers.SeenInRecording()
-        is_wanted = partial(_is_wanted, rules.catalogue, selection)
-        collectors = across_servers.collectors(collected, is_wanted, key=os.urandom(32))
+        collectors = across_servers.collectors(collected, takes, key=os.urandom(32))
         rules = rules.extended((), collectors)
 
     def attempt(path: str) -> "tuple[JudgedTrace | Unjudged, SeenInRecording | None]":
@@ -276,9 +276,13 @@ def judge_all(
                     tell(sentence)
                     unjudged.append(Unjudged(path, sentence))
     if seen and not session:
+        from mcpproxy.prompt.judged_runs import findings_of_runs
         from mcpproxy.view import across_servers
 
-        for path, findings in across_servers.across_servers(seen, rules.catalogue):
+        for path, findings in (
+            *across_servers.across_servers(seen, rules.catalogue),
+            *findings_of_runs(seen, rules.catalogue, takes),
+        ):
             index = [trace.path for trace in judged].index(path)
             more = _with_findings(judged[index], findings, located=located)
             more = _marked(more, accepted) if accepted else more

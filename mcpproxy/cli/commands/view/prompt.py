@@ -14,10 +14,13 @@ from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
 from mcpproxy.opening import open_trace
+from mcpproxy.prompt.findings import PromptFinding, prompt_findings
 from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.report_json import as_json
 from mcpproxy.prompt.run import has_turns, is_of_a_model, model_beside, open_beside, read_run
 from mcpproxy.prompt.words import call_words, refusal_words, text_words, tool_words
+from mcpproxy.reports.text import finding_line
+from mcpproxy.ruleset import catalogue
 
 EPILOG: Final = """\
 A host makes something else of what a server says: it renames tools, cuts descriptions, drops keywords of
@@ -84,7 +87,11 @@ def show_prompt(
         tell(f"the recording of a model's interface beside it: {model}")
         trace, servers = open_trace(model), [server, *servers]
     report = read_run(trace, servers or open_beside(model))
-    emit([as_json(report)] if as_object else lines(report, terminal_style(), everything=everything))
+    found = prompt_findings(report, model, catalogue.load())
+    if as_object:
+        emit([as_json(report, found)])
+    else:
+        emit(lines(report, found, terminal_style(), everything=everything))
 
 
 def _latest() -> str:
@@ -99,7 +106,9 @@ def _latest() -> str:
     return find_traces.one(None)
 
 
-def lines(report: PromptReport, style: Style, *, everything: bool = False) -> Iterator[str]:
+def lines(
+    report: PromptReport, found: Sequence[PromptFinding], style: Style, *, everything: bool = False
+) -> Iterator[str]:
     """Yield the report as text."""
     dialect = DIALECTS[report.dialect].title if report.dialect else "no request with tools"
     told = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
@@ -124,6 +133,16 @@ def lines(report: PromptReport, style: Style, *, everything: bool = False) -> It
         yield ""
         names = ", ".join(visible(written(tool)) for tool in report.others)
         yield from _filled(f"{count(len(report.others), 'other tool')} in the prompt: {names}", style, 0)
+    if found:
+        yield ""
+        yield style.paint(count(len(found), "finding"), "bold") + _explained(found)
+    for one in found:
+        label = visible(report.servers[one.server].server.label)
+        yield from _filled(f"{label}: {finding_line(one.finding, in_frame=True)}", style, _INDENT)
+
+
+def _explained(found: Sequence[PromptFinding]) -> str:
+    return f"; what a rule means: mcpproxy explain {found[0].finding.rule}"
 
 
 def _tokens(report: PromptReport) -> str:

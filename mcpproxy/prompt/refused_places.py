@@ -1,0 +1,67 @@
+"""Where in the definition of a tool the place is that a service refused, and who wrote what is there."""
+
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
+from mcpproxy.prompt.report import ToolWay
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.wording import token
+
+_STEP: Final = pattern(r"[^.\[\]]+")
+_SCHEMAS: Final = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
+_SCHEMA: Final = "/inputSchema"
+
+
+@slotted(frozen=True)
+class RefusedPlace:
+    """A place in a definition on the wire: ``pointer``, in its ``member``. ``did`` says what its author did.
+
+    ``is_of_the_server`` is true for what is in the prompt as the server wrote it. ``is_sure`` is false if a
+    host changed something in it and it is not known whether that was refused.
+    """
+
+    pointer: str
+    member: str
+    did: str
+    is_of_the_server: bool
+    is_sure: bool
+
+
+def refused_place(within: str, tool: ToolWay) -> RefusedPlace | None:
+    """Return the place that a service means by ``within``, as ``custom.input_schema.properties.at``.
+
+    Where the schema ends before the place does, it is the last one that is there. ``None`` for one that is no
+    part of a definition.
+    """
+    steps = [step for step in _STEP.findall(within) if step not in ("custom", "function")]
+    match steps:
+        case ["name", *_]:
+            return RefusedPlace("/name", "/name", "made a name", False, True)
+        case ["description", *_]:
+            is_same = tool.description.way == "same"
+            did = "wrote a description" if is_same else "changed the description"
+            return RefusedPlace("/description", "/description", did, is_same, True)
+        case [first, *rest] if first in _SCHEMAS:
+            inner = _as_far_as_there(tool.match.tool.schema, rest)
+            changed = [change.pointer for change in tool.schema]
+            within_it = any(f"{pointer}/".startswith(f"{inner}/") for pointer in changed)
+            around_it = any(f"{inner}/".startswith(f"{pointer}/") for pointer in changed)
+            is_own = not within_it and not around_it
+            did = "wrote a schema" if is_own else "made a schema"
+            return RefusedPlace(_SCHEMA + inner, _SCHEMA, did, is_own, is_own or around_it)
+        case _:
+            return None
+
+
+def _as_far_as_there(schema: JSON, steps: list[str]) -> str:
+    pointer, value = "", schema
+    for step in steps:
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            break
+        pointer += token(step)
+    return pointer
