@@ -103,7 +103,7 @@ class QuietRelay(ServerLife):
         super().__init__(grace_s=0, quiet=True)
         self.said: list[str] = []
 
-    def finish(self, code: int | None) -> None:
+    def finish(self, code: int | None, reason: str = "") -> None:
         self.say(LATE_RECORDER)
 
     def say(self, text: str) -> None:
