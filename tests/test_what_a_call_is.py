@@ -190,6 +190,7 @@ def test_the_page_and_the_agents_give_the_same_members(path: Path) -> None:
             **shared,
             "number": row.number,
             "started_ms": milliseconds(row.started_ns),
+            "worst_findings": row.worst_findings,
             "said": row.said,
         }
         own = {"call": row.number, "at_ms": milliseconds(row.started_ns)}
