@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -15,6 +16,8 @@ import mcpproxy
 from mcpproxy.checks import decided_rules
 from mcpproxy.checks.acp import turns
 from mcpproxy.checks.basic import lifecycle, unanswered
+from mcpproxy.checks.hosts.facts import HostChoice
+from mcpproxy.checks.hosts.family import host_checks
 from mcpproxy.checks.opt_in.implementations import range_checks
 from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server import resources, tools
@@ -27,11 +30,12 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
 from mcpproxy.reports.version_ranges import compiled
-from mcpproxy.ruleset import catalogue
+from mcpproxy.ruleset import catalogue, host_facts
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Close, Finding, Frame
 
 BUILT_IN: Final = catalogue.load()
+HOSTS: Final = host_facts.load(date(2026, 11, 29))
 RULES: Final = [pytest.param(rule, id=code) for code, rule in BUILT_IN.rules.items()]
 REQUIREMENTS: Final = [pytest.param(row, id=key) for key, row in BUILT_IN.requirements.items()]
 
@@ -145,6 +149,7 @@ def judged(rule: Rule, revision: str | None) -> list[Finding]:
     read: JSONObject = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
     families = {
         "VER": range_checks(compiled("", {"any": {"files": ">=1"}})),
+        "HOST": host_checks(HostChoice(tuple((host, "") for host in HOSTS), least="thread")),
         "PIN": pin_checks({"files": Approved(("2025-11-25",), None, {"read": read})}),
     }
     more = [family for name, family in families.items() if rule.code.startswith(name)]

@@ -25,7 +25,17 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, since
 
 Keyword = Literal[
-    "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"
+    "MUST",
+    "MUST NOT",
+    "SHOULD",
+    "SHOULD NOT",
+    "MAY",
+    "schema",
+    "derived",
+    "ambiguous",
+    "info",
+    "contract",
+    "host",
 ]
 Level = Literal["error", "warning", "info"]
 
@@ -34,6 +44,7 @@ SEVERITY: Final[Mapping[Keyword, Level | None]] = {
     "MUST NOT": "error",
     "schema": "error",
     "contract": "error",  # not from the specification: users require it of their own clients and servers
+    "host": "warning",  # not from the specification either: some hosts do not take it
     "SHOULD": "warning",
     "SHOULD NOT": "warning",
     "derived": "warning",

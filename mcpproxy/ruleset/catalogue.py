@@ -68,7 +68,7 @@ class _RuleFiles:
             if name not in self.families:
                 return None
             file = name + _SUFFIX
-            tables = _parse_toml(os.path.join(self._folder, file))
+            tables = parse_toml(os.path.join(self._folder, file))
             misplaced = [code for code in tables if _family_of(code) != name]
             if misplaced:
                 raise RuleError(f"{file}: rule {misplaced[0]} belongs in another table")
@@ -76,7 +76,7 @@ class _RuleFiles:
         return self._catalogues[name]
 
 
-def _parse_toml(file: str) -> Mapping[str, object]:
+def parse_toml(file: str) -> Mapping[str, object]:
     import tomli  # Imported here: a session without findings does not need the parser.
 
     try:

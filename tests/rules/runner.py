@@ -4,7 +4,8 @@ A fixture is JSON Lines. The first line is its header, every other line one even
 
     {"about": "one sentence", "revisions": ["2025-06-18"]}    (and "ranges", as check --versions reads,
                                                                or "pins": server -> instructions, tools;
-                                                               "redacted": values in it were masked)
+                                                               "redacted": values in it were masked;
+                                                               "hosts": facts about the client's host)
     {"handshake": {"client": {}, "server": {"tools": {}}}}
     {"ask": {"id": 1, "method": "tools/list"}, "capabilities": {}}
     {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
@@ -28,12 +29,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.checks.hosts.facts import HostChoice, KnownHost
+from mcpproxy.checks.hosts.family import host_checks
 from mcpproxy.checks.opt_in.implementations import range_checks
 from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server.definitions import definition
@@ -42,6 +46,7 @@ from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
 from mcpproxy.reports.version_ranges import compiled
 from mcpproxy.ruleset import catalogue
+from mcpproxy.ruleset.host_facts import fact
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import (
     Close,
@@ -81,6 +86,7 @@ class Fixture:
     ranges: Mapping[str, object] = field(default_factory=dict[str, object])
     pins: Mapping[str, Any] | None = None
     redacted: bool = False
+    hosts: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def rule(self) -> str:
@@ -134,6 +140,7 @@ def read(path: Path) -> Fixture:
         header.get("ranges", {}),
         header.get("pins"),
         header.get("redacted", False),
+        tuple(header.get("hosts", ())),
     )
 
 
@@ -292,6 +299,8 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
         families.append(
             pin_checks({name: _approved(server, revision) for name, server in fixture.pins.items()})
         )
+    if fixture.hosts:
+        families.append(host_checks(_hosts(fixture)))
     ruleset = Ruleset(catalogue.load()).extended({fixture.rule}, families)
     if not narrowed:
         ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))
@@ -316,6 +325,13 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
 def _approved(server: Mapping[str, Any], revision: str) -> Approved:
     listed = {tool["name"]: definition(tool) for tool in server["tools"]}
     return Approved((revision,), server.get("instructions", ABSENT), listed)
+
+
+def _hosts(fixture: Fixture) -> HostChoice:
+    """Return the host of the client in the fixture, with the facts in its header."""
+    rows = [{**row, "date": date.fromisoformat(row["date"])} for row in fixture.hosts]
+    facts = tuple(fact(fixture.path.name, row, rows[0]["date"]) for row in rows)
+    return HostChoice(known=(KnownHost("host", "Host", ("client",), (), True, facts),))
 
 
 @cache

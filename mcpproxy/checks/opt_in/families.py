@@ -3,6 +3,7 @@
 from typing import Final
 
 from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.checks.hosts import family as hosts
 from mcpproxy.checks.opt_in import envelope, extensions, implementations, pins
 from mcpproxy.checks.security import secrets
 
@@ -12,4 +13,5 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     implementations.FAMILY,
     pins.FAMILY,
     secrets.FAMILY,
+    hosts.FAMILY,
 )

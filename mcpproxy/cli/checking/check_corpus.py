@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.base.style import count, tally
@@ -85,11 +86,9 @@ def _check_options(options: argparse.Namespace) -> None:
 
 def _absolute(rules: JudgeRules) -> JudgeRules:
     """Return the rules with absolute paths, because a worker may be in another folder."""
-    return JudgeRules(
-        rules.select,
-        rules.ignore,
-        rules.extend,
-        tuple(map(os.path.abspath, rules.rules)),
-        os.path.abspath(rules.versions) if rules.versions else "",
-        os.path.abspath(rules.pins) if rules.pins else "",
+    return replace(
+        rules,
+        rules=tuple(map(os.path.abspath, rules.rules)),
+        versions=os.path.abspath(rules.versions) if rules.versions else "",
+        pins=os.path.abspath(rules.pins) if rules.pins else "",
     )

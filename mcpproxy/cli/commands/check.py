@@ -21,7 +21,7 @@ from mcpproxy.cli import (
     report_options,
 )
 from mcpproxy.cli.arguments import Parser, positive, seconds
-from mcpproxy.cli.checking import check_report, parallel, progress_bar
+from mcpproxy.cli.checking import check_report, host_options, parallel, progress_bar
 from mcpproxy.cli.checking.progress_bar import ReadProgress
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
@@ -127,6 +127,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--versions", metavar="FILE", help="report peers outside the version ranges in FILE")
     parser.add_argument("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
+    host_options.add(parser)
     corpus = parser.add_argument_group("many recordings")
     corpus.add_argument(
         "--shard", type=shard, metavar="I/N", help="judge this of N parts only, counted from 0: 3/64"
@@ -179,6 +180,8 @@ def _rules(options: argparse.Namespace) -> JudgeRules:
         rules=tuple(options.rules),
         versions=options.versions or "",
         pins=options.pins or "",
+        hosts=tuple(options.hosts or ()),
+        hosts_grade=options.hosts_grade or "",
     )
 
 

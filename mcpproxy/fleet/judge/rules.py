@@ -22,7 +22,7 @@ class JudgeRules:
     """Which rules to judge by. The members are the options of ``check`` with the same names.
 
     ``select`` is ``None`` for all rules that are on by default. ``rules`` are folders of custom rules,
-    ``versions`` and ``pins`` are files, or empty.
+    ``versions`` and ``pins`` are files, or empty. ``hosts`` are the names of hosts whose facts are judged by.
     """
 
     select: tuple[str, ...] | None = None
@@ -31,6 +31,8 @@ class JudgeRules:
     rules: tuple[str, ...] = ()
     versions: str = ""
     pins: str = ""
+    hosts: tuple[str, ...] = ()
+    hosts_grade: str = ""
 
     def load(self) -> tuple[Ruleset, Selection]:
         """Return the rules, and which of their findings are reported.
@@ -53,6 +55,12 @@ class JudgeRules:
 
             extend.append("PIN")
             families.append(pin_checks(pin_file.read(self.pins)))
+        if self.hosts:
+            from mcpproxy.checks.hosts.family import host_checks
+            from mcpproxy.reports import host_choice
+
+            extend.append("HOST")
+            families.append(host_checks(host_choice.chosen(self.hosts, self.hosts_grade)))
         selection = Selection.of(rules.catalogue, self.select, self.ignore, extend)
         return rules.extended(selection.wanted or (), families), selection
 

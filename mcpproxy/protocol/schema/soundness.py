@@ -103,6 +103,24 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
         stack.extend(reversed(list(_children(subschema))))
 
 
+def subschemas(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
+    """Yield ``schema`` and every schema in it, each with its JSON Pointer, in the order of the document.
+
+    What is data is left out, as are booleans. If a dialect is unknown, nothing below its schema is visited.
+    """
+    stack = (
+        [_Subschema("", schema, schema, _dialect(schema, DEFAULT), "root", 0)]
+        if isinstance(schema, dict)
+        else []
+    )
+    for _ in range(MAX_SCHEMAS):
+        if not stack:
+            return
+        subschema = stack.pop()
+        yield subschema.pointer, subschema.schema
+        stack.extend(reversed(list(_children(subschema))))
+
+
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
     """Return the dialect that a subschema names; if it names none, the dialect of the schema around it."""
     uri = schema.get("$schema")

@@ -1,0 +1,327 @@
+"""The family HOST: what hosts do with messages that break no rule.
+
+``host_checks`` makes the family for the hosts that a user has chosen. Each fact has a kind, each kind a rule.
+A finding says what the message meets, once per session. Whether a server breaks a rule is decided elsewhere.
+"""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation
+from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, StateUpdate
+from mcpproxy.checks.hosts.facts import HostChoice, HostFact, JudgedHost, client_of, client_of_session
+from mcpproxy.checks.hosts.hits import listed, sentence
+from mcpproxy.checks.hosts.pages import (
+    PAGED,
+    UnfinishedReadings,
+    left_unread,
+    remember_reading,
+    unread,
+)
+from mcpproxy.checks.hosts.results import LOSES
+from mcpproxy.checks.hosts.tools import MEETS, size_of
+from mcpproxy.checks.server.listings import listed as listed_items
+from mcpproxy.checks.server.listings import page
+from mcpproxy.checks.stateless.servers import server
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject, Request, Response
+from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.wording import seconds, shown, token
+from mcpproxy.session.frame import SERVER, Close, Signal
+from mcpproxy.session.history import History
+
+RULES: Final[dict[str, tuple[str, str]]] = {
+    "name-length": ("HOST-001", "X-022"),
+    "name-characters": ("HOST-002", "X-023"),
+    "name-collision": ("HOST-003", "X-024"),
+    "argument-name": ("HOST-004", "X-025"),
+    "tool-count": ("HOST-005", "X-026"),
+    "text-length": ("HOST-006", "X-027"),
+    "pages": ("HOST-007", "X-028"),
+    "keyword-refused": ("HOST-008", "X-029"),
+    "keyword-dropped": ("HOST-009", "X-030"),
+    "schema-shape": ("HOST-010", "X-031"),
+    "dialect": ("HOST-011", "X-032"),
+    "result-size": ("HOST-012", "X-033"),
+    "content-dropped": ("HOST-013", "X-034"),
+    "structured-content": ("HOST-014", "X-035"),
+    "start-time": ("HOST-015", "X-036"),
+    "answer-time": ("HOST-016", "X-037"),
+    "nothing-offered": ("HOST-017", "X-038"),
+    "server-request": ("HOST-018", "X-039"),
+    "extension-undeclared": ("HOST-019", "X-040"),
+    "tool-hidden": ("HOST-020", "X-041"),
+    "wider-schema": ("HOST-021", "X-042"),
+}
+"""By kind of a fact: its rule, and the requirement."""
+
+OPENINGS: Final = ("initialize", "server/discover")
+
+MAX_REPORTED: Final = 10_000
+"""How many findings are remembered, so that none is reported twice."""
+
+ReportKey: TypeAlias = tuple[str, int, str]
+"""The caller, the fact and what it met."""
+
+
+@slotted()
+class ReportedFacts:
+    """What was reported in this session."""
+
+    keys: set[ReportKey] = field(default_factory=set[ReportKey])
+
+
+@slotted(frozen=True)
+class FactMet:
+    """A fact that a message meets, of a host that it is judged for. ``about`` tells its findings apart."""
+
+    judged: JudgedHost
+    fact: HostFact
+    pointer: str
+    met: str
+    about: str
+
+    def violation(self, frame: int | None = None, candidates: tuple[str, ...] | None = None) -> Violation:
+        """Return the violation to report."""
+        rule, requirement = RULES[self.fact.kind]
+        return Violation(
+            rule,
+            requirement,
+            sentence(self.judged, self.fact, self.met),
+            pointer=self.pointer,
+            blame=SERVER,
+            at_most="info" if self.fact.effect == "changed" else None,
+            frame=frame,
+            candidates=candidates,
+            data={"host": self.judged.host.id, "effect": self.fact.effect},
+        )
+
+
+def host_checks(choice: HostChoice | None) -> RuleFamily:
+    """Make a family that reports what the chosen hosts do; without a choice, it reports nothing."""
+
+    def listed_tools(context: MessageContext, history: History) -> Iterator[Violation]:
+        """Report what hosts do with the tools of a page (HOST-001 to HOST-006, HOST-008 to HOST-011,
+        HOST-019 to HOST-021).
+        """
+        return _unreported(_in_tools(choice, context, history), history)
+
+    def pages(context: MessageContext, history: History) -> Iterator[Violation]:
+        """Report pages of a list that hosts do not read (HOST-007)."""
+        return _unreported(_in_pages(choice, context, history), history)
+
+    def unread_pages(event: Signal | Close, history: History) -> Iterator[Violation]:
+        """Report pages that hosts do not read, and that were not read in this session either (HOST-007)."""
+        if choice is None or not isinstance(event, Close):
+            return
+        for (caller, *_), reading in history.of(UnfinishedReadings).readings.items():
+            for judged in choice.hosts(reading.client):
+                for fact in _of_kind(judged, "pages"):
+                    if reading.method in fact.settings["lists"] and (
+                        met := left_unread(reading, fact.settings["pages"])
+                    ):
+                        found = FactMet(judged, fact, "/result/nextCursor", met, reading.method)
+                        if (caller, id(fact), reading.method) not in _reported(history):
+                            yield found.violation(reading.seq, reading.candidates)
+
+    def results(context: MessageContext, history: History) -> Iterator[Violation]:
+        """Report what hosts do with the result of a call (HOST-012, HOST-013, HOST-014)."""
+        return _unreported(_in_result(choice, context, history), history)
+
+    def opening(context: MessageContext, history: History) -> Iterator[Violation]:
+        """Report what hosts do with what a server says at the start (HOST-006, HOST-017)."""
+        return _unreported(_in_opening(choice, context, history), history)
+
+    def times(context: MessageContext, history: History) -> Iterator[Violation]:
+        """Report answers that came later than hosts wait (HOST-015, HOST-016)."""
+        return _unreported(_in_time(choice, context, history), history)
+
+    def requests(context: MessageContext, history: History) -> Iterator[Violation]:
+        """Report requests of the server that hosts do not take (HOST-018)."""
+        return _unreported(_in_request(choice, context, history), history)
+
+    def remember(context: MessageContext, history: History) -> None:
+        """Record what was reported. It is called before the pages of this message are recorded."""
+        keys = _reported(history)
+        for found_by in (_in_tools, _in_pages, _in_result, _in_opening, _in_time, _in_request):
+            for found in found_by(choice, context, history):
+                if len(keys) < MAX_REPORTED:
+                    keys.add((history.caller, id(found.fact), found.about))
+
+    tool_rules = tuple(RULES[kind][0] for kind in (*MEETS, "tool-count", "extension-undeclared"))
+    result_rules = tuple(RULES[kind][0] for kind in LOSES)
+    return RuleFamily(
+        checks=(
+            Check(tool_rules, listed_tools, (Response,), ("tools/list",), sender=SERVER),
+            Check(("HOST-007",), pages, (Response,), PAGED, sender=SERVER),
+            Check(result_rules, results, (Response,), ("tools/call",), sender=SERVER),
+            Check(("HOST-006", "HOST-017"), opening, (Response,), OPENINGS, sender=SERVER),
+            Check(("HOST-015", "HOST-016"), times, ANSWERS, sender=SERVER),
+            Check(("HOST-018",), requests, (Request,), sender=SERVER),
+        ),
+        events=(EventCheck(("HOST-007",), unread_pages),),
+        updates=(
+            StateUpdate(remember, (Request, *ANSWERS), sender=SERVER),
+            StateUpdate(remember_reading, (Response,), PAGED, sender=SERVER),
+        )
+        if choice is not None
+        else (),
+    )
+
+
+Found: TypeAlias = Iterator[FactMet]
+
+
+def _reported(history: History) -> set[ReportKey]:
+    return history.across_requests(ReportedFacts).keys
+
+
+def _unreported(found: Found, history: History) -> Iterator[Violation]:
+    for each in found:
+        if (history.caller, id(each.fact), each.about) not in _reported(history):
+            yield each.violation()
+
+
+def _hosts(choice: HostChoice | None, context: MessageContext, history: History) -> tuple[JudgedHost, ...]:
+    return choice.hosts(client_of(context, history)) if choice is not None else ()
+
+
+def _of_kind(judged: JudgedHost, *kinds: str) -> Iterator[HostFact]:
+    return (fact for fact in judged.facts if fact.kind in kinds)
+
+
+def _is_answer_to(context: MessageContext, *methods: str) -> bool:
+    return isinstance(context.message, Response) and context.method in methods
+
+
+def _in_tools(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+    """Yield what the tools of a page meet, and of the whole list, if this is its last page, their number."""
+    if choice is None or not _is_answer_to(context, "tools/list"):
+        return
+    this = page(context, history)
+    if this is None:
+        return
+    tools, at = this.items, f"{context.at}/result/tools"
+    is_only_page = this.next_cursor is None and not this.walk.items
+    whole = f"your {len(tools):,} tools" if is_only_page else f"the {len(tools):,} tools of this page"
+    for judged in _hosts(choice, context, history):
+        for fact in judged.facts:
+            if (meets := MEETS.get(fact.kind)) is not None:
+                if fact.settings.get("of") == "instructions":
+                    continue
+                if hits := list(meets(fact.settings, tools)):
+                    about = " ".join(f"{hit.name!r}" for hit in hits)
+                    yield FactMet(judged, fact, at + hits[0].pointer, listed(hits, whole), about)
+            elif fact.kind == "tool-count":
+                number = len(this.names_so_far())
+                if this.next_cursor is None and number > fact.settings["limit"]:
+                    yield FactMet(judged, fact, at, f"you list {number:,}", "")
+            elif fact.kind == "extension-undeclared":
+                name, key = fact.settings["extension"], fact.settings["key"]
+                using = [each for each in tools if key in (as_object(each[2].get("_meta")) or {})]
+                capabilities = _capabilities(context, history)
+                if (
+                    using
+                    and capabilities is not None
+                    and member(capabilities, "extensions", name) in (None, ABSENT)
+                ):
+                    index, tool, _ = using[0]
+                    met = f"tool {shown(tool)} has it, and your capabilities lack extensions[{shown(name)}]"
+                    yield FactMet(judged, fact, f"{at}/{index}/_meta{token(key)}", met, "")
+
+
+def _capabilities(context: MessageContext, history: History) -> JSONObject | None:
+    """Return what the server has declared; ``None`` if that is not known."""
+    if not context.stateless:
+        return history.server_capabilities
+    discovered = server(history).discovered
+    return discovered.capabilities if discovered is not None else None
+
+
+def _in_pages(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+    if not _is_answer_to(context, *PAGED):
+        return
+    for judged in _hosts(choice, context, history):
+        for fact in _of_kind(judged, "pages"):
+            found = unread(context, history, fact.settings["pages"])
+            if found is not None and found[0] in fact.settings["lists"]:
+                yield FactMet(judged, fact, context.at + "/result", found[1], found[0])
+
+
+def _in_result(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+    if not _is_answer_to(context, "tools/call") or context.answers is None:
+        return
+    result, tool = as_object(member(context.message.value, "result")), member(context.answers.params, "name")
+    if result is None:
+        return
+    for judged in _hosts(choice, context, history):
+        for fact in judged.facts:
+            loses = LOSES.get(fact.kind)
+            if loses is None or _is_excepted(fact, tool, result, history):
+                continue
+            if (found := loses(fact.settings, result)) is not None:
+                met = f"{found[1]}, from tool {shown(tool)}" if isinstance(tool, str) else found[1]
+                yield FactMet(judged, fact, f"{context.at}/result{found[0]}", met, repr(tool))
+
+
+def _is_excepted(fact: HostFact, tool: object, result: JSONObject, history: History) -> bool:
+    """Whether the result, or the definition of the tool, has the ``_meta`` key by which it is excepted."""
+    key = fact.settings.get("unless")
+    if not key:
+        return False
+    item = listed_items(history, "tools/list").items.get(tool) if isinstance(tool, str) else None
+    holders = (result.get("_meta"), item.value.get("_meta") if item is not None else None)
+    return any(isinstance(holder, dict) and key in holder for holder in holders)
+
+
+def _in_opening(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+    if not _is_answer_to(context, *OPENINGS):
+        return
+    result: JSON = member(context.message.value, "result")  # pyright: ignore[reportAssignmentType]
+    declared, instructions = as_object(member(result, "capabilities")), member(result, "instructions")
+    for judged in _hosts(choice, context, history):
+        for fact in judged.facts:
+            if fact.kind == "text-length" and fact.settings["of"] == "instructions":
+                size = size_of(instructions, fact.settings["unit"]) if isinstance(instructions, str) else 0
+                if size > fact.settings["limit"]:
+                    met = f"your instructions have {size:,} {fact.settings['unit']}"
+                    yield FactMet(judged, fact, context.at + "/result/instructions", met, "instructions")
+            elif (
+                fact.kind == "nothing-offered"
+                and declared is not None
+                and not any(name in declared for name in fact.settings["needs"])
+            ):
+                met = f"you declare {', '.join(map(shown, declared)) or 'none'}"
+                yield FactMet(judged, fact, context.at + "/result/capabilities", met, "capabilities")
+
+
+def _in_time(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+    request = context.answers
+    if request is None:
+        return
+    for judged in _hosts(choice, context, history):
+        for fact in _of_kind(judged, "start-time", "answer-time"):
+            taken_ns = context.frame.observed_at_ns - request.sent_ns
+            if fact.settings["over"] == "http" and not history.over_http:
+                continue
+            if (
+                request.method in fact.settings["methods"]
+                and taken_ns > fact.settings["limit"] * 1_000_000_000
+            ):
+                tool = member(request.params, "name") if request.method == "tools/call" else None
+                what = f"tool {shown(tool)}" if isinstance(tool, str) else request.method
+                yield FactMet(judged, fact, context.at, f"{what} took {seconds(taken_ns)}", what)
+
+
+def _in_request(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+    message = context.message
+    if choice is None or not isinstance(message, Request):
+        return
+    for judged in choice.hosts(client_of_session(history)):
+        for fact in _of_kind(judged, "server-request"):
+            if message.method in fact.settings["methods"]:
+                met = f"you sent {message.method}"
+                yield FactMet(judged, fact, context.at + "/method", met, message.method)
+
+
+FAMILY: Final = host_checks(None)

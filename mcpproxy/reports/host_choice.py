@@ -1,0 +1,49 @@
+"""The hosts that a user names, for a judgement by what is known of them."""
+
+import datetime
+from collections.abc import Iterable, Iterator
+
+from mcpproxy.checks.hosts.facts import GRADES, SEEN, Grade, HostChoice, KnownHost
+from mcpproxy.errors import UsageError, nearest
+from mcpproxy.ruleset import host_facts
+
+ALL = "all"
+
+
+def chosen(values: Iterable[str], grade: str = "") -> HostChoice:
+    """Return the hosts in ``values``: lists of ids, each with a version (``codex@0.171.0``) or without.
+
+    ``grade`` is the worst grade of the facts; empty for ``source``.
+
+    Raises:
+        UsageError: there is no such host or grade.
+        RuleError: a table of facts is not valid.
+    """
+    today = datetime.datetime.now(datetime.UTC).date()
+    known = {host.id: host for host in host_facts.load(today)}
+    names = [name for value in values for name in map(str.strip, value.split(",")) if name]
+    if not names:
+        raise UsageError("--hosts", "no host is named", f"name some of {', '.join(known)}, {SEEN} or {ALL}")
+    grades: dict[str, Grade] = {each: each for each in GRADES}
+    least = grades.get(grade or "source")
+    if least is None:
+        raise UsageError("--hosts-grade", f"{grade!r} is not a grade", f"use one of {', '.join(GRADES)}")
+    named = dict(each for name in names for each in _named(name, known))
+    return HostChoice(
+        tuple((known[id], version) for id, version in named.items()),
+        tuple(known.values()) if SEEN in names else (),
+        least,
+    )
+
+
+def _named(name: str, known: dict[str, KnownHost]) -> Iterator[tuple[str, str]]:
+    """Yield the id and the version of each host that ``name`` stands for."""
+    id, _, version = name.partition("@")
+    if name == ALL:
+        yield from ((each, "") for each in known)
+    elif id in known:
+        yield id, version
+    elif name != SEEN:
+        guess = nearest(id, [*known, SEEN, ALL])
+        next_step = f"did you mean {guess}?" if guess else f"use one of {', '.join(known)}, {SEEN} or {ALL}"
+        raise UsageError("--hosts", f"nothing is known of a host {id!r}", next_step)

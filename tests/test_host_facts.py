@@ -1,0 +1,263 @@
+"""What is known of hosts, as tables, and what ``check --hosts`` says of a server by them."""
+
+import json
+import re
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mcpproxy.checks.hosts.facts import HostChoice
+from mcpproxy.errors import UsageError
+from mcpproxy.hosts.host_table import all_hosts
+from mcpproxy.protocol.rules import RuleError
+from mcpproxy.reports.host_choice import chosen
+from mcpproxy.ruleset import host_facts
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
+
+__all__ = ["mcpproxy", "state_dir"]
+
+TODAY: Final = date(2026, 11, 29)
+HOSTS: Final = {host.id: host for host in host_facts.load(TODAY)}
+
+TABLE: Final = """\
+name = "Host"
+clients = ["host-client"]
+
+[[fact]]
+kind = "pages"
+lists = ["tools/list"]
+says = "reads the first page only"
+effect = "lost"
+versions = ">=1.2,<=1.4"
+seen = "1.4"
+grade = "measured"
+source = "a run"
+date = 2026-11-27
+"""
+
+
+SCHEMA: Final = {"type": "object", "properties": {"path": {"type": "string"}}}
+
+
+def tool(name: str, **members: object) -> dict[str, Any]:
+    return {"name": name, "description": "Read a file.", "inputSchema": SCHEMA, **members}
+
+
+def recorded(path: Path, client: str, version: str, *pages: list[dict[str, Any]], reads: int = 0) -> str:
+    """Write a recording in which a client reads all pages of tools, or the first ``reads``."""
+    opening = json.loads(recordings.INITIALIZE)
+    opening["params"]["clientInfo"] = {"name": client, "version": version}
+    said: list[tuple[str, dict[str, Any]]] = [
+        ("client", opening),
+        ("server", json.loads(recordings.INITIALIZED)),
+        ("client", json.loads(recordings.READY)),
+    ]
+    for at, page in enumerate(pages[: reads or len(pages)]):
+        params = {"params": {"cursor": str(at)}} if at else {}
+        more = {"nextCursor": str(at + 1)} if at + 1 < len(pages) else {}
+        said.append(("client", {"jsonrpc": "2.0", "id": 10 + at, "method": "tools/list", **params}))
+        said.append(("server", {"jsonrpc": "2.0", "id": 10 + at, "result": {"tools": page, **more}}))
+    frames = [recordings.frame(n, who, json.dumps(message)) for n, (who, message) in enumerate(said, start=1)]
+    clients = sum(who == "client" for who, _ in said)
+    return recordings.write(
+        path, (recordings.HEADER, *frames, recordings.close(clients, len(said) - clients))
+    )
+
+
+PAGES: Final = ([tool("read"), tool("write")], [tool("move")])
+
+
+# The tables
+
+
+def test_every_statement_of_the_survey_is_a_fact_or_says_why_not() -> None:
+    taken = {number for host in HOSTS.values() for fact in host.facts for number in fact.survey}
+    text = (Path(host_facts.hosts_folder()) / "README.md").read_text(encoding="utf-8")
+    table = text.partition("## What was not taken")[2]
+    left_out = {int(n) for row in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for n in row.split(",")}
+    assert taken & left_out == set()
+    assert taken | left_out == set(range(1, 111))
+
+
+def test_a_host_is_named_as_in_the_table_of_hosts() -> None:
+    names = {host.id: host.name for host in all_hosts()}
+    assert {id: host.name for id, host in HOSTS.items() if id in names} == {
+        id: name for id, name in names.items() if id in HOSTS
+    }
+    assert {"claude-code", "codex", "gemini-cli", "cline", "zed"} <= names.keys() & HOSTS.keys()
+
+
+def test_a_name_recognises_one_host_at_most() -> None:
+    clients = [name for host in HOSTS.values() for name in host.clients]
+    assert len(clients) == len(set(clients))
+    shared = {name for host in HOSTS.values() for name in host.shared_clients}
+    assert not any(host.is_client(name) for name in shared for host in HOSTS.values())
+
+
+def test_every_kind_has_its_rule_and_its_document() -> None:
+    assert host_facts.KINDS.keys() == host_facts.RULES.keys()
+    text = (Path(host_facts.hosts_folder()) / "README.md").read_text(encoding="utf-8")
+    for kind, (rule, _) in host_facts.RULES.items():
+        row = next(line for line in text.splitlines() if line.startswith("|") and f"`{kind}`" in line)
+        assert rule in row
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        (('name = "Host"\n', ""), "host.toml: name should be a text"),
+        (('name = "Host"', 'name = "Host"\nfoo = 1'), "host.toml: unknown member 'foo'"),
+        (('["host-client"]', '"host-client"'), "host.toml: clients should be a list of texts"),
+        (('"pages"', '"page"'), "host.toml:4: kind should be one of name-length, .*, is 'page'"),
+        (
+            ('lists = ["tools/list"]\n', ""),
+            "host.toml:4: pages: lists should be a list with some of tools/list",
+        ),
+        (
+            ('["tools/list"]', '["tools/call"]'),
+            r"host.toml:4: pages: lists should be .*, is \['tools/call'\]",
+        ),
+        (("seen =", "limit = 3\nseen ="), "host.toml:4: pages: unknown member 'limit'"),
+        (('"lost"', '"cut"'), "host.toml:4: pages: effect should be one of refused, lost, changed, is 'cut'"),
+        (('"measured"', '"known"'), "host.toml:4: pages: grade should be one of measured, .*, is 'known'"),
+        (('seen = "1.4"\n', ""), "host.toml:4: pages: seen should be the version in which it was seen"),
+        (('seen = "1.4"', 'seen = "1.5"'), "host.toml:4: pages: 1.5 is not one of the versions >=1.2,<=1.4"),
+        ((">=1.2,<=1.4", "1.2 or so"), "host.toml:4: pages: versions should be a range such as .*"),
+        (("2026-11-27", '"2026-11-27"'), "host.toml:4: pages: date should be a date: 2026-11-26"),
+        (("[[fact]]", "[[fact"), "host.toml: not readable as TOML: .*line 4.*"),
+    ],
+)
+def test_an_invalid_table_is_an_error_with_its_place(
+    tmp_path: Path, changed: tuple[str, str], error: str
+) -> None:
+    text = TABLE.replace(*changed)
+    assert text != TABLE
+    (tmp_path / "host.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(RuleError, match=error):
+        host_facts.load(TODAY, str(tmp_path))
+
+
+# Which facts hold
+
+
+def facts_for(tmp_path: Path, client: tuple[str, str], table: str = TABLE, **choice: Any) -> list[str]:
+    (tmp_path / "host.toml").write_text(table, encoding="utf-8")
+    [host] = host_facts.load(TODAY, str(tmp_path))
+    chosen = HostChoice(**choice) if choice else HostChoice(known=(host,))
+    return [judged.label for judged in chosen.hosts(client) if judged.facts]
+
+
+@pytest.mark.parametrize(
+    ("version", "label"),
+    [
+        ("1.2", ["Host 1.2"]),
+        ("1.4.0-nightly.3", ["Host 1.4.0-nightly.3"]),
+        ("1.1.9", []),
+        ("1.5", []),
+        ("unreleased", []),
+    ],
+)
+def test_a_fact_holds_in_its_versions_alone(tmp_path: Path, version: str, label: list[str]) -> None:
+    assert facts_for(tmp_path, ("host-client", version)) == label
+    assert facts_for(tmp_path, ("another", version)) == []
+
+
+def test_a_client_that_does_not_give_the_version_is_said_to_do_so(tmp_path: Path) -> None:
+    table = TABLE.replace("clients", "tells-version = false\nclients", 1)
+    label = "Host, whose client does not give its version,"
+    assert facts_for(tmp_path, ("host-client", "0.0.0"), table) == [label]
+    ended = table.replace('seen = "1.4"', 'seen = "1.4"\nended = true')
+    assert facts_for(tmp_path, ("host-client", "0.0.0"), ended) == []
+
+
+def test_what_has_ended_is_for_those_who_ask_about_its_versions(tmp_path: Path) -> None:
+    (tmp_path / "host.toml").write_text(
+        TABLE.replace('seen = "1.4"', 'seen = "1.4"\nended = true'), encoding="utf-8"
+    )
+    [host] = host_facts.load(TODAY, str(tmp_path))
+    assert [len(judged.facts) for judged in HostChoice(((host, ""),)).hosts(None)] == [0]
+    assert [len(judged.facts) for judged in HostChoice(((host, "1.3"),)).hosts(None)] == [1]
+
+
+def test_facts_of_unknown_versions_are_for_those_who_ask(tmp_path: Path) -> None:
+    text = re.sub(
+        'versions = .*\nseen = .*\ngrade = "measured"', 'versions = "unknown"\ngrade = "source"', TABLE
+    )
+    (tmp_path / "host.toml").write_text(text, encoding="utf-8")
+    [host] = host_facts.load(TODAY, str(tmp_path))
+    client = ("host-client", "1.3")
+    assert [len(judged.facts) for judged in HostChoice(known=(host,)).hosts(client)] == [0]
+    assert [len(judged.facts) for judged in HostChoice(((host, ""),)).hosts(client)] == [1]
+
+
+def test_an_old_fact_may_have_changed(tmp_path: Path) -> None:
+    (tmp_path / "host.toml").write_text(TABLE, encoding="utf-8")
+    for today, evidence in (
+        (date(2027, 5, 26), "measured with 1.4, 2026-11-27"),
+        (date(2027, 5, 27), "measured with 1.4, 2026-11-27; it may have changed since"),
+    ):
+        [host] = host_facts.load(today, str(tmp_path))
+        assert host.facts[0].evidence == evidence
+
+
+def test_reports_of_users_are_silent_unless_they_are_asked_for() -> None:
+    for grade, least in (("", "source"), ("thread", "thread")):
+        [cursor] = chosen(["cursor"], grade).hosts(None)
+        assert bool(cursor.facts) == (least == "thread")
+    with pytest.raises(UsageError, match="'codx'; did you mean codex"):
+        chosen(["codx"])
+    with pytest.raises(UsageError, match="'rumour' is not a grade"):
+        chosen(["codex"], "rumour")
+
+
+# The command
+
+
+def test_seen_is_the_client_that_is_there(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "gemini-cli-mcp-client", "0.61.0", *PAGES, reads=1)
+    checked = mcpproxy("check", trace, "--hosts", "seen")
+    assert checked.code == 0
+    assert (
+        "warning HOST-007 frame 5: server: Legal MCP. Gemini CLI 0.61.0 reads the first page only: "
+        "what comes after your first 2 tools does not exist for it (measured with 0.61.0, 2026-11-27"
+    ) in checked.out
+    assert mcpproxy("check", trace).out.startswith("no findings")
+    for client, version in (("gemini-cli-mcp-client", "0.70.0"), ("mcp", "0.1.0"), ("another", "1")):
+        other = recorded(tmp_path / "b.jsonl", client, version, *PAGES, reads=1)
+        assert "HOST" not in mcpproxy("check", other, "--hosts", "seen").out
+
+
+def test_a_host_that_is_not_there_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", *PAGES)
+    said = json.loads(mcpproxy("check", trace, "--hosts", "gemini-cli,codex", "--format", "json").out)
+    [found] = said["traces"][0]["findings"]
+    assert (found["rule"], found["severity"], found["frame"]) == ("HOST-007", "warning", 7)
+    assert found["message"].startswith(
+        "Legal MCP. Gemini CLI reads the first page only: 1 of your 3 tools does not exist for it (measured "
+    )
+
+
+def test_a_version_that_is_asked_about_counts(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    long = tool("read", description="Read a file. " + "It can be any file. " * 110)
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", [long])
+    for version, has_finding in (("@2.1.197", True), ("@2.1.332", False), ("", False)):
+        out = mcpproxy("check", trace, "--hosts", f"claude-code{version}").out
+        assert ("Claude Code 2.1.197 cuts descriptions to 2,048 characters" in out) is has_finding
+
+
+def test_a_change_is_an_info(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool("files.read")])
+    out = mcpproxy("check", trace, "--hosts", "opencode", "--strict").out
+    assert "info HOST-002 frame 5: server: Legal MCP. opencode replaces other characters" in out
+
+
+def test_an_unknown_host_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool("read")])
+    refused = mcpproxy("check", trace, "--hosts", "codx")
+    assert (refused.code, refused.err) == (
+        2,
+        "mcpproxy: --hosts: nothing is known of a host 'codx'; did you mean codex?\n",
+    )
