@@ -12,6 +12,7 @@ from mcpproxy.checks.hosts.facts import HostChoice
 from mcpproxy.errors import UsageError
 from mcpproxy.hosts.host_table import all_hosts
 from mcpproxy.protocol.rules import RuleError
+from mcpproxy.reports import host_choice
 from mcpproxy.reports.host_choice import chosen
 from mcpproxy.ruleset import host_facts
 from tests.cli import recordings
@@ -65,6 +66,12 @@ def recorded(path: Path, client: str, version: str, *pages: list[dict[str, Any]]
     return recordings.write(
         path, (recordings.HEADER, *frames, recordings.close(clients, len(said) - clients))
     )
+
+
+@pytest.fixture(autouse=True)
+def same_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts grow old, and these tests do not."""
+    monkeypatch.setattr(host_choice, "today", lambda: TODAY)
 
 
 PAGES: Final = ([tool("read"), tool("write")], [tool("move")])
@@ -245,13 +252,15 @@ def test_a_version_that_is_asked_about_counts(mcpproxy: Mcpproxy, tmp_path: Path
     trace = recorded(tmp_path / "a.jsonl", "another", "1", [long])
     for version, has_finding in (("@2.1.197", True), ("@2.1.332", False), ("", False)):
         out = mcpproxy("check", trace, "--hosts", f"claude-code{version}").out
-        assert ("Claude Code 2.1.197 cuts descriptions to 2,048 characters" in out) is has_finding
+        assert ("Claude Code 2.1.197 works\n  HOST-006 changed: cuts descriptions" in out) is has_finding
 
 
 def test_a_change_is_an_info(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool("files.read")])
-    out = mcpproxy("check", trace, "--hosts", "opencode", "--strict").out
-    assert "info HOST-002 frame 5: server: Legal MCP. opencode replaces other characters" in out
+    checked = mcpproxy("check", trace, "--hosts", "opencode", "--select", "HOST", "--format", "json")
+    [found] = json.loads(checked.out)["traces"][0]["findings"]
+    assert (found["rule"], found["severity"], found["blame"]) == ("HOST-002", "info", "server")
+    assert found["message"].startswith("Legal MCP. opencode replaces other characters")
 
 
 def test_an_unknown_host_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -261,3 +270,55 @@ def test_an_unknown_host_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
         2,
         "mcpproxy: --hosts: nothing is known of a host 'codx'; did you mean codex?\n",
     )
+
+
+# The matrix
+
+
+def test_the_matrix_says_where_a_server_works_and_why_not(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    bare = tool("list", inputSchema={"type": "object", "properties": {"of": {"type": "array"}}})
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool("files.read"), bare], [tool("move")])
+    hosts = "vscode,gemini-cli,opencode,claude-code,cursor"
+    assert mcpproxy("check", trace, "--hosts", hosts, "--select", "HOST").out.splitlines()[2:] == [
+        "",
+        "HOST         WORKS  DEGRADED  BLOCKED",
+        "VS Code                       x",
+        "Gemini CLI          x",
+        "opencode     x",
+        "Claude Code  x",
+        "",
+        "VS Code blocked",
+        '  HOST-010 refused: refuses the tools if an array in a schema has no items: tool "list"',
+        "    (/properties/of) (seen in its source of 0.42, 2026-03-29; it may have changed since)",
+        "",
+        "Gemini CLI degraded",
+        "  HOST-007 lost: reads the first page only: 1 of your 3 tools does not exist for it (measured",
+        "    with 0.61.0, 2026-11-27)",
+        "",
+        "opencode works",
+        "  HOST-002 changed: replaces other characters than letters, digits, _ and - in names by _: tool",
+        '    "files.read" (measured with 1.18.33, 2026-11-27)',
+        "",
+        "Nothing of this grade is known of Cursor. For all facts: --hosts-grade thread",
+    ]
+
+
+def test_the_matrix_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", *PAGES)
+    said = json.loads(mcpproxy("check", trace, "--hosts", "codex,gemini-cli,cursor", "--format", "json").out)
+    assert [(host["id"], host["state"]) for host in said["hosts"]] == [
+        ("gemini-cli", "degraded"),
+        ("codex", "works"),
+        ("cursor", "unknown"),
+    ]
+    [reason] = said["hosts"][0]["reasons"]
+    assert (reason["rule"], reason["effect"]) == ("HOST-007", "lost")
+    assert reason["text"].startswith("reads the first page only: 1 of your 3 tools does not exist for it (")
+    assert "hosts" not in json.loads(mcpproxy("check", trace, "--hosts", "seen", "--format", "json").out)
+
+
+def test_a_matrix_is_of_all_recordings(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    recorded(tmp_path / "a.jsonl", "another", "1", *PAGES)
+    recorded(tmp_path / "b.jsonl", "another", "1", [tool("files.read")])
+    out = mcpproxy("check", str(tmp_path), "--hosts", "gemini-cli,opencode").out
+    assert "HOST        WORKS  DEGRADED  BLOCKED\nGemini CLI         x\nopencode    x\n" in out

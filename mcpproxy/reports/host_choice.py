@@ -19,8 +19,7 @@ def chosen(values: Iterable[str], grade: str = "") -> HostChoice:
         UsageError: there is no such host or grade.
         RuleError: a table of facts is not valid.
     """
-    today = datetime.datetime.now(datetime.UTC).date()
-    known = {host.id: host for host in host_facts.load(today)}
+    known = {host.id: host for host in host_facts.load(today())}
     names = [name for value in values for name in map(str.strip, value.split(",")) if name]
     if not names:
         raise UsageError("--hosts", "no host is named", f"name some of {', '.join(known)}, {SEEN} or {ALL}")
@@ -34,6 +33,11 @@ def chosen(values: Iterable[str], grade: str = "") -> HostChoice:
         tuple(known.values()) if SEEN in names else (),
         least,
     )
+
+
+def today() -> datetime.date:
+    """Return the day by which facts are old."""
+    return datetime.datetime.now(datetime.UTC).date()
 
 
 def _named(name: str, known: dict[str, KnownHost]) -> Iterator[tuple[str, str]]:

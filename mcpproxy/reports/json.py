@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from mcpproxy.reports.baseline import as_object
+from mcpproxy.reports.host_matrix import as_objects
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces
 from mcpproxy.reports.located import Located
 from mcpproxy.trace.encode import finding_object, more_object
@@ -28,6 +29,7 @@ def lines(verdict: JudgedTraces) -> Iterator[str]:
                 "strict": verdict.strict,
                 "exit_code": verdict.exit_code,
             },
+            **({"hosts": as_objects(verdict.host_rows)} if verdict.hosts else {}),
             **_baseline(verdict),
         },
         indent=2,

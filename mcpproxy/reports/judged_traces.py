@@ -10,6 +10,7 @@ from mcpproxy.session.outcomes import CallCounts
 
 if TYPE_CHECKING:  # most reports do not need it
     from mcpproxy.reports.baseline import Entry
+    from mcpproxy.reports.host_matrix import HostRow, NamedHost
     from mcpproxy.reports.located import Located, Remark
 
 
@@ -62,7 +63,8 @@ class JudgedTraces:
     """The result of a whole run: every trace in the requested order.
 
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
-    ``folders`` are the folders of custom rules. With ``strict``, warnings count like errors.
+    ``folders`` are the folders of custom rules. ``hosts`` are the hosts that were named. With ``strict``,
+    warnings count like errors.
     """
 
     traces: tuple[JudgedTrace, ...]
@@ -70,6 +72,7 @@ class JudgedTraces:
     strict: bool = False
     fixed: "tuple[Entry, ...] | None" = None
     folders: tuple[str, ...] = ()
+    hosts: "tuple[NamedHost, ...]" = ()
 
     @property
     def counts(self) -> Counter[Severity]:
@@ -81,6 +84,13 @@ class JudgedTraces:
             for repeated in trace.more:
                 total[repeated.severity] += repeated.count
         return total
+
+    @property
+    def host_rows(self) -> "tuple[HostRow, ...]":
+        """The hosts that were named, and what they do with the server."""
+        from mcpproxy.reports.host_matrix import host_rows
+
+        return host_rows(self.hosts, (finding for trace in self.traces for finding in trace.findings))
 
     @property
     def frames(self) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 from mcpproxy.base.paths import inside
 from mcpproxy.base.style import PLAIN, Style, count, duration, tally
 from mcpproxy.base.visible import visible
+from mcpproxy.reports.host_matrix import is_about_host
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
 from mcpproxy.session.folding import fold
 from mcpproxy.session.frame import Finding
@@ -18,16 +19,19 @@ _RANKS: Final = ("error", "warning", "info")
 def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
     """Yield the lines of the whole run: every trace, then the summary."""
     for trace in verdict.traces:
-        yield from trace_lines(trace, style, base=base)
+        yield from trace_lines(trace, style, base=base, in_matrix=bool(verdict.hosts))
     yield from summary_lines(verdict, style)
 
 
-def trace_lines(trace: JudgedTrace, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
+def trace_lines(
+    trace: JudgedTrace, style: Style = PLAIN, *, base: str = "", in_matrix: bool = False
+) -> Iterator[str]:
     """Yield the findings of one trace, each with its source, then notes about missing records.
 
+    What hosts do is left out if it is ``in_matrix``, which comes at the end of the run.
     Findings that say the same are one, with a count. Paths inside the folder ``base`` are relative to it.
     """
-    for folded in fold(trace.findings):
+    for folded in fold(finding for finding in trace.findings if not (in_matrix and is_about_host(finding))):
         yield from finding_lines(trace, folded.first, style, base=base)
         if folded.others:
             yield style.paint(f"    {visible(folded.count_text)}", "dim")
@@ -106,6 +110,11 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     if worst := min(findings, key=lambda finding: _RANKS.index(finding.severity), default=None):
         rules = "".join(f" --rules {_quoted(folder)}" for folder in verdict.folders)
         yield style.paint(f"What a rule means: mcpproxy explain {visible(worst.rule)}{rules}", "dim")
+    if verdict.hosts:
+        from mcpproxy.reports import host_matrix
+
+        yield ""
+        yield from host_matrix.lines(verdict.host_rows, style)
 
 
 def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.hosts.facts import HostChoice, HostFact, JudgedHost, client_of, client_of_session
-from mcpproxy.checks.hosts.hits import listed, sentence
+from mcpproxy.checks.hosts.hits import clause, listed, sentence
 from mcpproxy.checks.hosts.pages import (
     PAGED,
     UnfinishedReadings,
@@ -93,7 +93,11 @@ class FactMet:
             at_most="info" if self.fact.effect == "changed" else None,
             frame=frame,
             candidates=candidates,
-            data={"host": self.judged.host.id, "effect": self.fact.effect},
+            data={
+                "host": self.judged.host.id,
+                "effect": self.fact.effect,
+                "reason": clause(self.fact, self.met),
+            },
         )
 
 

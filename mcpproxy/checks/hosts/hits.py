@@ -30,7 +30,12 @@ def listed(hits: Sequence[Hit], whole: str) -> str:
 
 def sentence(judged: JudgedHost, fact: HostFact, met: str) -> str:
     """Return the text of a finding."""
-    return f"Legal MCP. {judged.label} {fact.says}: {met} ({fact.evidence})"
+    return f"Legal MCP. {judged.label} {clause(fact, met)}"
+
+
+def clause(fact: HostFact, met: str) -> str:
+    """Return what a host does with what it meets, and what shows it, as a clause after its name."""
+    return f"{fact.says}: {met} ({fact.evidence})"
 
 
 def words(texts: Iterable[str]) -> str:

@@ -67,8 +67,9 @@ def _array_without_items(schema: JSONObject, pointer: str) -> str | None:
 
 
 def _unknown_required(schema: JSONObject, pointer: str) -> str | None:
-    required, known = schema.get("required"), dict(_items(schema.get("properties")))
-    if not isinstance(required, list):
+    """A name is required beside other properties, and not in a branch that has none of its own."""
+    required, known = schema.get("required"), schema.get("properties")
+    if not isinstance(required, list) or not isinstance(known, dict):
         return None
     return "/required" if any(isinstance(name, str) and name not in known for name in required) else None
 

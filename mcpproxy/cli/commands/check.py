@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpproxy import judging
 from mcpproxy.base import paths
+from mcpproxy.base.style import Style
 from mcpproxy.cli import (
     baseline_options,
     find_traces,
@@ -29,6 +30,7 @@ from mcpproxy.fleet.judge.rules import JudgeRules
 from mcpproxy.fleet.judge.shard import ENGINES, shard
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
+from mcpproxy.reports.host_matrix import NamedHost
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
@@ -74,23 +76,27 @@ def run(argv: list[str]) -> int:
     if options.shard:
         recordings = [path for path in recordings if options.shard.holds(_name_in(options.paths, path))]
     streams = options.format == "text" and not options.output and not options.write_baseline
-    style, base = terminal_style(), paths.working_directory()
+    style, base, hosts = terminal_style(), paths.working_directory(), judge_rules.named_hosts()
     verdict = judge_all(
         recordings,
         rules,
         selection,
         strict=options.strict,
         session=options.session or "",
-        on_judged=lambda judged: emit(text.trace_lines(judged, style, base=base)) if streams else None,
+        on_judged=lambda judged: _emit_trace(judged, style, base, hosts) if streams else None,
         located=accepted is not None or options.format in report_options.LOCATED_FORMATS,
         accepted=accepted,
     )
-    verdict = replace(verdict, folders=tuple(options.rules))
+    verdict = replace(verdict, folders=tuple(options.rules), hosts=hosts)
     if accepted is not None:
         verdict = _compared(verdict, accepted, rules.catalogue, selection, options)
     check_report.report(verdict, rules.catalogue, options.format, options.output, style, streamed=streams)
     baseline_options.tell_fixed(options.baseline, verdict.fixed or ())
     return verdict.exit_code
+
+
+def _emit_trace(judged: JudgedTrace, style: Style, base: str, hosts: tuple[NamedHost, ...]) -> None:
+    emit(text.trace_lines(judged, style, base=base, in_matrix=bool(hosts)))
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:

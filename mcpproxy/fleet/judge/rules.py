@@ -12,6 +12,7 @@ from mcpproxy import __version__
 from mcpproxy.base.files import RULES_BYTES, read
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.errors import UsageError
+from mcpproxy.reports.host_matrix import NamedHost
 from mcpproxy.ruleset import catalogue, ruleset
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
@@ -63,6 +64,20 @@ class JudgeRules:
             families.append(host_checks(host_choice.chosen(self.hosts, self.hosts_grade)))
         selection = Selection.of(rules.catalogue, self.select, self.ignore, extend)
         return rules.extended(selection.wanted or (), families), selection
+
+    def named_hosts(self) -> tuple[NamedHost, ...]:
+        """Return the hosts in ``hosts``; ``seen`` is none.
+
+        Raises:
+            UsageError: there is no such host.
+        """
+        if not self.hosts:
+            return ()
+        from mcpproxy.reports import host_choice
+
+        choice = host_choice.chosen(self.hosts, self.hosts_grade)
+        judged = choice.hosts(None)[: len(choice.named)]
+        return tuple((each.host.id, each.label, bool(each.facts)) for each in judged)
 
     def key(self) -> str:
         """Return a name for the rules: the version of mcpproxy, and a digest of everything that they read.

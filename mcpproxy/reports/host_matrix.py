@@ -1,0 +1,129 @@
+"""In which hosts a server works, as far as recordings and the facts about hosts show it.
+
+A host is *blocked* if it refuses the server or a request, *degraded* if something is lost for its model, and
+otherwise the server *works* in it, though the host may change something.
+"""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, TypeAlias
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.base.style import PLAIN, Colour, Style
+from mcpproxy.base.visible import visible
+from mcpproxy.reports.text_table import table
+from mcpproxy.session.frame import Finding
+
+HostState: TypeAlias = Literal["works", "degraded", "blocked", "unknown"]
+
+NamedHost: TypeAlias = tuple[str, str, bool]
+"""The id of a host that was named, its name and version, and whether it has facts of the wanted grade."""
+
+STATES: Final[tuple[HostState, ...]] = ("works", "degraded", "blocked")
+"""The states of hosts that have facts, the best first."""
+
+_STATE_OF: Final[dict[str, HostState]] = {"refused": "blocked", "lost": "degraded", "changed": "works"}
+_COLOURS: Final[dict[HostState, Colour]] = {
+    "works": "green",
+    "degraded": "yellow",
+    "blocked": "red",
+    "unknown": "dim",
+}
+_COLUMNS: Final = 96
+
+
+@slotted(frozen=True)
+class HostReason:
+    """One thing that a host does: the rule, the effect, and a clause after the host's name."""
+
+    rule: str
+    effect: str
+    text: str
+
+
+@slotted(frozen=True)
+class HostRow:
+    """A host and what it does, the worst first."""
+
+    id: str
+    name: str
+    has_facts: bool
+    reasons: tuple[HostReason, ...]
+
+    @property
+    def state(self) -> HostState:
+        """The worst state of its reasons; it is not known without facts."""
+        if not self.has_facts:
+            return "unknown"
+        states = {_STATE_OF[reason.effect] for reason in self.reasons}
+        return "blocked" if "blocked" in states else "degraded" if "degraded" in states else "works"
+
+
+def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[HostRow, ...]:
+    """Return a row for each host, by the findings of the family HOST; the worst first."""
+    reasons: dict[str, dict[HostReason, None]] = {id: {} for id, _, _ in hosts}
+    for finding in findings:
+        data = finding.data if is_about_host(finding) else None
+        if data is not None and (host := str(data["host"])) in reasons:
+            reasons[host][HostReason(finding.rule, str(data["effect"]), str(data["reason"]))] = None
+    rows = [
+        HostRow(id, name, has_facts, tuple(sorted(reasons[id], key=_rank, reverse=True)))
+        for id, name, has_facts in hosts
+    ]
+    order = ("unknown", *STATES)
+    return tuple(sorted(rows, key=lambda row: order.index(row.state), reverse=True))
+
+
+def is_about_host(finding: Finding) -> bool:
+    """Whether a finding says what a host does."""
+    return finding.rule.startswith("HOST-")
+
+
+def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:
+    """Yield the matrix, and below it why a server does not work in a host, or is changed by it.
+
+    A host without facts is named below it.
+    """
+    cells = [("HOST", *(state.upper() for state in STATES))]
+    cells += [
+        (row.name, *("x" if row.state == state else "" for state in STATES)) for row in rows if row.has_facts
+    ]
+
+    def paint(column: int, cell: str, padded: str) -> str:
+        return style.paint(padded, _COLOURS[STATES[column - 1]]) if column and cell else padded
+
+    if len(cells) > 1:
+        yield from (line.rstrip() for line in table(cells, style, paint=paint))
+    width = min(style.width or _COLUMNS, _COLUMNS)
+    for row in rows:
+        if row.reasons:
+            yield ""
+            yield f"{style.paint(row.name, 'bold')} {style.paint(row.state, _COLOURS[row.state])}"
+        for reason in row.reasons:
+            text = f"{reason.rule} {reason.effect}: {visible(reason.text)}"
+            yield from textwrap.wrap(
+                text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+            )
+    if unknown := [row.name for row in rows if not row.has_facts]:
+        yield ""
+        text = f"Nothing of this grade is known of {', '.join(unknown)}. For all facts: --hosts-grade thread"
+        yield from textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+def as_objects(rows: tuple[HostRow, ...]) -> list[dict[str, object]]:
+    """Return the matrix as JSON values."""
+    return [
+        {
+            "id": row.id,
+            "name": row.name,
+            "state": row.state,
+            "reasons": [
+                {"rule": reason.rule, "effect": reason.effect, "text": reason.text} for reason in row.reasons
+            ],
+        }
+        for row in rows
+    ]
+
+
+def _rank(reason: HostReason) -> int:
+    return STATES.index(_STATE_OF[reason.effect])
