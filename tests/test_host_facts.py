@@ -322,3 +322,16 @@ def test_a_matrix_is_of_all_recordings(mcpproxy: Mcpproxy, tmp_path: Path) -> No
     recorded(tmp_path / "b.jsonl", "another", "1", [tool("files.read")])
     out = mcpproxy("check", str(tmp_path), "--hosts", "gemini-cli,opencode").out
     assert "HOST        WORKS  DEGRADED  BLOCKED\nGemini CLI         x\nopencode    x\n" in out
+
+
+def test_a_rule_is_explained_with_the_hosts_that_it_is_about(mcpproxy: Mcpproxy) -> None:
+    said = " ".join(mcpproxy("explain", "HOST-007").out.split())
+    assert "Meets it client:" in said
+    assert "Do instead List all tools on one page." in said
+    told = (
+        "Gemini CLI (>=0.56,<=0.61.0) reads the first page only: lost, measured with 0.61.0, 2026-11-27 "
+        "gemini-cli 5411f113: packages/core/src/tools/mcp-client.ts"
+    )
+    assert told in said
+    assert "Hosts" not in mcpproxy("explain", "PAGE-001").out
+    assert "Breaks it" in mcpproxy("explain", "PAGE-001").out

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Iterable, Iterator
 
-from mcpproxy.checks.hosts.facts import GRADES, SEEN, Grade, HostChoice, KnownHost
+from mcpproxy.checks.hosts.facts import GRADES, SEEN, Grade, HostChoice, HostFact, KnownHost
 from mcpproxy.errors import UsageError, nearest
 from mcpproxy.ruleset import host_facts
 
@@ -33,6 +33,14 @@ def chosen(values: Iterable[str], grade: str = "") -> HostChoice:
         tuple(known.values()) if SEEN in names else (),
         least,
     )
+
+
+def facts_of(rule: str) -> Iterator[tuple[KnownHost, HostFact]]:
+    """Yield the facts that a rule reports, each with its host."""
+    for host in host_facts.load(today()):
+        for fact in host.facts:
+            if host_facts.RULES[fact.kind][0] == rule:
+                yield host, fact
 
 
 def today() -> datetime.date:

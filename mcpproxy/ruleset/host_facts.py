@@ -124,7 +124,7 @@ KINDS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "blob": (lambda value: isinstance(value, bool), "true or false", False),
         "after": (_is_count, "a number", 0),
     },
-    "structured-content": {"shown": _one_of("structured", "content"), "keeps": _NO_TEXTS},
+    "structured-content": {"keeps": _NO_TEXTS},
     "start-time": _TIMES,
     "answer-time": _TIMES,
     "nothing-offered": {"needs": _TEXTS},

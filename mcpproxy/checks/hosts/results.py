@@ -44,27 +44,26 @@ def dropped_content(settings: Settings, result: JSONObject) -> tuple[str, str] |
 
 
 def hidden_content(settings: Settings, result: JSONObject) -> tuple[str, str] | None:
-    """Find content that is lost beside structured content, or structured content that is lost beside it.
-
-    A text that is the JSON of the structured content loses nothing.
-    """
+    """Find content that is lost beside structured content, because it says what that does not."""
     structured = result.get("structuredContent")
-    if structured is None or result.get("isError") is True:
+    if not isinstance(structured, dict) or result.get("isError") is True:
         return None
-    blocks = _blocks(result)
-    if settings["shown"] == "content":
-        is_there = any(_parsed(block) == structured for _, block in blocks)
-        return (
-            None
-            if is_there or not blocks
-            else ("/structuredContent", "the structured content of this result")
-        )
+    known = _parts(structured)
     lost = [
         (f"/content/{index}", _named(block))
-        for index, block in blocks
-        if block.get("type") not in settings["keeps"] and _parsed(block) != structured
+        for index, block in _blocks(result)
+        if block.get("type") not in settings["keeps"] and _value(block) not in known
     ]
     return (lost[0][0], f"{words(name for _, name in lost)} of this result") if lost else None
+
+
+def _parts(structured: JSONObject) -> list[JSON]:
+    """Return what a text that repeats structured content, or a part of it, may say.
+
+    Python SDKs wrap a value as {"result": value}, and give the value, or each item of a list, as a text.
+    """
+    members = list(structured.values())
+    return [structured, *members, *(item for each in members if isinstance(each, list) for item in each)]
 
 
 def _blocks(result: JSONObject) -> list[tuple[int, JSONObject]]:
@@ -99,15 +98,15 @@ def _named(block: JSONObject) -> str:
     return f"{name} {media[:60]}" if isinstance(media, str) and name != "text" else name
 
 
-def _parsed(block: JSONObject) -> JSON:
-    """Return the JSON in a block of text; ``None`` if there is none."""
+def _value(block: JSONObject) -> JSON:
+    """Return the JSON in a block of text, or else the text; the block itself if it is none."""
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
-        return None
+        return block
     try:
         return orjson.loads(text)
     except ValueError:
-        return None
+        return text
 
 
 LOSES: Final[Mapping[str, Loses]] = {

@@ -37,6 +37,8 @@ def run(argv: list[str]) -> int:
         if number > 0:
             emit([""])
         emit(lines(rule, style))
+        if _asked_by_hosts(rule):
+            emit(_host_lines(rule, style))
     return 0
 
 
@@ -94,7 +96,7 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     yield from _softer(rule, columns)
     yield from _heading("Why it matters", style)
     yield from _prose(rule.why, columns)
-    yield from _heading("Breaks it", style)
+    yield from _heading("Meets it" if _asked_by_hosts(rule) else "Breaks it", style)
     for line in rule.example.splitlines():
         yield from _example(line, columns)
     yield from _heading("Do instead", style)
@@ -102,6 +104,23 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     yield from _heading("Rests on", style)
     for requirement in rule.requirements:
         yield from _requirement(requirement, columns, style)
+
+
+def _asked_by_hosts(rule: Rule) -> bool:
+    """Whether no specification asks for it, so that a session does not break it, but only meets it."""
+    return all(word == "host" for requirement in rule.requirements for word in requirement.keywords.values())
+
+
+def _host_lines(rule: Rule, style: Style) -> Iterator[str]:
+    """Yield what each host does, in which versions, and where that is seen."""
+    from mcpproxy.reports import host_choice  # for a few rules only
+
+    columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
+    yield from _heading("Hosts", style)
+    for host, fact in host_choice.facts_of(rule.code):
+        versions = fact.versions or "versions unknown"
+        yield from _prose(f"{host.name} ({versions}) {fact.says}: {fact.effect}, {fact.evidence}", columns)
+        yield from _prose(fact.source, columns, indent="    ")
 
 
 def _softer(rule: Rule, columns: int) -> Iterator[str]:
