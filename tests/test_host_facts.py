@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from mcpproxy.reports.host_choice import chosen
 from mcpproxy.ruleset import host_facts
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
+from tests.test_pins import SERVER
 
 __all__ = ["mcpproxy", "state_dir"]
 
@@ -335,3 +337,19 @@ def test_a_rule_is_explained_with_the_hosts_that_it_is_about(mcpproxy: Mcpproxy)
     assert told in said
     assert "Hosts" not in mcpproxy("explain", "PAGE-001").out
     assert "Breaks it" in mcpproxy("explain", "PAGE-001").out
+
+
+def test_validate_says_where_the_server_works(mcpproxy: Mcpproxy) -> None:
+    said = json.dumps({"stateful": True, "pages": PAGES})
+    command = ("--", sys.executable, "-c", SERVER, said)
+    out = mcpproxy("validate", "-q", "--only", "tools", "--hosts", "gemini-cli,codex", *command).out
+    table, _, reasons = out.partition("\nGemini CLI degraded\n")
+    assert table.endswith("HOST        WORKS  DEGRADED  BLOCKED\nGemini CLI         x\nCodex       x\n")
+    assert "reads the first page only: 1 of your 3 tools does not exist for it" in " ".join(reasons.split())
+
+
+def test_validate_needs_a_host_that_may_come(mcpproxy: Mcpproxy) -> None:
+    refused = mcpproxy("validate", "--hosts", "seen", "--", "server")
+    assert (refused.code, "--hosts: the client is mcpproxy itself" in refused.err) == (2, True)
+    refused = mcpproxy("validate", "--hosts", "all", "--format", "json", "--", "server")
+    assert (refused.code, "--hosts: validate says it on stdout as text only" in refused.err) == (2, True)

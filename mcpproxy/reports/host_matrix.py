@@ -5,7 +5,7 @@ otherwise the server *works* in it, though the host may change something.
 """
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.slotted import slotted
@@ -60,16 +60,17 @@ class HostRow:
 
 
 def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[HostRow, ...]:
-    """Return a row for each host, by the findings of the family HOST; the worst first."""
-    reasons: dict[str, dict[HostReason, None]] = {id: {} for id, _, _ in hosts}
+    """Return a row for each host, by the findings of the family HOST; the worst first.
+
+    What a host does several times, as in several recordings, is one reason, with a count.
+    """
+    met: dict[str, dict[tuple[str, str, str], dict[str, None]]] = {id: {} for id, _, _ in hosts}
     for finding in findings:
         data = finding.data if is_about_host(finding) else None
-        if data is not None and (host := str(data["host"])) in reasons:
-            reasons[host][HostReason(finding.rule, str(data["effect"]), str(data["reason"]))] = None
-    rows = [
-        HostRow(id, name, has_facts, tuple(sorted(reasons[id], key=_rank, reverse=True)))
-        for id, name, has_facts in hosts
-    ]
+        if data is not None and (host := str(data["host"])) in met:
+            fact = finding.rule, str(data["effect"]), str(data["says"])
+            met[host].setdefault(fact, {})[str(data["reason"])] = None
+    rows = [HostRow(id, name, has_facts, _reasons(met[id])) for id, name, has_facts in hosts]
     order = ("unknown", *STATES)
     return tuple(sorted(rows, key=lambda row: order.index(row.state), reverse=True))
 
@@ -123,6 +124,15 @@ def as_objects(rows: tuple[HostRow, ...]) -> list[dict[str, object]]:
         }
         for row in rows
     ]
+
+
+def _reasons(met: Mapping[tuple[str, str, str], Mapping[str, None]]) -> tuple[HostReason, ...]:
+    """Return a reason for each fact (rule, effect, clause): its first text, and how many more there are."""
+    reasons: list[HostReason] = []
+    for (rule, effect, _), texts in met.items():
+        more = f"; {len(texts) - 1:,} more like it" if len(texts) > 1 else ""
+        reasons.append(HostReason(rule, effect, next(iter(texts)) + more))
+    return tuple(sorted(reasons, key=_rank, reverse=True))
 
 
 def _rank(reason: HostReason) -> int:

@@ -96,6 +96,7 @@ class FactMet:
             data={
                 "host": self.judged.host.id,
                 "effect": self.fact.effect,
+                "says": self.fact.says,
                 "reason": clause(self.fact, self.met),
             },
         )

@@ -16,13 +16,14 @@ from mcpproxy.cli import (
     validation_report,
 )
 from mcpproxy.cli.arguments import Parser, UsageError, seconds, url
+from mcpproxy.cli.checking import host_options
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports import pin_file
+from mcpproxy.reports import host_matrix, pin_file
 from mcpproxy.reports.baseline import Entry
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
@@ -60,7 +61,10 @@ def run(argv: list[str]) -> int:
     accepted = baseline_options.read(options)
     if options.output:
         output.check_writable(options.output)
-    rules = _rules(options)
+    rules, host_rules = _rules(options), host_options.named_rules(options)
+    if host_rules and (options.format != "text" or options.output):
+        next_step = "add --trace FILE, and use check --hosts with its recordings"
+        raise UsageError("--hosts", "validate says it on stdout as text only", next_step)
     # With a baseline, only the comparison at the end shows how to print a check.
     is_printed_at_end = options.format != "text" or bool(options.output) or accepted is not None
     printer = validation_report.ProgressPrinter(
@@ -90,6 +94,9 @@ def run(argv: list[str]) -> int:
             detail=options.detail,
             base=os.getcwd() if options.trace else None,
         )
+    if host_rules and result.checks:
+        rows = host_options.rows_of((trace.path for trace in result.traces), host_rules)
+        emit(["", *host_matrix.lines(rows, terminal_style())])
     for fault in result.faults:
         tell(f"{fault}; please report it")
     if result.untested:
@@ -215,6 +222,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     report_options.add_options(parser)
     add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
+    host_options.add(parser)
     add("--trace", metavar="FILE", help="record the first session here, others beside it")
     add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
     upstream_options.add_options(parser)
