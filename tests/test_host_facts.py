@@ -274,6 +274,12 @@ def test_an_unknown_host_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     )
 
 
+def test_a_grade_is_for_hosts(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool("read")])
+    refused = mcpproxy("check", trace, "--hosts-grade", "thread")
+    assert (refused.code, "--hosts-grade: goes together with --hosts" in refused.err) == (2, True)
+
+
 # The matrix
 
 

@@ -11,13 +11,11 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import PLAIN, Colour, Style
 from mcpproxy.base.visible import visible
+from mcpproxy.reports.judged_traces import NamedHost, is_about_host
 from mcpproxy.reports.text_table import table
 from mcpproxy.session.frame import Finding
 
 HostState: TypeAlias = Literal["works", "degraded", "blocked", "unknown"]
-
-NamedHost: TypeAlias = tuple[str, str, bool]
-"""The id of a host that was named, its name and version, and whether it has facts of the wanted grade."""
 
 STATES: Final[tuple[HostState, ...]] = ("works", "degraded", "blocked")
 """The states of hosts that have facts, the best first."""
@@ -73,11 +71,6 @@ def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[
     rows = [HostRow(id, name, has_facts, _reasons(met[id])) for id, name, has_facts in hosts]
     order = ("unknown", *STATES)
     return tuple(sorted(rows, key=lambda row: order.index(row.state), reverse=True))
-
-
-def is_about_host(finding: Finding) -> bool:
-    """Whether a finding says what a host does."""
-    return finding.rule.startswith("HOST-")
 
 
 def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 
 from mcpproxy.reports.baseline import as_object
-from mcpproxy.reports.host_matrix import as_objects
 from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces
 from mcpproxy.reports.located import Located
 from mcpproxy.trace.encode import finding_object, more_object
@@ -29,11 +28,20 @@ def lines(verdict: JudgedTraces) -> Iterator[str]:
                 "strict": verdict.strict,
                 "exit_code": verdict.exit_code,
             },
-            **({"hosts": as_objects(verdict.host_rows)} if verdict.hosts else {}),
+            **_hosts(verdict),
             **_baseline(verdict),
         },
         indent=2,
     )
+
+
+def _hosts(verdict: JudgedTraces) -> dict[str, object]:
+    """Return what hosts do with the server, if some were named."""
+    if not verdict.hosts:
+        return {}
+    from mcpproxy.reports.host_matrix import as_objects
+
+    return {"hosts": as_objects(verdict.host_rows)}
 
 
 def _baseline(verdict: JudgedTraces) -> dict[str, object]:

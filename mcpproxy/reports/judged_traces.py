@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.session.frame import Finding, Repeated, Severity
@@ -10,8 +10,17 @@ from mcpproxy.session.outcomes import CallCounts
 
 if TYPE_CHECKING:  # most reports do not need it
     from mcpproxy.reports.baseline import Entry
-    from mcpproxy.reports.host_matrix import HostRow, NamedHost
+    from mcpproxy.reports.host_matrix import HostRow
     from mcpproxy.reports.located import Located, Remark
+
+
+NamedHost: TypeAlias = tuple[str, str, bool]
+"""The id of a host that was named, its name and version, and whether it has facts of the wanted grade."""
+
+
+def is_about_host(finding: Finding) -> bool:
+    """Whether a finding says what a host does with a message that breaks no rule."""
+    return finding.rule.startswith("HOST-")
 
 
 @slotted(frozen=True)
@@ -72,7 +81,7 @@ class JudgedTraces:
     strict: bool = False
     fixed: "tuple[Entry, ...] | None" = None
     folders: tuple[str, ...] = ()
-    hosts: "tuple[NamedHost, ...]" = ()
+    hosts: tuple[NamedHost, ...] = ()
 
     @property
     def counts(self) -> Counter[Severity]:

@@ -7,8 +7,7 @@ from typing import Final
 from mcpproxy.base.paths import inside
 from mcpproxy.base.style import PLAIN, Style, count, duration, tally
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.host_matrix import is_about_host
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, is_about_host, more_text
 from mcpproxy.session.folding import fold
 from mcpproxy.session.frame import Finding
 from mcpproxy.session.outcomes import sum_counts

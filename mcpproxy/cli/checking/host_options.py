@@ -2,12 +2,15 @@
 
 import argparse
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mcpproxy import judging
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet.judge.rules import JudgeRules
-from mcpproxy.reports.host_matrix import HostRow, host_rows
 from mcpproxy.view.growing_trace import GrowingTrace
+
+if TYPE_CHECKING:  # most runs are not about hosts
+    from mcpproxy.reports.host_matrix import HostRow
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,26 +28,40 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def chosen(options: argparse.Namespace) -> tuple[tuple[str, ...], str]:
+    """Return the values of both options.
+
+    Raises:
+        UsageError: there is a grade, and no host.
+    """
+    if options.hosts_grade and not options.hosts:
+        raise UsageError("--hosts-grade", "goes together with --hosts", "name hosts: --hosts seen")
+    return tuple(options.hosts or ()), options.hosts_grade or ""
+
+
 def named_rules(options: argparse.Namespace) -> JudgeRules | None:
     """Return the rules about hosts for a command that is itself the client; ``None`` if no host is named.
 
     Raises:
         UsageError: there is no such host, or only the client that is there is named.
     """
-    if not options.hosts:
+    hosts, grade = chosen(options)
+    if not hosts:
         return None
-    rules = JudgeRules(select=("HOST",), hosts=tuple(options.hosts), hosts_grade=options.hosts_grade or "")
+    rules = JudgeRules(select=("HOST",), hosts=hosts, hosts_grade=grade)
     if not rules.named_hosts():
         raise UsageError("--hosts", "the client is mcpproxy itself", "name hosts, or all: --hosts all")
     return rules
 
 
-def rows_of(recordings: Iterable[str], judge_rules: JudgeRules) -> tuple[HostRow, ...]:
+def rows_of(recordings: Iterable[str], judge_rules: JudgeRules) -> "tuple[HostRow, ...]":
     """Return what the hosts do with the server in these recordings.
 
     Raises:
         TraceError: a recording cannot be read.
     """
+    from mcpproxy.reports.host_matrix import host_rows
+
     rules, selection = judge_rules.load()
     findings = (
         finding

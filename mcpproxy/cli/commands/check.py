@@ -30,8 +30,7 @@ from mcpproxy.fleet.judge.rules import JudgeRules
 from mcpproxy.fleet.judge.shard import ENGINES, shard
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
-from mcpproxy.reports.host_matrix import NamedHost
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, NamedHost, Unjudged
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding
@@ -179,6 +178,7 @@ def _rules(options: argparse.Namespace) -> JudgeRules:
     extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
     if options.secrets:
         extend += ["SEC-007", "SEC-008"]
+    hosts, grade = host_options.chosen(options)
     return JudgeRules(
         select=None if options.select is None else tuple(options.select),
         ignore=tuple(options.ignore or ()),
@@ -186,8 +186,8 @@ def _rules(options: argparse.Namespace) -> JudgeRules:
         rules=tuple(options.rules),
         versions=options.versions or "",
         pins=options.pins or "",
-        hosts=tuple(options.hosts or ()),
-        hosts_grade=options.hosts_grade or "",
+        hosts=hosts,
+        hosts_grade=grade,
     )
 
 

@@ -12,7 +12,7 @@ from mcpproxy import __version__
 from mcpproxy.base.files import RULES_BYTES, read
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.errors import UsageError
-from mcpproxy.reports.host_matrix import NamedHost
+from mcpproxy.reports.judged_traces import NamedHost
 from mcpproxy.ruleset import catalogue, ruleset
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
