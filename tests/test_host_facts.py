@@ -239,6 +239,29 @@ def test_seen_is_the_client_that_is_there(mcpproxy: Mcpproxy, tmp_path: Path) ->
         assert "HOST" not in mcpproxy("check", other, "--hosts", "seen").out
 
 
+def test_what_the_session_itself_shows_of_its_client_counts(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "gemini-cli-mcp-client", "0.61.0", *PAGES)
+    assert "HOST" not in mcpproxy("check", trace, "--hosts", "seen").out  # it has read the second page
+    assert "HOST-007" in mcpproxy("check", trace, "--hosts", "continue").out
+    late = tmp_path / "late.jsonl"
+    records = (
+        Path(trace).read_text().replace("gemini-cli-mcp-client", "opencode").replace("0.61.0", "1.18.33")
+    )
+    call = {"jsonrpc": "2.0", "id": 30, "method": "tools/call", "params": {"name": "read", "arguments": {}}}
+    answer: dict[str, Any] = {"jsonrpc": "2.0", "id": 30, "result": {"content": []}}
+    stop = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 30}}
+    for cancelled, has_finding in ((False, False), (True, True)):
+        *head, close = records.splitlines()
+        head.append(recordings.frame(8, "client", json.dumps(call), ms=1000))
+        if cancelled:
+            head.append(recordings.frame(9, "client", json.dumps(stop), ms=61_000))
+        head.append(recordings.frame(10, "server", json.dumps(answer), ms=62_000))
+        recordings.write(late, (*head, close))
+        out = mcpproxy("check", str(late), "--hosts", "seen").out
+        assert ('opencode 1.18.33 ends a call after 60 seconds: tool "read" took 61 s' in out) is has_finding
+        assert "ends a call after 60 seconds" in mcpproxy("check", str(late), "--hosts", "continue").out
+
+
 def test_a_host_that_is_not_there_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "a.jsonl", "another", "1", *PAGES)
     said = json.loads(mcpproxy("check", trace, "--hosts", "gemini-cli,codex", "--format", "json").out)

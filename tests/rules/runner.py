@@ -5,7 +5,7 @@ A fixture is JSON Lines. The first line is its header, every other line one even
     {"about": "one sentence", "revisions": ["2025-06-18"]}    (and "ranges", as check --versions reads,
                                                                or "pins": server -> instructions, tools;
                                                                "redacted": values in it were masked;
-                                                               "hosts": facts about the client's host)
+                                                               "hosts": facts about a host)
     {"handshake": {"client": {}, "server": {"tools": {}}}}
     {"ask": {"id": 1, "method": "tools/list"}, "capabilities": {}}
     {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
@@ -328,10 +328,10 @@ def _approved(server: Mapping[str, Any], revision: str) -> Approved:
 
 
 def _hosts(fixture: Fixture) -> HostChoice:
-    """Return the host of the client in the fixture, with the facts in its header."""
+    """Return a host that may come, with the facts in the header of the fixture."""
     rows = [{**row, "date": date.fromisoformat(row["date"])} for row in fixture.hosts]
     facts = tuple(fact(fixture.path.name, row, rows[0]["date"]) for row in rows)
-    return HostChoice(known=(KnownHost("host", "Host", ("client",), (), True, facts),))
+    return HostChoice(((KnownHost("host", "Host", (), (), True, facts), "1.0"),))
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, StateUpdate
-from mcpproxy.checks.hosts.facts import HostChoice, HostFact, JudgedHost, client_of, client_of_session
+from mcpproxy.checks.hosts.facts import Client, HostChoice, HostFact, JudgedHost, client_of, client_of_session
 from mcpproxy.checks.hosts.hits import clause, listed, sentence
 from mcpproxy.checks.hosts.pages import (
     PAGED,
@@ -121,6 +121,8 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
             return
         for (caller, *_), reading in history.of(UnfinishedReadings).readings.items():
             for judged in choice.hosts(reading.client):
+                if _is_there(judged, reading.client) and len(reading.counts) > 1:
+                    continue  # it has read on, so what is known of it is not so here
                 for fact in _of_kind(judged, "pages"):
                     if reading.method in fact.settings["lists"] and (
                         met := left_unread(reading, fact.settings["pages"])
@@ -191,6 +193,19 @@ def _hosts(choice: HostChoice | None, context: MessageContext, history: History)
     return choice.hosts(client_of(context, history)) if choice is not None else ()
 
 
+def _not_there(choice: HostChoice | None, context: MessageContext, history: History) -> list[JudgedHost]:
+    """Return the hosts whose client is not in the session.
+
+    Of one that is there, the session itself shows what it reads and how long it waits.
+    """
+    client = client_of(context, history)
+    return [judged for judged in _hosts(choice, context, history) if not _is_there(judged, client)]
+
+
+def _is_there(judged: JudgedHost, client: Client | None) -> bool:
+    return client is not None and judged.host.is_client(client[0])
+
+
 def _of_kind(judged: JudgedHost, *kinds: str) -> Iterator[HostFact]:
     return (fact for fact in judged.facts if fact.kind in kinds)
 
@@ -246,7 +261,7 @@ def _capabilities(context: MessageContext, history: History) -> JSONObject | Non
 def _in_pages(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
     if not _is_answer_to(context, *PAGED):
         return
-    for judged in _hosts(choice, context, history):
+    for judged in _not_there(choice, context, history):
         for fact in _of_kind(judged, "pages"):
             found = unread(context, history, fact.settings["pages"])
             if found is not None and found[0] in fact.settings["lists"]:
@@ -304,7 +319,8 @@ def _in_time(choice: HostChoice | None, context: MessageContext, history: Histor
     request = context.answers
     if request is None:
         return
-    for judged in _hosts(choice, context, history):
+    judged_by = _hosts if request.cancelled else _not_there
+    for judged in judged_by(choice, context, history):
         for fact in _of_kind(judged, "start-time", "answer-time"):
             taken_ns = context.frame.observed_at_ns - request.sent_ns
             if fact.settings["over"] == "http" and not history.over_http:
