@@ -247,7 +247,12 @@ def test_what_the_session_itself_shows_of_its_client_counts(mcpproxy: Mcpproxy, 
     records = (
         Path(trace).read_text().replace("gemini-cli-mcp-client", "opencode").replace("0.61.0", "1.18.33")
     )
-    call = {"jsonrpc": "2.0", "id": 30, "method": "tools/call", "params": {"name": "read", "arguments": {}}}
+    call: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "id": 30,
+        "method": "tools/call",
+        "params": {"name": "read", "arguments": {}},
+    }
     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": 30, "result": {"content": []}}
     stop = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 30}}
     for cancelled, has_finding in ((False, False), (True, True)):
