@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import PLAIN, Colour, Style
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.judged_traces import NamedHost, is_about_host
+from mcpproxy.reports.judged_traces import JudgedTraces, NamedHost, is_about_host
 from mcpproxy.reports.text_table import table
 from mcpproxy.session.frame import Finding
 
@@ -71,6 +71,11 @@ def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[
     rows = [HostRow(id, name, has_facts, _reasons(met[id])) for id, name, has_facts in hosts]
     order = ("unknown", *STATES)
     return tuple(sorted(rows, key=lambda row: order.index(row.state), reverse=True))
+
+
+def rows_of_run(verdict: JudgedTraces) -> tuple[HostRow, ...]:
+    """Return the hosts that were named, by the findings of all traces."""
+    return host_rows(verdict.hosts, (finding for trace in verdict.traces for finding in trace.findings))
 
 
 def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:

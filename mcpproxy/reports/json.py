@@ -39,9 +39,9 @@ def _hosts(verdict: JudgedTraces) -> dict[str, object]:
     """Return what hosts do with the server, if some were named."""
     if not verdict.hosts:
         return {}
-    from mcpproxy.reports.host_matrix import as_objects
+    from mcpproxy.reports.host_matrix import as_objects, rows_of_run
 
-    return {"hosts": as_objects(verdict.host_rows)}
+    return {"hosts": as_objects(rows_of_run(verdict))}
 
 
 def _baseline(verdict: JudgedTraces) -> dict[str, object]:

@@ -10,7 +10,6 @@ from mcpproxy.session.outcomes import CallCounts
 
 if TYPE_CHECKING:  # most reports do not need it
     from mcpproxy.reports.baseline import Entry
-    from mcpproxy.reports.host_matrix import HostRow
     from mcpproxy.reports.located import Located, Remark
 
 
@@ -93,13 +92,6 @@ class JudgedTraces:
             for repeated in trace.more:
                 total[repeated.severity] += repeated.count
         return total
-
-    @property
-    def host_rows(self) -> "tuple[HostRow, ...]":
-        """The hosts that were named, and what they do with the server."""
-        from mcpproxy.reports.host_matrix import host_rows
-
-        return host_rows(self.hosts, (finding for trace in self.traces for finding in trace.findings))
 
     @property
     def frames(self) -> int:

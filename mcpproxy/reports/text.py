@@ -113,7 +113,7 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
         from mcpproxy.reports import host_matrix
 
         yield ""
-        yield from host_matrix.lines(verdict.host_rows, style)
+        yield from host_matrix.lines(host_matrix.rows_of_run(verdict), style)
 
 
 def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
