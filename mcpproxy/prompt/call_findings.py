@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.model.turns import ModelCall
+from mcpproxy.prompt.call_ways import AskedModel, CallWay, PieceWay
 from mcpproxy.prompt.changes import ValueChange, value_reached
-from mcpproxy.prompt.report import AskedModel, CallWay, PieceWay, ServerWay, ToolWay
+from mcpproxy.prompt.report import ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON, read
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown, unquoted

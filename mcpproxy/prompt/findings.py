@@ -13,8 +13,9 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.prompt.call_findings import call_violations
+from mcpproxy.prompt.call_ways import AskedModel
 from mcpproxy.prompt.refused_places import refused_place
-from mcpproxy.prompt.report import AskedModel, PromptReport, RefusedRequest, ServerWay
+from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay
 from mcpproxy.prompt.tool_findings import tool_violations
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.rules import Catalogue

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from mcpproxy.base.json_values import dumps
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Usage
+from mcpproxy.prompt.call_ways import CallWay
 from mcpproxy.prompt.changes import TextChange, ValueChange
 from mcpproxy.prompt.findings import PromptFinding
-from mcpproxy.prompt.report import CallWay, PromptReport, RefusedRequest, ServerWay, ToolWay
+from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 

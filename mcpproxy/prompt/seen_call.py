@@ -6,7 +6,8 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.tool_names import written
 from mcpproxy.opening import read_untouched
-from mcpproxy.prompt.report import CallWay, PromptReport, ServerWay
+from mcpproxy.prompt.call_ways import CallWay
+from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.run import is_beside, model_of, read_run
 from mcpproxy.prompt.words import seen_words
 from mcpproxy.view.recording_entry import RecordingEntry

@@ -5,7 +5,8 @@ from collections.abc import Container, Iterable, Iterator
 from mcpproxy.base.style import count
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.model.tool_names import plain, written
-from mcpproxy.prompt.report import AskedModel, PromptReport, ServerWay, ToolWay
+from mcpproxy.prompt.call_ways import AskedModel
+from mcpproxy.prompt.report import PromptReport, ServerWay, ToolWay
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT
 from mcpproxy.view.runs import Certainty

@@ -6,8 +6,9 @@ from typing import Final
 from mcpproxy.base.style import size
 from mcpproxy.base.visible import visible
 from mcpproxy.model.tool_names import written
+from mcpproxy.prompt.call_ways import CallWay, PieceWay
 from mcpproxy.prompt.changes import TextChange, ValueChange, names
-from mcpproxy.prompt.report import CallWay, PieceWay, PromptReport, RefusedRequest, ServerWay, ToolWay
+from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.prompt.wire import Piece, WireTool
 from mcpproxy.session.masked_values import holds_mask
 from mcpproxy.view.runs import Certainty

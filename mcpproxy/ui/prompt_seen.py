@@ -7,7 +7,8 @@ from mcpproxy.base.visible import visible
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
 from mcpproxy.opening import read_untouched
-from mcpproxy.prompt.report import CallWay, PieceWay, ServerWay, ToolWay
+from mcpproxy.prompt.call_ways import CallWay, PieceWay
+from mcpproxy.prompt.report import ServerWay, ToolWay
 from mcpproxy.prompt.run import is_beside, model_of, read_run
 from mcpproxy.prompt.words import call_words, piece_noun, piece_words, refusal_words, text_words, tool_words
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject

@@ -9,9 +9,10 @@ from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Content, ModelAnswer, ModelCall, ModelRequest, ModelResult, OfferedTool
 from mcpproxy.model.values import blob
+from mcpproxy.prompt.call_ways import CallWay
 from mcpproxy.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
 from mcpproxy.prompt.names import matched
-from mcpproxy.prompt.report import CallWay, read_prompt
+from mcpproxy.prompt.report import read_prompt
 from mcpproxy.prompt.wire import WireCall, WireServer, WireTool
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.recorder.model.turns import ModelTurn

@@ -1,0 +1,178 @@
+"""Which call of a model is which call on the wire, and what the model got of its result."""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool
+from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_reached, value_reached
+from mcpproxy.prompt.names import Match
+from mcpproxy.prompt.wire import Piece, WireCall, WireServer, pieces
+from mcpproxy.view.runs import Certainty
+
+_TEXTS: Final = ("text", "resource", "link", "error message")
+
+
+@slotted(frozen=True)
+class AskedModel:
+    """A request to the model: the frame with its body, 0 for none, and its time in ns since 1970."""
+
+    frame: int = 0
+    at_ns: int = 0
+
+
+@slotted(frozen=True)
+class PieceWay:
+    """A part of a result, and what the model got of it."""
+
+    piece: Piece
+    change: TextChange
+
+
+@slotted(frozen=True)
+class CallWay:
+    """A call on the wire with that of the model, ``None`` if the model asked for none like it.
+
+    ``changed`` are the differences of the arguments. ``result`` is ``None`` if no later request has one.
+    ``asked`` is the request that the model answered with its call, and ``given`` the first one with the
+    result; ``said`` are all texts that came with the result then.
+    """
+
+    wire: WireCall
+    model: ModelCall | None
+    certainty: Certainty
+    changed: tuple[ValueChange, ...]
+    result: ModelResult | None
+    pieces: tuple[PieceWay, ...]
+    asked: AskedModel
+    given: AskedModel
+    said: tuple[str, ...]
+
+
+@slotted(frozen=True)
+class ArrivedResult:
+    """A result when a request had it first, with the texts and pictures that came with it."""
+
+    result: ModelResult
+    beside: tuple[Content, ...]
+    texts: tuple[str, ...]
+    asked: AskedModel
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        content = (*self.result.content, *self.beside)
+        return (*(one.text for one in content if one.kind == "text"), *self.texts)
+
+
+@slotted(frozen=True)
+class CalledModel:
+    """A call of the model, and the request that it answered so."""
+
+    call: ModelCall
+    asked: AskedModel
+
+
+class MatchedCalls:
+    """Finds the model's call for each call on the wire, and the result that the model was given for it."""
+
+    def __init__(self, calls: Iterable[CalledModel], arrived: Mapping[str, list[ArrivedResult]]) -> None:
+        # Of a request that was sent again, only the answer that was taken up has results.
+        self._free: Final = sorted(calls, key=lambda called: called.call.id not in arrived)
+        self._ids: Final = {called.call.id for called in self._free}
+        self._arrived: Final = {key: list(results) for key, results in arrived.items()}
+
+    def ways(self, servers: Iterable[WireServer], matches: Iterable[Match]) -> list[CallWay]:
+        """Return the ways of all calls, in their order in time."""
+        names = {
+            (match.tool.server, match.tool.name): match.offered
+            for match in matches
+            if match.offered is not None
+        }
+        wires = sorted((call for server in servers for call in server.calls), key=lambda call: call.at_ns)
+        found: dict[int, tuple[CalledModel, Certainty]] = {}
+        for fits, certainty in _CALL_WAYS:
+            for at, wire in enumerate(wires):
+                offered = names.get((wire.server, wire.name))
+                if at not in found and (called := self._first(fits, wire, offered)):
+                    found[at] = called, certainty
+        none: tuple[CalledModel | None, Certainty] = None, Certainty.CERTAIN
+        return [self._way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
+
+    def _first(self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None) -> CalledModel | None:
+        called = next((one for one in self._free if fits(wire, offered, one.call)), None)
+        if called is not None:
+            self._free.remove(called)
+        return called
+
+    def _way(self, wire: WireCall, called: CalledModel | None, certainty: Certainty) -> CallWay:
+        if called is None:
+            return CallWay(wire, None, certainty, (), None, (), AskedModel(), AskedModel(), ())
+        call, asked = called.call, called.asked
+        came = self._result(call)
+        changed = tuple(changes(call.arguments, wire.arguments))
+        if came is None:
+            return CallWay(wire, call, certainty, changed, None, (), asked, AskedModel(), ())
+        parts = tuple(pieces(wire))
+        own = {piece.digest for piece in parts}
+        ways = tuple(PieceWay(piece, _reached(piece, came, own)) for piece in parts)
+        return CallWay(wire, call, certainty, changed, came.result, ways, asked, came.asked, came.said)
+
+    def _result(self, call: ModelCall) -> ArrivedResult | None:
+        """Return the next result of a call: by its id, else by the name of its tool, with an id that the host
+        made if the service gave none."""
+        by_id = self._arrived.get(call.id) if call.id else None
+        if by_id:
+            return by_id.pop(0)
+        for key, results in self._arrived.items():
+            if results and results[0].result.name == call.name and key not in self._ids:
+                return results.pop(0)
+        return None
+
+
+_Fits = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
+
+
+def _has_its_id(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    return bool(wire.host_id) and wire.host_id == call.id and _is_of(wire, offered, call)
+
+
+def _is_equal(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    return _is_of(wire, offered, call) and next(changes(wire.arguments, call.arguments), None) is None
+
+
+def _is_of(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    if offered is None:
+        return call.name == wire.name
+    return call.name == offered.name and (not call.namespace or call.namespace == offered.namespace)
+
+
+_CALL_WAYS: Final = (
+    (_has_its_id, Certainty.CERTAIN),
+    (_is_equal, Certainty.LIKELY),
+    (_is_of, Certainty.GUESS),
+)
+"""How the model's call is found, the surest way first."""
+
+
+def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChange:
+    """Say what the model got of a part of a result, in the result or beside it.
+
+    ``own`` are the digests of all its parts: a picture that is none of them may be one in another form.
+    """
+    content, said = (*came.result.content, *came.beside), came.said
+    if piece.kind == "structured":
+        reached = value_reached(piece.value, said)
+        change = text_reached(piece.text, said)
+        return TextChange("as text", len(piece.text), len(piece.text)) if reached else change
+    if piece.kind in _TEXTS and not piece.digest:
+        if not piece.text.strip():
+            return TextChange("same", 0, 0)
+        change = text_reached(piece.text, said)
+        is_bare = piece.kind == "link" and change.way == "same"  # its name and description are gone
+        return TextChange("as text", change.size, change.kept) if is_bare else change
+    if piece.digest and any(one.digest == piece.digest for one in content):
+        return TextChange("same", piece.size, piece.size)
+    if len(piece.data) >= 8 and any(piece.data in one for one in said):
+        return TextChange("as text", piece.size, piece.size)
+    is_unsure = not piece.digest or any(one.kind != "text" and one.digest not in own for one in content)
+    return TextChange("unknown" if is_unsure else "missing", piece.size, 0)
