@@ -360,7 +360,7 @@ class PromptRow:
     ``frame`` a frame in it; for a refusal, in that of the model's interface.
     """
 
-    kind: Literal["tool", "instructions", "result", "refusal"]
+    kind: Literal["tool", "list", "instructions", "result", "refusal"]
     became: list[str]
     server: str = ""
     name: str = ""

@@ -14,7 +14,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.prompt.report import PromptReport
 from mcpproxy.prompt.run import has_turns, is_beside, is_of_a_model, read_run
-from mcpproxy.prompt.words import call_words, refusal_words, text_words, tool_words
+from mcpproxy.prompt.words import call_words, list_words, refusal_words, text_words, tool_words
 
 _LOOKED_AT: Final = 200
 """How many of the latest recordings are looked at for one of a model's interface."""
@@ -90,6 +90,8 @@ class PromptTools:
                 frame=refused.seq,
             )
         for handle, server in zip(handles, report.servers, strict=True):
+            if (rest := server.server.unread) is not None:
+                yield PromptRow("list", self._shown(list_words(server)), handle, frame=rest.frame)
             if server.server.instructions:
                 yield PromptRow(
                     "instructions", self._shown(text_words("instructions", server.instructions)), handle

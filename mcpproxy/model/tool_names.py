@@ -12,8 +12,8 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.model.turns import OfferedTool
 
 _OTHERS: Final = pattern(r"[^a-z0-9]+")
-_HASH: Final = pattern(r"_[0-9a-f]{8}$")
-"""What one host puts after a name that it cut, or in which it replaced a character."""
+_HASH: Final = pattern(r"_[0-9a-f]{8,16}$")
+"""What hosts put after a name that they cut, or in which they replaced a character: 8 digits or 12."""
 
 HEAD: Final = 14
 TAIL: Final = 20

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool
 from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_reached, value_reached
 from mcpproxy.prompt.names import Match
 from mcpproxy.prompt.wire import Piece, WireCall, WireServer, pieces
+from mcpproxy.session.masked_values import MARK
 from mcpproxy.view.runs import Certainty
+
+_OF_FAILURE: Final = pattern(r"(?i)err|fail|exception|unsuccess|refus|reject|denied|invalid")
+"""Words by which a host may tell that a call failed."""
 
 _TEXTS: Final = ("text", "resource", "link", "error message")
 
@@ -35,7 +40,8 @@ class CallWay:
 
     ``changed`` are the differences of the arguments. ``result`` is ``None`` if no later request has one.
     ``asked`` is the request that the model answered with its call, and ``given`` the first one with the
-    result; ``said`` are all texts that came with the result then.
+    result; ``said`` are all texts that came with the result then. ``is_unmarked`` is true for a call that
+    failed, if nothing but the words of the server tells the model so.
     """
 
     wire: WireCall
@@ -47,6 +53,7 @@ class CallWay:
     asked: AskedModel
     given: AskedModel
     said: tuple[str, ...]
+    is_unmarked: bool = False
 
 
 @slotted(frozen=True)
@@ -115,7 +122,10 @@ class MatchedCalls:
         parts = tuple(pieces(wire))
         own = {piece.digest for piece in parts}
         ways = tuple(PieceWay(piece, _reached(piece, came, own)) for piece in parts)
-        return CallWay(wire, call, certainty, changed, came.result, ways, asked, came.asked, came.said)
+        is_unmarked = _is_unmarked(wire, parts, came.result)
+        return CallWay(
+            wire, call, certainty, changed, came.result, ways, asked, came.asked, came.said, is_unmarked
+        )
 
     def _result(self, call: ModelCall) -> ArrivedResult | None:
         """Return the next result of a call: by its id, else by the name of its tool, with an id that the host
@@ -176,3 +186,13 @@ def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChan
         return TextChange("as text", piece.size, piece.size)
     is_unsure = not piece.digest or any(one.kind != "text" and one.digest not in own for one in content)
     return TextChange("unknown" if is_unsure else "missing", piece.size, 0)
+
+
+def _is_unmarked(wire: WireCall, parts: Iterable[Piece], result: ModelResult) -> bool:
+    """Whether a call failed, and neither the interface nor the words of the host tell the model so."""
+    if result.failed or not (wire.error if wire.result is None else wire.result.get("isError") is True):
+        return False
+    said = "\n".join(one.text for one in result.content if one.kind == "text")
+    for part in parts:
+        said = said.replace(part.text, "")
+    return MARK not in said and _OF_FAILURE.search(said) is None

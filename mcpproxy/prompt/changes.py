@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
+from mcpproxy.base.json_values import dumps
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import token
@@ -40,9 +41,12 @@ class TextChange:
 
 @slotted(frozen=True)
 class ValueChange:
-    """A difference of two values at ``pointer``. ``name`` is that of the member, for people."""
+    """A difference of two values at ``pointer``. ``name`` is that of the member, for people.
 
-    what: Literal["lost", "added", "changed"]
+    A keyword of a schema is there ``as text`` if the description beside it has its name and its value.
+    """
+
+    what: Literal["lost", "as text", "added", "changed"]
     pointer: str
     name: str
 
@@ -155,8 +159,11 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
             inner: list[tuple[JSON, JSON, str, str, bool]] = []
             for key in (*one, *(key for key in other if key not in one)):
                 place, word = pointer + token(key), f"property {key}" if holds_names else key
-                if key not in other or key not in one:
-                    yield ValueChange("lost" if key in one else "added", place, word)
+                if key not in other:
+                    is_told = not holds_names and _is_told(key, one[key], other.get("description"))
+                    yield ValueChange("as text" if is_told else "lost", place, word)
+                elif key not in one:
+                    yield ValueChange("added", place, word)
                 else:
                     is_of_names = key in _OF_NAMES and not holds_names
                     inner.append((one[key], other[key], place, word, is_of_names))
@@ -168,6 +175,14 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
             )
         elif not _is_masked(one) and not _is_masked(other) and not _is_equal(one, other):
             yield ValueChange("changed", pointer, name)
+
+
+def _is_told(keyword: str, value: JSON, description: JSON) -> bool:
+    """Whether a description tells a keyword with its value, as JSON or, if that is a string, as it is."""
+    if not isinstance(description, str):
+        return False
+    _, _, behind = description.partition(keyword)
+    return dumps(value, compact=True) in behind or (isinstance(value, str) and value in behind)
 
 
 def _is_masked(value: JSON) -> bool:

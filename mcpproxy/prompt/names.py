@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from re import escape
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.tool_names import (
     HEAD,
@@ -79,6 +81,20 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
     return [match for matches in by_server.values() for match in _made_sure(matches)]
 
 
+def named_in(text: str, name: str, server: WireServer) -> Certainty | None:
+    """Return how sure it is that a text names a tool; ``None`` if it does not, or only in a longer word.
+
+    A name that may be an ordinary word is a guess where it does not stand behind that of its server.
+    """
+    if name not in text or not pattern(f"{_BEGIN}{escape(name)}{_END}").search(text):
+        return None
+    if not name.isalpha():
+        return Certainty.CERTAIN
+    servers = "|".join(prefix.replace("_", _GAP) for prefix in _prefixes(server))
+    behind = servers and pattern(f"{_BEGIN}(?i:{servers}){_GAP}{name}{_END}").search(text)
+    return Certainty.CERTAIN if behind else Certainty.GUESS
+
+
 def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[int]:
     """Return the numbers of the recordings of the same server before it was started again, and after."""
     began, ended = server.open_ns
@@ -99,17 +115,27 @@ def _of_another_session(tool: WireTool, sessions: AbstractSet[int], found: Itera
 
 def _missing(tool: WireTool, found: Iterable[Match]) -> Match:
     """Return the match of a tool that is not in the prompt, or only under a name that another one has."""
-    taken = (match.tool for match in found if match.offered and _would_fit(tool, match.tool, match.offered))
+    taken = (match.tool for match in found if match.offered and _would_fit(tool, match, match.offered))
     return Match(tool, None, Certainty.CERTAIN, "", next(taken, None))
 
 
-def _would_fit(tool: WireTool, owner: WireTool, offered: OfferedTool) -> bool:
+def _would_fit(tool: WireTool, owner: Match, offered: OfferedTool) -> bool:
     """Whether what a host made of the name of ``owner`` is what it makes of that of ``tool``, too."""
-    there, own, other = whole(offered), plain(owner.name), plain(tool.name)
+    own, other = plain(owner.tool.name), plain(tool.name)
+    if own == other or owner.why != _CUT or owner.tool.server != tool.server:
+        return own == other
+    there = whole(offered)
     left = there[max(f"_{there}".find(f"_{own[:HEAD]}"), 0) :]
-    if len(left) < len(own) and is_cut(owner.name, frozenset(), offered) and own.startswith(left):
-        return owner.server == tool.server and other.startswith(left)
-    return own == other
+    return all(_is_left_of(name, left) for name in (own, other))
+
+
+def _is_left_of(name: str, left: str) -> bool:
+    """Whether ``left`` is a name without its middle, with or without a mark in its place, or its end.
+
+    A hash behind it is that of one name alone.
+    """
+    end = left[common_length(name, left) :]
+    return len(left) < len(name) and name.endswith(end.removeprefix("_"))
 
 
 def _made_sure(matches: Sequence[Match]) -> list[Match]:
@@ -129,12 +155,19 @@ def _prefixes(server: WireServer) -> frozenset[str]:
     return frozenset(plain(name) for name in (server.label, label, server.name) if plain(name))
 
 
+_BEGIN: Final = r"(?<![A-Za-z0-9])"
+_END: Final = r"(?![A-Za-z0-9])"
+_GAP: Final = r"[^A-Za-z0-9\s]+"
+"""What hosts put between a server's name and a tool's."""
+
+_CUT: Final = "a long name that was cut"
+
 _WAYS: Final = (
     (is_named_so, Certainty.CERTAIN, "the same name"),
     (is_prefixed, Certainty.CERTAIN, "the name of the server before it"),
     (is_alike, Certainty.LIKELY, "a name that ends so"),
     (is_hashed, Certainty.LIKELY, "a name that ends so, and a hash"),
-    (is_cut, Certainty.GUESS, "a long name that was cut"),
+    (is_cut, Certainty.GUESS, _CUT),
 )
 """How a tool is found in a prompt, the surest way first."""
 

@@ -2,20 +2,19 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from re import escape
 from typing import Final, TypeVar
 
-from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.refusals import refused_tool
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import OfferedTool, Usage
 from mcpproxy.prompt.call_ways import ArrivedResult, AskedModel, CalledModel, CallWay, MatchedCalls
 from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_change
-from mcpproxy.prompt.names import Match, common_prefix, matched
+from mcpproxy.prompt.names import Match, common_prefix, matched, named_in
 from mcpproxy.prompt.wire import WireServer
 from mcpproxy.recorder.model.turns import ModelTurn
 from mcpproxy.session.masked_values import MARK, is_masked
+from mcpproxy.view.runs import Certainty
 
 _Item = TypeVar("_Item", bound=Hashable)
 
@@ -25,9 +24,9 @@ class ToolWay:
     """A tool from the wire to the prompt.
 
     ``since`` and ``until`` are the numbers of the first and the last request that offer it, counted from 1
-    among those that offer any tool of the servers; 0 if none does. ``is_named`` says that the prompt has at
-    least its name in a text, and ``is_twice`` that a request offers two tools of its name. ``asked`` is the
-    last request that offers it.
+    among those that offer any tool of the servers; 0 if none does. ``in_text`` is how sure it is that the
+    prompt has at least its name, ``None`` if no text has it, and ``is_twice`` says that a request offers two
+    tools of its name. ``asked`` is the last request that offers it.
     """
 
     match: Match
@@ -35,7 +34,7 @@ class ToolWay:
     until: int
     description: TextChange
     schema: tuple[ValueChange, ...]
-    is_named: bool
+    in_text: Certainty | None
     is_twice: bool
     asked: AskedModel
 
@@ -54,6 +53,10 @@ class ServerWay:
     calls: tuple[CallWay, ...]
     instructions: TextChange
     last: int
+
+    def has_page(self, page: int) -> bool:
+        """Whether the prompt has a tool of a page of the list, or at least its name."""
+        return any(way.match.tool.page == page and way.in_text is Certainty.CERTAIN for way in self.tools)
 
 
 @slotted()
@@ -158,7 +161,8 @@ class _Seen:
         """The whole name of a tool -> its offer."""
         self._texts: Final = _News()
         self._beside: Final = _News()
-        self._named: Final[set[str]] = set()
+        self._named: Final[dict[tuple[int, str], Certainty]] = {}
+        """The number of a server and the name of its tool -> how sure it is that a text has it."""
         self._instructions: Final = [TextChange("missing", len(one.instructions), 0) for one in servers]
         self._calls: Final[list[CalledModel]] = []
         self._arrived: Final[dict[str, list[ArrivedResult]]] = {}
@@ -215,7 +219,12 @@ class _Seen:
                         self._instructions[server.number] = change
                     elif MARK in text and best.way == "missing":
                         self._instructions[server.number] = TextChange("unknown", best.size, 0)
-                self._named.update(tool.name for tool in server.tools if _names(text, tool.name))
+                for tool in server.tools:
+                    key = server.number, tool.name
+                    if self._named.get(key) is not Certainty.CERTAIN and (
+                        how := named_in(text, tool.name, server)
+                    ):
+                        self._named[key] = how
 
     def report(self) -> PromptReport:
         matches = matched(self._servers, [offer.tool for offer in self._offers.values()])
@@ -259,9 +268,8 @@ class _Seen:
         tool, offered = match.tool, match.offered
         if offered is None:
             gone = TextChange("missing", len(tool.description or ""), 0)
-            return ToolWay(
-                match, 0, 0, gone, (), tool.name in self._named, is_twice=False, asked=AskedModel()
-            )
+            in_text = self._named.get((tool.server, tool.name))
+            return ToolWay(match, 0, 0, gone, (), in_text, is_twice=False, asked=AskedModel())
         offer = self._offers[written(offered)]
         return ToolWay(
             match,
@@ -269,14 +277,7 @@ class _Seen:
             offer.until - first + 1,
             text_change(tool.description, offered.description),
             tuple(changes(tool.schema, offered.schema)),
-            is_named=True,
+            Certainty.CERTAIN,
             is_twice=offer.is_twice,
             asked=offer.asked,
         )
-
-
-def _names(text: str, name: str) -> bool:
-    """Whether a text has the name of a tool, and not only as a part of a longer word."""
-    return (
-        name in text and pattern(rf"(?<![A-Za-z0-9]){escape(name)}(?![A-Za-z0-9])").search(text) is not None
-    )

@@ -10,6 +10,7 @@ from mcpproxy.prompt.changes import TextChange, ValueChange
 from mcpproxy.prompt.findings import PromptFinding
 from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.view.runs import Certainty
 
 
 def as_json(report: PromptReport, found: Iterable[PromptFinding] = ()) -> str:
@@ -39,6 +40,7 @@ def _server(server: ServerWay) -> JSONObject:
         "recording": server.server.path,
         "prefix": server.prefix,
         "instructions": _text(server.instructions),
+        "list_goes_on": server.server.unread is not None,
         "tools": [_tool(way) for way in server.tools],
         "calls": [_call(way) for way in server.calls],
     }
@@ -55,7 +57,7 @@ def _tool(way: ToolWay) -> JSONObject:
         "certainty": way.match.certainty,
         "why": way.match.why or None,
         "name_taken_by": way.match.taken_by.name if way.match.taken_by is not None else None,
-        "named_in_text": way.is_named,
+        "named_in_text": way.in_text is Certainty.CERTAIN,
         "since_request": way.since or None,
         "until_request": way.until or None,
         "deferred": offered is not None and offered.deferred,
@@ -77,6 +79,7 @@ def _call(way: CallWay) -> JSONObject:
         ]
         if way.result is not None
         else None,
+        "failure_unmarked": way.is_unmarked,
     }
 
 

@@ -26,7 +26,7 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
         return
     for tool in way.tools:
         wire = tool.match.tool
-        is_kept_back = tool.match.offered is None and not tool.is_named and wire.is_for_model
+        is_kept_back = tool.match.offered is None and not tool.in_text and wire.is_for_model
         if is_kept_back and wire.at_ns < asked.at_ns:
             yield _same_name(tool, way, report) or (_missing(tool, way, len(offered)), asked)
     unread = way.server.unread
@@ -54,9 +54,7 @@ def _loads_later(offered: Iterable[ToolWay], report: PromptReport) -> bool:
 
 def _missing(tool: ToolWay, way: ServerWay, others: int) -> Violation:
     wire = tool.match.tool
-    is_page_gone = wire.page > 1 and not any(
-        other.match.offered is not None and other.match.tool.page == wire.page for other in way.tools
-    )
+    is_page_gone = wire.page > 1 and not way.has_page(wire.page)
     page = f", nor any other of page {wire.page} of the list" if is_page_gone else ""
     beside = count(others, "other tool")
     problem = f"client did not offer its model {shown(wire.name)}{page}, beside {beside} of the server"

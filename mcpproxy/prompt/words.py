@@ -26,15 +26,21 @@ _HOW_FOUND: Final = {
 }
 
 
+def list_words(server: ServerWay) -> Iterator[str]:
+    """Yield that the host did not read the whole list of tools, if so."""
+    if server.server.unread is not None:
+        yield "the list of tools goes on, and the host did not ask for its next page"
+
+
 def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
     """Yield what became of a tool, one clause each; nothing if the model was given what the server said."""
     offered = way.match.offered
     if offered is None:
         other = way.match.taken_by
         yield "not in the prompt" if other is None else _taken_words(other, server)
-        if way.match.tool.page > 1 and not _has_page(server, way.match.tool.page):
+        if way.match.tool.page > 1 and not server.has_page(way.match.tool.page):
             yield f"on page {way.match.tool.page} of the list, of which no tool is there"
-        if way.is_named:
+        if way.in_text is Certainty.CERTAIN:
             yield "its name is in a text of the prompt"
         return
     is_certain = way.match.certainty is Certainty.CERTAIN
@@ -42,9 +48,10 @@ def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
         sure = "" if is_certain else f" ({way.match.certainty}: {way.match.why})"
         yield f"named {visible(written(offered))}{sure}"
     yield from text_words("description", way.description)
-    for what in ("lost", "added", "changed"):
+    for what in ("lost", "as text", "added", "changed"):
         if found := names(way.schema, what):
-            yield f"schema {what}: {', '.join(visible(name) for name in found)}"
+            how = f"{what} in a description" if what == "as text" else what
+            yield f"schema {how}: {', '.join(visible(name) for name in found)}"
     if offered.deferred:
         yield "deferred: the service holds it back until the model searches for it"
     if way.since > 1:
@@ -99,12 +106,7 @@ def call_words(way: CallWay) -> Iterator[str]:
         yield _places("arguments differ at ", way.changed)
     if not way.model.is_json and not holds_mask(way.model.arguments):
         yield "the model's arguments are no JSON"
-    if way.result is None:
-        yield "no later request has its result"
-        return
-    if way.wire.result is None and not way.wire.error:
-        yield "the server gave no result"
-    yield from (words for piece in way.pieces if (words := piece_words(piece)))
+    yield from _result_words(way)
 
 
 def seen_words(way: CallWay, named: str) -> Iterator[str]:
@@ -123,13 +125,20 @@ def seen_words(way: CallWay, named: str) -> Iterator[str]:
     else:
         is_known = not holds_mask(way.model.arguments) and not holds_mask(way.wire.arguments)
         yield "with the same arguments" if is_known else "with the same arguments, but for what is masked"
+    yield from _result_words(way, "got the whole result" if way.wire.error == "" else "got the whole error")
+
+
+def _result_words(way: CallWay, whole: str = "") -> Iterator[str]:
+    """Yield what became of a result; ``whole`` is what is said if all of it came through."""
     if way.result is None:
         yield "no later request has its result"
-    elif way.wire.result is None and not way.wire.error:
+        return
+    if way.wire.result is None and not way.wire.error:
         yield "the server gave no result"
-    else:
-        became = [words for piece in way.pieces if (words := piece_words(piece))]
-        yield from became or ["got the whole result" if way.wire.error == "" else "got the whole error"]
+        return
+    yield from [words for piece in way.pieces if (words := piece_words(piece))] or ([whole] if whole else [])
+    if way.is_unmarked:
+        yield "failed, and nothing but the server's own words says so"
 
 
 def piece_noun(piece: Piece) -> str:
@@ -168,7 +177,3 @@ def _cut_words(change: TextChange) -> str:
 def _taken_words(other: WireTool, server: ServerWay) -> str:
     whose = "the same server" if other.server == server.server.number else "another server"
     return f"not in the prompt: its name there is that of {visible(other.name)} of {whose}"
-
-
-def _has_page(server: ServerWay, page: int) -> bool:
-    return any(way.match.offered is not None and way.match.tool.page == page for way in server.tools)

@@ -10,7 +10,15 @@ from mcpproxy.opening import read_untouched
 from mcpproxy.prompt.call_ways import CallWay, PieceWay
 from mcpproxy.prompt.report import ServerWay, ToolWay
 from mcpproxy.prompt.run import is_beside, model_of, read_run
-from mcpproxy.prompt.words import call_words, piece_noun, piece_words, refusal_words, text_words, tool_words
+from mcpproxy.prompt.words import (
+    call_words,
+    list_words,
+    piece_noun,
+    piece_words,
+    refusal_words,
+    text_words,
+    tool_words,
+)
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ui.library import id_of
 from mcpproxy.view.recording_entry import RecordingEntry
@@ -88,6 +96,7 @@ def _server(way: ServerWay, entry: RecordingEntry) -> JSONObject:
         "title": entry.title,
         "named": f"{visible(way.prefix)}NAME" if way.prefix else "",
         "in_prompt": sum(1 for tool in way.tools if tool.match.offered is not None),
+        "list": [*list_words(way)],
         "instructions": instructions,
         "tools": [_tool(tool, way) for tool in way.tools],
         "calls": [_call(call) for call in way.calls],

@@ -551,6 +551,14 @@ def test_a_call_says_what_the_model_saw_of_it(tmp_path: Path) -> None:
     assert "model_saw" not in agent("get_call", recording="w", call=1)
 
 
+def test_a_list_that_goes_on_is_a_row_of_its_own(tmp_path: Path) -> None:
+    server(tmp_path, nextCursor="p3")
+    model(tmp_path)
+    row = Agent(tmp_path)("get_prompt")["rows"][0]
+    assert (row["kind"], row["server"], row["frame"]) == ("list", "w", 6)
+    assert row["became"] == ["the list of tools goes on, and the host did not ask for its next page"]
+
+
 def test_a_server_whose_tools_have_no_name_in_common_has_none_told(tmp_path: Path) -> None:
     server(tmp_path, label="elsewhere", name="e")
     server(tmp_path)

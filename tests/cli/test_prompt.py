@@ -64,6 +64,7 @@ def test_the_same_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert now["schema"] == [{"what": "lost", "at": "/properties/at/format"}]
     assert wind["named"] == {"name": "mcp__weather__wind_speed", "namespace": None}
     assert (tides["in_prompt"], tides["since_request"], moon["in_prompt"]) == (True, 1, False)
+    assert not weather["list_goes_on"]
     assert [(call["call"], call["model_call"], call["certainty"]) for call in weather["calls"]] == [
         (4, "a", "likely"),
         (5, "b", "guess"),
@@ -82,6 +83,14 @@ def test_the_findings_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert (missing["rule"], missing["severity"], missing["blame"]) == ("PROMPT-001", "info", "client")
     assert (missing["server"], missing["frame"], missing["pointer"]) == (0, 6, "/result/tools/0/name")
     assert (changed["rule"], changed["frame"], changed["model_frame"]) == ("PROMPT-004", 9, 2)
+
+
+def test_a_page_of_the_list_that_was_not_asked_for(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    host, wire = str(model(tmp_path)), str(server(tmp_path, nextCursor="p3"))
+    goes_on = "  the list of tools goes on, and the host did not ask for its next page\n"
+    assert goes_on in mcpproxy("prompt", host, wire).out
+    (weather,) = json.loads(mcpproxy("prompt", host, wire, "--json").out)["servers"]
+    assert weather["list_goes_on"]
 
 
 def test_a_refusal_that_is_repeated_is_told_once(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ RESULT: Final = {
 }
 
 
-def server(folder: Path, *, label: str = "weather", name: str = "w") -> Path:
-    """A session: two pages of tools, two calls."""
+def server(folder: Path, *, label: str = "weather", name: str = "w", **next: str) -> Path:
+    """A session: two pages of tools, two calls. ``next`` is the ``nextCursor`` of the second page, if any."""
     talk = Conversation(label=label)
     begins: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
     hello = begins | {"capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
@@ -58,7 +58,7 @@ def server(folder: Path, *, label: str = "weather", name: str = "w") -> Path:
     talk.asks(2, "tools/list", {}, ms=3)
     talk.answers(2, {"tools": TOOLS, "nextCursor": "p2"}, ms=4)
     talk.asks(3, "tools/list", {"cursor": "p2"}, ms=5)
-    talk.answers(3, {"tools": LATER}, ms=6)
+    talk.answers(3, {"tools": LATER, **next}, ms=6)
     talk.asks(4, "tools/call", {"name": "now", "arguments": {"at": "2026-11-28", "token": "t"}}, ms=7)
     talk.answers(4, RESULT, ms=8)
     talk.asks(5, "tools/call", {"name": "wind.speed", "arguments": {"unit": "m/s"}}, ms=9)

@@ -11,10 +11,11 @@ from mcpproxy.model.turns import Content, ModelAnswer, ModelCall, ModelRequest, 
 from mcpproxy.model.values import blob
 from mcpproxy.prompt.call_ways import CallWay
 from mcpproxy.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
-from mcpproxy.prompt.names import matched
+from mcpproxy.prompt.names import matched, named_in
 from mcpproxy.prompt.report import read_prompt
 from mcpproxy.prompt.wire import WireCall, WireServer, WireTool
-from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.prompt.words import seen_words, tool_words
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.recorder.model.turns import ModelTurn
 from mcpproxy.session.masked_values import mask
 from mcpproxy.view.runs import Certainty
@@ -82,6 +83,14 @@ def test_differences_name_keywords_and_properties() -> None:
     assert [(one.what, one.pointer) for one in found][-1] == ("changed", "/properties/a/enum/1")
 
 
+def test_a_keyword_that_a_description_tells_is_not_lost() -> None:
+    wire: JSON = {"properties": {"n": {"minimum": 1, "maximum": 9, "format": "date", "enum": ["a", "b"]}}}
+    told = 'a day {format: date, minimum: 1, enum: ["a","b"]}'
+    found = list(changes(wire, {"properties": {"n": {"description": told}}}))
+    assert names(found, "as text") == ["minimum", "format", "enum"]
+    assert names(found, "lost") == ["maximum"]
+
+
 def test_of_a_masked_value_nothing_is_said_and_any_depth_is_read() -> None:
     assert not list(changes({"k": [str(mask("x"))]}, {"k": ["x"]}))
     assert not list(changes({"k": "x"}, {"k": str(mask("x"))}))
@@ -141,10 +150,47 @@ def test_one_tool_does_not_prove_its_own_prefix() -> None:
     assert found[0].certainty is Certainty.LIKELY
 
 
-def test_a_name_with_a_hash_after_it_is_found() -> None:
-    (found,) = matched([server(0, "awk", "dotted.name")], offers("awk__dotted_name_b7b475c7", "awk__dotted"))
+@pytest.mark.parametrize("hashed", ["awk__dotted_name_b7b475c7", "awk__dotted_name_780325c656a6"])
+def test_a_name_with_a_hash_after_it_is_found(hashed: str) -> None:
+    (found,) = matched([server(0, "awk", "dotted.name")], offers(hashed, "awk__dotted"))
     assert found.offered is not None
-    assert (found.offered.name, found.certainty) == ("awk__dotted_name_b7b475c7", Certainty.LIKELY)
+    assert (found.offered.name, found.certainty) == (hashed, Certainty.LIKELY)
+
+
+@pytest.mark.parametrize(
+    ("offered", "is_taken"),
+    [
+        ("mcp_awk_the_readings_of_all_gauges", True),
+        ("mcp_awk_the_readings_of_a...weir_since_last_summer", True),
+        ("mcp_awk_the_readings_of_a...eir_since_last_summer", True),
+        ("mcp_awk_the_readings_of_all_gauges_1a2b3c4d", False),
+        ("mcp_awk_the_readings_of_all_gauges_at_the_west_weir_since_last_summer", False),
+    ],
+)
+def test_two_long_names_that_are_cut_alike(offered: str, is_taken: bool) -> None:
+    east, west = (
+        f"the_readings_of_all_gauges_at_the_{side}_weir_since_last_summer" for side in ("east", "west")
+    )
+    one, other = sorted(
+        matched([server(0, "awk", east, west)], offers(offered)), key=lambda match: match.offered is not None
+    )
+    assert (one.offered, other.offered is not None) == (None, True)
+    assert (one.taken_by == other.tool) == is_taken
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "how"),
+    [
+        ("Search the web, and list files.", "search", None),
+        ("- mcp__my_web__search: the web", "search", Certainty.CERTAIN),
+        ("use my-web/search for that", "search", Certainty.CERTAIN),
+        ("use my-web to search", "search", Certainty.GUESS),
+        ("use get_page for that", "get_page", Certainty.CERTAIN),
+        ("use get_pages for that", "get_page", None),
+    ],
+)
+def test_a_name_in_a_text_is_that_of_a_tool(text: str, name: str, how: Certainty | None) -> None:
+    assert named_in(text, name, server(0, "my web", name)) is how
 
 
 # Calls
@@ -160,9 +206,12 @@ def ways(turns: list[ModelTurn], *answers: str | dict[str, Any]) -> tuple[CallWa
         content: Any = [{"type": "text", "text": answer}] if isinstance(answer, str) else [answer]
         return WireCall(0, number, "count", {"n": 1}, "", {"content": content}, "", number)
 
-    talk = tuple(wire(number, answer) for number, answer in enumerate(answers))
-    one = WireServer(0, "s", "s", "", "", (WireTool(0, "count", None, {}, 1, 1),), talk)
+    one = talk(*(wire(number, answer) for number, answer in enumerate(answers)))
     return read_prompt(turns, [one]).servers[0].calls
+
+
+def talk(*calls: WireCall) -> WireServer:
+    return WireServer(0, "s", "s", "", "", (WireTool(0, "count", None, {}, 1, 1),), calls)
 
 
 def call(id: str = "") -> ModelCall:
@@ -208,6 +257,41 @@ def test_a_picture(content: tuple[Content, ...], beside: tuple[Content, ...], wa
     picture = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
     (found,) = ways([turn([], call("a")), turn([given], beside=beside)], picture)
     assert found.pieces[0].change.way == way
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "is_unmarked"),
+    [
+        ("Output:\nno such city", None, True),
+        ("no such city", False, True),
+        ("no such city", True, False),
+        ("The tool reported an error: no such city", None, False),
+        ('{"content": [{"text": "no such city"}], "isError": true}', None, False),
+        (f"no such city {mask('x')}", None, False),
+    ],
+)
+def test_a_failure_that_only_the_words_of_the_server_tell(
+    text: str, failed: bool | None, is_unmarked: bool
+) -> None:
+    given = ModelResult("a", "count", (Content("text", text),), "", failed)
+    fine: JSONObject = {"content": [{"type": "text", "text": "no such city"}]}
+    for answered in (fine | {"isError": True}, fine):
+        wire = WireCall(0, 1, "count", {"n": 1}, "", answered, "", 1)
+        (way,) = read_prompt([turn([], call("a")), turn([given])], [talk(wire)]).servers[0].calls
+        assert way.is_unmarked == (is_unmarked and "isError" in answered)
+        assert any(words.startswith("failed, and") for words in seen_words(way, "count")) == way.is_unmarked
+
+
+def test_a_page_whose_tools_are_named_in_a_text_was_read() -> None:
+    listed = (WireTool(0, "now", None, {}, 1, 1), WireTool(0, "moon", None, {}, 2, 2))
+    sky = WireServer(0, "sky", "sky", "", "", listed, ())
+    for text, became in (
+        ("- sky__moon", ["not in the prompt", "its name is in a text of the prompt"]),
+        ("the moon", ["not in the prompt", "on page 2 of the list, of which no tool is there"]),
+    ):
+        asked = ModelRequest("chat", "m", tuple(offers("sky__now")), texts=(text,))
+        (way,) = read_prompt([ModelTurn(1, 0, asked, 200, None, None)], [sky]).servers
+        assert list(tool_words(way.tools[1], way)) == became
 
 
 def test_every_dialect_has_a_name_for_people() -> None:

@@ -27,11 +27,12 @@ def shows_the_prompt(visitor: Visitor, page: Served) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_cut_a_rename_and_a_loss_are_seen(visitor: Visitor, tmp_path: Path, theme: Any) -> None:
     visitor.page.emulate_media(color_scheme=theme)
-    server(tmp_path)
+    server(tmp_path, nextCursor="p3")
     model(tmp_path)
     with served(tmp_path) as page:
         shows_the_prompt(visitor, page)
         visitor.sees("4 tools, 3 in the prompt, named mcp__weather__NAME")
+        visitor.sees("the list of tools goes on, and the host did not ask for its next page")
         visitor.sees("instructions left out (21 characters)")
         expect(row(visitor, "wind.speed").first).to_contain_text("named mcp__weather__wind_speed")
         expect(row(visitor, "moon")).to_contain_text("not in the prompt")

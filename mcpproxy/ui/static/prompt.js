@@ -35,6 +35,7 @@ function Server({ server, place }) {
   const changed = server.tools.filter((/** @type {any} */ tool) => tool.became.length);
   return html`<section>
     <h3><${Link} to=${there} words=${visible(server.title)} /> <span class="count">${plural(server.tools.length, "tool")}, ${server.in_prompt} in the prompt${server.named ? `, named ${server.named}` : ""}</span></h3>
+    ${server.list.map((/** @type {string} */ words) => html`<p class="warn">${words}</p>`)}
     ${server.instructions ? html`<p>${server.instructions.became.join("; ")} <${Cut} cut=${server.instructions.cut} /></p>` : null}
     ${changed.length ? html`<table>
       <caption>Tools that did not come through as the server said them</caption>

@@ -18,7 +18,7 @@ from mcpproxy.prompt.findings import PromptFinding, prompt_findings
 from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.report_json import as_json
 from mcpproxy.prompt.run import has_turns, is_of_a_model, model_beside, open_beside, read_run
-from mcpproxy.prompt.words import call_words, refusal_words, text_words, tool_words
+from mcpproxy.prompt.words import call_words, list_words, refusal_words, text_words, tool_words
 from mcpproxy.reports.text import finding_line
 from mcpproxy.ruleset import catalogue
 
@@ -161,6 +161,7 @@ def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Itera
     yield style.paint(title, "bold") + f": {total}, {there} in the prompt"
     if server.prefix:
         yield f"  named {visible(server.prefix)}NAME"
+    yield from (f"  {words}" for words in list_words(server))
     yield from (f"  {words}" for words in text_words("instructions", server.instructions))
     tools = [(visible(way.match.tool.name), list(tool_words(way, server))) for way in server.tools]
     calls = [
