@@ -22,6 +22,7 @@ SINGLY: Final = (
     "tests/test_under_load.py",
     "tests/recorder/test_memory.py",
     "tests/test_oauth.py",
+    "tests/real_hosts/",
 )
 """Files, or folders of files, with long tests: they are distributed first, test by test."""
 

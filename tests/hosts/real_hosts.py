@@ -63,23 +63,23 @@ class RealHost:
 
 HOSTS: Final[Mapping[str, RealHost]] = {
     "gemini-cli": RealHost(
-        "@google/gemini-cli@0.61.0", "gemini", ".gemini/settings.json", TRUSTED, ("mcp", "list")
+        install.HOSTS["gemini-cli"], "gemini", ".gemini/settings.json", TRUSTED, ("mcp", "list")
     ),
     "qwen-code": RealHost(
-        "@qwen-code/qwen-code@0.15.10",
+        install.HOSTS["qwen-code"],
         "qwen",
         ".qwen/settings.json",
         TRUSTED.replace("  // no questions\n", ""),
         ("mcp", "list"),
     ),
     "claude-code": RealHost(
-        "@anthropic-ai/claude-code@2.1.197", "claude", ".claude.json", PLAIN, ("mcp", "list")
+        install.HOSTS["claude-code 2.1.197"], "claude", ".claude.json", PLAIN, ("mcp", "list")
     ),
     "opencode": RealHost(
-        "opencode-ai@1.18.33", "opencode", ".config/opencode/opencode.jsonc", WORDS, ("mcp", "list")
+        install.HOSTS["opencode"], "opencode", ".config/opencode/opencode.jsonc", WORDS, ("mcp", "list")
     ),
     "codex": RealHost(
-        "@openai/codex@0.169.0",
+        install.HOSTS["codex"],
         "codex",
         ".codex/config.toml",
         CODEX,
@@ -87,7 +87,7 @@ HOSTS: Final[Mapping[str, RealHost]] = {
         connects_s=15,
     ),
     "mcphub": RealHost(
-        "mcp-hub@4.2.1",
+        install.HOSTS["mcphub"],
         "mcp-hub",
         ".config/mcphub/servers.json",
         PLAIN,

@@ -71,6 +71,20 @@ RECIPE_VALIDATORS: Final = ("kubernetes-validate==1.37.0", "check-jsonschema==0.
 """Hold manifests to the schemas of Kubernetes, and Compose files to that of their specification, which they
 contain."""
 
+HOSTS: Final = {
+    "codex": "@openai/codex@0.171.0",
+    "claude-code 2.1.197": "@anthropic-ai/claude-code@2.1.197",
+    "claude-code 2.1.332": "@anthropic-ai/claude-code@2.1.332",
+    "gemini-cli": "@google/gemini-cli@0.61.0",
+    "copilot-cli": "@github/copilot@1.0.102",
+    "opencode": "opencode-ai@1.18.33",
+    "qwen-code": "@qwen-code/qwen-code@0.15.10",
+    "mcphub": "mcp-hub@4.2.1",
+    "pydantic-ai": "pydantic-ai-slim[anthropic,google,mcp,openai]==2.62.0 fastmcp==4.2.3",
+    "openai-agents": "openai-agents==0.24.0",
+}
+"""Hosts, of the registries of Node and Python. Each behaves as it does in this version and in no other."""
+
 OLDEST_NODE: Final = 20
 
 INSTALL_TIMEOUT_S: Final = 240
@@ -113,6 +127,15 @@ def python_with_competitor(name: str) -> Path:
         PeerUnavailableError: it is not installed and cannot be fetched.
     """
     return _python_with(name, (COMPETITORS[name],))
+
+
+def python_with_host(name: str) -> Path:
+    """Return an interpreter that imports one of ``HOSTS``.
+
+    Raises:
+        PeerUnavailableError: it is not installed and cannot be fetched.
+    """
+    return _python_with(f"host-{name}", tuple(HOSTS[name].split()))
 
 
 def node_modules() -> Path:

@@ -1,0 +1,119 @@
+"""A host that runs the awkward server through mcpproxy, before a model that follows a script."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import mcpproxy
+from mcpproxy.opening import open_trace
+from mcpproxy.prompt.report import PromptReport
+from mcpproxy.prompt.run import read_run
+from mcpproxy.scripted_model.model_script import script_of
+from mcpproxy.scripted_model.model_server import ModelServer
+from tests.peers.processes import GREETING, Process
+from tests.real_hosts.hosts import RealHost, Stage
+from tests.relay.hosts import until_recorded
+
+TIMEOUT_S: Final = 180
+SERVER: Final = str(Path(__file__).with_name("awkward_server.py"))
+MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a run. ``clients`` are the names and versions of ``clientInfo``.
+
+    ``troubles`` is all that should not be: turns that failed, another version than the pinned one, and errors
+    of the server.
+    """
+
+    seconds: float
+    clients: tuple[tuple[str, str], ...]
+    report: PromptReport
+    troubles: tuple[str, ...]
+
+
+def started(host: RealHost, stage: Stage) -> subprocess.CompletedProcess[str]:
+    """Run a host until it has ended; what it leaves running is ended, too.
+
+    Raises:
+        PeerUnavailableError: it cannot be installed.
+        TimeoutExpired: it did not end.
+    """
+    command = host.command(stage)
+    with subprocess.Popen(
+        command,
+        cwd=stage.home,
+        env=host.environment(stage),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            out, _ = process.communicate(timeout=TIMEOUT_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, process.returncode, out)
+
+
+def played(host: RealHost, folder: Path, script: Sequence[Any]) -> Played:
+    """Play a script inside a host, with both sides recorded below ``folder``.
+
+    Raises:
+        PeerUnavailableError: the host cannot be installed.
+        TimeoutExpired: it did not end.
+    """
+    model = ModelServer(script_of(script))
+    model.start()
+    home, servers, trace = folder / "home", folder / "servers", folder / "model.jsonl"
+    home.mkdir()
+    proxy = Process(
+        [*MCPPROXY, "model", "--prompts", "--listen", "127.0.0.1:0", "--trace", str(trace), model.url]
+    )
+    try:
+        url = proxy.expect(GREETING).rstrip("/")
+        recorded = ("run", "--quiet", "--label", "awkward", "--trace-dir", str(servers))
+        stage = Stage(home, "awkward", [*MCPPROXY, *recorded, "--", sys.executable, SERVER], url)
+        began = time.monotonic()
+        ran = started(host, stage)
+        seconds = time.monotonic() - began
+    finally:
+        proxy.stop()
+        model.end()
+    until_recorded(trace)
+    until_recorded(servers)
+    recordings = [str(path) for path in sorted(servers.glob("*.jsonl"))]
+    report = read_run(open_trace(str(trace)), recordings)
+    clients = tuple(dict.fromkeys(client for path in recordings for client in _clients(path)))
+    problems = (problem for state in model.player.turns for problem in state.problems())
+    troubles = [*problems, *_errors(recordings)]
+    if clients != (host.client,):
+        troubles.append(f"{host.client} was to play, and it was {clients}")
+    if troubles or ran.returncode:
+        troubles.append(f"exit code {ran.returncode}; it said: {ran.stdout[-2000:]}")
+    return Played(seconds, clients, report, tuple(troubles))
+
+
+def _clients(recording: str) -> Iterator[tuple[str, str]]:
+    for call in mcpproxy.open_trace(recording).calls("initialize"):
+        info = call.params["clientInfo"]
+        yield info["name"], info["version"]
+
+
+def _errors(recordings: Sequence[str]) -> Iterator[str]:
+    """Yield what the awkward server, which is lawful, is found to do wrong."""
+    for recording in recordings:
+        for finding in mcpproxy.check(recording).findings:
+            if finding.blame == "server" and finding.severity == "error":
+                yield f"{finding.rule}: {finding.message}"
