@@ -48,14 +48,21 @@ def called(name: str, arguments: JSON, pointer: str, id: str = "", namespace: st
 
 
 def blob(data: str, mime: str) -> Content:
-    """Return what base64 of either alphabet holds, with or without padding, by its media type."""
+    """Return what base64 holds, by its media type."""
     kind = _KINDS.get(mime.partition("/")[0], "file")
-    standard = data.translate(_TO_STANDARD)
-    try:
-        raw = b64decode(standard + "=" * (-len(standard) % 4))
-    except ValueError:
+    raw = decoded(data)
+    if raw is None:
         return Content(kind, mime=mime)
     return Content(kind, mime=mime, size=len(raw), digest=hashlib.sha256(raw).hexdigest())
+
+
+def decoded(data: str) -> bytes | None:
+    """Return what base64 of either alphabet holds, with or without padding; ``None`` if it is none."""
+    standard = data.translate(_TO_STANDARD)
+    try:
+        return b64decode(standard + "=" * (-len(standard) % 4))
+    except ValueError:
+        return None
 
 
 def data_url(url: str, kind: ContentKind) -> Content:

@@ -6,6 +6,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool
+from mcpproxy.model.values import decoded
 from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_reached, value_reached
 from mcpproxy.prompt.names import Match
 from mcpproxy.prompt.wire import Piece, WireCall, WireServer, pieces
@@ -182,10 +183,19 @@ def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChan
         return TextChange("as text", change.size, change.kept) if is_bare else change
     if piece.digest and any(one.digest == piece.digest for one in content):
         return TextChange("same", piece.size, piece.size)
-    if len(piece.data) >= 8 and any(piece.data in one for one in said):
+    if len(piece.data) >= 8 and (any(piece.data in one for one in said) or _is_written_out(piece, said)):
         return TextChange("as text", piece.size, piece.size)
     is_unsure = not piece.digest or any(one.kind != "text" and one.digest not in own for one in content)
     return TextChange("unknown" if is_unsure else "missing", piece.size, 0)
+
+
+def _is_written_out(piece: Piece, said: Iterable[str]) -> bool:
+    """Whether the bytes of a part are a text, as those of an SVG picture are, and that text is there."""
+    try:
+        text = (decoded(piece.data) or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return len(text) >= 8 and text_reached(text, said).way in ("same", "as text")
 
 
 def _is_unmarked(wire: WireCall, parts: Iterable[Piece], result: ModelResult) -> bool:

@@ -1,6 +1,7 @@
 """What became of a text, a value or a call on its way to the prompt: nothing is called lost that is there."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -250,6 +251,7 @@ def test_a_request_that_was_sent_again_leaves_no_call_behind() -> None:
         ((blob("b3RoZXI=", "image/jpeg"),), (), "unknown"),
         ((Content("reference", "file-7"),), (), "unknown"),
         ((Content("text", '{"data": "aGVsbG8="}'),), (), "as text"),
+        ((Content("text", "-----BEGIN FILE-----\n<svg></svg>\n-----END FILE-----"),), (), "missing"),
     ],
 )
 def test_a_picture(content: tuple[Content, ...], beside: tuple[Content, ...], way: str) -> None:
@@ -280,6 +282,15 @@ def test_a_failure_that_only_the_words_of_the_server_tell(
         (way,) = read_prompt([turn([], call("a")), turn([given])], [talk(wire)]).servers[0].calls
         assert way.is_unmarked == (is_unmarked and "isError" in answered)
         assert any(words.startswith("failed, and") for words in seen_words(way, "count")) == way.is_unmarked
+
+
+def test_a_picture_whose_source_is_written_out_is_not_lost() -> None:
+    source = "<svg><circle r='2'/></svg>"
+    data = b64encode(source.encode()).decode()
+    given = ModelResult("a", "count", (Content("text", f"-----BEGIN FILE-----\n{source}\n-----END"),), "")
+    picture = {"type": "image", "data": data, "mimeType": "image/svg+xml"}
+    (found,) = ways([turn([], call("a")), turn([given])], picture)
+    assert found.pieces[0].change.way == "as text"
 
 
 def test_a_page_whose_tools_are_named_in_a_text_was_read() -> None:
