@@ -4,11 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from re import escape, search
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.masked_values import MARK
 
@@ -160,7 +161,7 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
             for key in (*one, *(key for key in other if key not in one)):
                 place, word = pointer + token(key), f"property {key}" if holds_names else key
                 if key not in other:
-                    is_told = not holds_names and _is_told(key, one[key], other.get("description"))
+                    is_told = not holds_names and _is_told(key, one, other)
                     yield ValueChange("as text" if is_told else "lost", place, word)
                 elif key not in one:
                     yield ValueChange("added", place, word)
@@ -177,12 +178,16 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
             yield ValueChange("changed", pointer, name)
 
 
-def _is_told(keyword: str, value: JSON, description: JSON) -> bool:
-    """Whether a description tells a keyword with its value, as JSON or, if that is a string, as it is."""
+def _is_told(keyword: str, before: JSONObject, after: JSONObject) -> bool:
+    """Whether a host wrote a keyword into a description, with its value as JSON or, if a string, as it is."""
+    description, own = after.get("description"), before.get("description")
     if not isinstance(description, str):
         return False
-    _, _, behind = description.partition(keyword)
-    return dumps(value, compact=True) in behind or (isinstance(value, str) and value in behind)
+    written = description.replace(own, "") if isinstance(own, str) and own else description
+    _, _, behind = written.lower().partition(keyword.lower())
+    value = before[keyword]
+    forms = {dumps(value, compact=True), value if isinstance(value, str) else ""} - {""}
+    return any(search(rf"(?<!\w){escape(form.lower())}(?!\w)", behind) for form in forms)
 
 
 def _is_masked(value: JSON) -> bool:

@@ -86,10 +86,13 @@ def test_differences_name_keywords_and_properties() -> None:
 
 def test_a_keyword_that_a_description_tells_is_not_lost() -> None:
     wire: JSON = {"properties": {"n": {"minimum": 1, "maximum": 9, "format": "date", "enum": ["a", "b"]}}}
-    told = 'a day {format: date, minimum: 1, enum: ["a","b"]}'
+    told = 'Format: date {minimum: 1, enum: ["a","b"]}'
     found = list(changes(wire, {"properties": {"n": {"description": told}}}))
     assert names(found, "as text") == ["minimum", "format", "enum"]
     assert names(found, "lost") == ["maximum"]
+    own: JSON = {"default": 1, "minimum": 2, "description": "by default 1"}
+    assert names(changes(own, {"description": "by default 1"}), "lost") == ["default", "minimum"]
+    assert names(changes(own, {"description": "by default 1, minimum: 20"}), "lost") == ["default", "minimum"]
 
 
 def test_of_a_masked_value_nothing_is_said_and_any_depth_is_read() -> None:

@@ -30,7 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.real_hosts", description=__doc__)
     parser.add_argument("host", nargs="*", metavar="HOST", help=", ".join(HOSTS))
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the recordings there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the recordings in this new folder")
     options = parser.parse_args()
     failed = False
     for name in options.host or HOSTS:
