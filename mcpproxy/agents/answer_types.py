@@ -356,16 +356,18 @@ class ComparisonPage(RecordedTexts):
 class PromptRow:
     """Something that a model did not get as its server said it, with what became of it.
 
-    A ``refusal`` is by the service of the model. ``server`` is the handle of the server's recording, and
-    ``frame`` a frame in it; for a refusal, in that of the model's interface.
+    A ``finding`` has its rule as ``name``; a ``refusal`` is by the service of the model. ``server`` is the
+    handle of the server's recording, and ``frame`` a frame in it; for a refusal, in that of the model's
+    interface.
     """
 
-    kind: Literal["tool", "list", "instructions", "result", "refusal"]
+    kind: Literal["finding", "tool", "list", "instructions", "result", "refusal"]
     became: list[str]
     server: str = ""
     name: str = ""
     call: int | None = None
     frame: int | None = None
+    severity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The tool about prompts: what a model saw of the servers of a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,14 +12,18 @@ from mcpproxy.agents.recording_library import ListedRecording, RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, HandleOfModel
 from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import DIALECTS
+from mcpproxy.prompt.findings import PromptFinding
+from mcpproxy.prompt.judged_runs import findings_of_run
 from mcpproxy.prompt.report import PromptReport
 from mcpproxy.prompt.run import has_turns, is_beside, is_of_a_model, read_run
 from mcpproxy.prompt.words import call_words, list_words, refusal_words, text_words, tool_words
+from mcpproxy.ruleset import catalogue
 
 _LOOKED_AT: Final = 200
 """How many of the latest recordings are looked at for one of a model's interface."""
 
 _MAX_ROWS: Final = 100
+_MESSAGE_CHARACTERS: Final = 600
 _COMMAND: Final = "mcpproxy prompt"
 _RECORD: Final = "the user records one with mcpproxy model URL-OF-THE-SERVICE"
 
@@ -35,12 +39,13 @@ class PromptTools:
         model = self._model(recording)
         question = ("get_prompt", model.handle)
         start, _ = cursors.read(question, cursor)
-        listed = reversed(self._library.recordings())
+        listed = [*reversed(self._library.recordings())]
         servers = [each for each in listed if is_beside(each.entry, model.entry)]
         trace, *_ = [self._library.small_trace(each, _COMMAND) for each in (model, *servers)]
         report = read_run(trace, [each.entry.path for each in servers], only_reads=True)
         handles = [each.handle for each in servers]
-        rows = [*self._rows(report, handles)]
+        found = findings_of_run(report, model.entry, [each.entry for each in listed], catalogue.load())
+        rows = [*self._findings(found, handles), *self._rows(report, handles)]
         changed = [row for row in rows if row.became]
         head = PromptPage(
             model.handle,
@@ -77,6 +82,14 @@ class PromptTools:
             except (AgentError, TraceError):
                 continue
         raise AgentError(f"there is no recording of a model's interface; {_RECORD}")
+
+    def _findings(self, found: Iterable[PromptFinding], handles: Sequence[str]) -> Iterator[PromptRow]:
+        for one in found:
+            finding, handle = one.finding, handles[one.server]
+            became = [self._library.shown(finding.message, _MESSAGE_CHARACTERS)]
+            yield PromptRow(
+                "finding", became, handle, finding.rule, frame=finding.frame, severity=finding.severity
+            )
 
     def _rows(self, report: PromptReport, handles: Sequence[str]) -> Iterator[PromptRow]:
         """Yield a row for each thing on the wire; ``became`` is empty if the model got it as it was."""

@@ -1,10 +1,11 @@
-"""Findings about models' prompts, when recordings are judged among which is one of a model's interface."""
+"""Findings about models' prompts among recordings, of which one or more are of a model's interface."""
 
 from collections.abc import Callable, Iterable, Iterator
 
 from mcpproxy.errors import TraceError
 from mcpproxy.opening import read_untouched
-from mcpproxy.prompt.findings import PROMPTS, TOOLS_LOST, prompt_findings
+from mcpproxy.prompt.findings import PROMPTS, TOOLS_LOST, PromptFinding, prompt_findings
+from mcpproxy.prompt.report import PromptReport
 from mcpproxy.prompt.run import is_beside, is_of_a_model, read_run
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Finding
@@ -13,29 +14,43 @@ from mcpproxy.view.folder import recording
 from mcpproxy.view.recording_entry import RecordingEntry
 
 
-def findings_of_runs(
-    paths: Iterable[str], catalogue: Catalogue, takes: Callable[[str], bool]
-) -> Iterator[tuple[str, tuple[Finding, ...]]]:
-    """Yield the path of each recording of a server with the findings of the rules that ``takes`` accepts.
+def findings_of_run(
+    report: PromptReport, own: RecordingEntry, entries: Iterable[RecordingEntry], catalogue: Catalogue
+) -> tuple[PromptFinding, ...]:
+    """Return the findings of the run of ``own``, the recording of a model's interface, one of ``entries``.
 
     Two models that were open beside a server may be two of one host, which does not offer each tool to both.
     """
+    found = prompt_findings(report, own.path, catalogue)
+    lost = {one.server for one in found if one.finding.rule in TOOLS_LOST}
+    if not lost:
+        return found
+    servers = {number: recording(report.servers[number].server.path) for number in lost}
+    others = [
+        each
+        for each in entries
+        if each.path != own.path
+        and any(is_beside(server, each) for server in servers.values())
+        and _of_a_model(each) is not None
+    ]
+    shared = {number for number, server in servers.items() if any(is_beside(server, each) for each in others)}
+    return tuple(one for one in found if one.server not in shared or one.finding.rule not in TOOLS_LOST)
+
+
+def findings_of_runs(
+    paths: Iterable[str], catalogue: Catalogue, takes: Callable[[str], bool]
+) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+    """Yield the path of each recording of a server with the findings of the rules that ``takes`` accepts."""
     if not any(map(takes, PROMPTS)):
         return
     entries = [recording(path) for path in paths]
     models = [(entry, trace) for entry in entries if (trace := _of_a_model(entry)) is not None]
     for own, trace in models:
         servers = [entry.path for entry in entries if is_beside(entry, own)]
-        found = prompt_findings(read_run(trace, servers, only_reads=True), own.path, catalogue)
+        report = read_run(trace, servers, only_reads=True)
+        found = findings_of_run(report, own, [each for each, _ in models], catalogue)
         for number, path in enumerate(servers):
-            is_alone = sum(is_beside(recording(path), each) for each, _ in models) == 1
-            taken = tuple(
-                one.finding
-                for one in found
-                if one.server == number
-                and takes(one.finding.rule)
-                and (is_alone or one.finding.rule not in TOOLS_LOST)
-            )
+            taken = tuple(one.finding for one in found if one.server == number and takes(one.finding.rule))
             if taken:
                 yield path, taken
 

@@ -55,7 +55,7 @@ def open_beside(model: str) -> list[str]:
     Raises:
         OSError: the folder cannot be read.
     """
-    own, entries = _with_its_folder(model)
+    own, entries = with_its_folder(model)
     return [entry.path for entry in entries if entry.name and is_beside(entry, own)]
 
 
@@ -66,11 +66,16 @@ def model_beside(server: str) -> str:
     Raises:
         OSError: the folder cannot be read.
     """
-    found = model_of(*_with_its_folder(server))
+    found = model_of(*with_its_folder(server))
     return found.path if found is not None else ""
 
 
-def _with_its_folder(path: str) -> tuple[RecordingEntry, list[RecordingEntry]]:
+def with_its_folder(path: str) -> tuple[RecordingEntry, list[RecordingEntry]]:
+    """Return a recording and all in its folder, in the order in which they began.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
     path = os.path.abspath(path)
     return recording(path), recordings(os.path.dirname(path))
 

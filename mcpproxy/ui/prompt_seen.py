@@ -8,6 +8,8 @@ from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
 from mcpproxy.opening import read_untouched
 from mcpproxy.prompt.call_ways import CallWay, PieceWay
+from mcpproxy.prompt.findings import PromptFinding
+from mcpproxy.prompt.judged_runs import findings_of_run
 from mcpproxy.prompt.report import ServerWay, ToolWay
 from mcpproxy.prompt.run import is_beside, model_of, read_run
 from mcpproxy.prompt.words import (
@@ -20,6 +22,7 @@ from mcpproxy.prompt.words import (
     tool_words,
 )
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.ruleset import catalogue
 from mcpproxy.ui.library import id_of
 from mcpproxy.view.recording_entry import RecordingEntry
 
@@ -70,6 +73,7 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
         return {"model": None}
     beside = [each for each in entries if is_beside(each, model)]
     report = read_run(read_untouched(model.path), [each.path for each in beside], only_reads=True)
+    found = findings_of_run(report, model, entries, catalogue.load())
     first, last = report.first_usage, report.last_usage
     return {
         "model": visible(report.model),
@@ -79,7 +83,7 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
         "tokens": [first.input, last.input] if first is not None and last is not None else None,
         "refusals": [list(refusal_words(refused, report)) for refused in report.refusals],
         "servers": [
-            _server(way, entry)
+            _server(way, entry, [one for one in found if one.server == way.server.number])
             for way, entry in zip(report.servers, beside, strict=True)
             if own.path in (model.path, entry.path)
         ],
@@ -87,7 +91,7 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
     }
 
 
-def _server(way: ServerWay, entry: RecordingEntry) -> JSONObject:
+def _server(way: ServerWay, entry: RecordingEntry, found: Iterable[PromptFinding]) -> JSONObject:
     told = way.server.instructions
     became: list[JSON] = [*text_words("instructions", way.instructions)]
     instructions: JSON = {"became": became, "cut": _cut(told, way.instructions.kept)} if became else None
@@ -96,10 +100,23 @@ def _server(way: ServerWay, entry: RecordingEntry) -> JSONObject:
         "title": entry.title,
         "named": f"{visible(way.prefix)}NAME" if way.prefix else "",
         "in_prompt": sum(1 for tool in way.tools if tool.match.offered is not None),
+        "findings": [_finding(one) for one in found],
         "list": [*list_words(way)],
         "instructions": instructions,
         "tools": [_tool(tool, way) for tool in way.tools],
         "calls": [_call(call) for call in way.calls],
+    }
+
+
+def _finding(found: PromptFinding) -> JSONObject:
+    finding = found.finding
+    return {
+        "rule": finding.rule,
+        "name": catalogue.load().rules[finding.rule].name,
+        "severity": finding.severity,
+        "message": visible(finding.message),
+        "frame": finding.frame,
+        "model_frame": found.model_frame,
     }
 
 

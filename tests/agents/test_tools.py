@@ -531,6 +531,15 @@ def test_what_a_model_got_of_a_server(tmp_path: Path) -> None:
     assert "text lost (5 characters)" in rows["result", "now", 4]
     assert ("tool", "tides", None) not in rows
     assert told["unchanged"] == 1
+    found = [row for row in told["rows"] if row["kind"] == "finding"]
+    assert [(row["name"], row["severity"], row["frame"]) for row in found] == [
+        ("PROMPT-001", "info", 6),
+        ("PROMPT-004", "info", 9),
+        ("PROMPT-003", "info", 10),
+    ]
+    assert found[1]["became"] == [
+        'client called "wind.speed" with other arguments than its model gave, at /unit (frame 2 of m.jsonl)'
+    ]
     named = agent("get_prompt", recording="model")
     assert named["rows"] == told["rows"]
     assert "w: has no request to a model's interface" in agent.error("get_prompt", recording="w")
@@ -554,8 +563,9 @@ def test_a_call_says_what_the_model_saw_of_it(tmp_path: Path) -> None:
 def test_a_list_that_goes_on_is_a_row_of_its_own(tmp_path: Path) -> None:
     server(tmp_path, nextCursor="p3")
     model(tmp_path)
-    row = Agent(tmp_path)("get_prompt")["rows"][0]
-    assert (row["kind"], row["server"], row["frame"]) == ("list", "w", 6)
+    rows = Agent(tmp_path)("get_prompt")["rows"]
+    row = next(row for row in rows if row["kind"] == "list")
+    assert (row["server"], row["frame"]) == ("w", 6)
     assert row["became"] == ["the list of tools goes on, and the host did not ask for its next page"]
 
 
@@ -571,10 +581,11 @@ def test_a_refusal_names_the_tool_that_it_means(tmp_path: Path) -> None:
     error = {"type": "invalid_request_error", "message": "tools.2.custom.input_schema: not valid, sk-ant-"}
     error["message"] += "k" * 40
     model(tmp_path, refusal={"type": "error", "error": error})
-    refusal = Agent(tmp_path)("get_prompt")["rows"][0]
-    assert (refusal["kind"], refusal["server"], refusal["name"]) == ("refusal", "w", "wind.speed")
+    rows = Agent(tmp_path)("get_prompt")["rows"]
+    refusal = next(row for row in rows if row["kind"] == "refusal")
+    assert (refusal["server"], refusal["name"]) == ("w", "wind.speed")
     assert "that is the tool wind.speed of weather, at custom.input_schema" in refusal["became"]
-    assert "k" * 40 not in json.dumps(refusal)
+    assert "k" * 40 not in json.dumps(rows)
 
 
 def test_every_answer_with_recorded_texts_begins_with_what_they_are(tmp_path: Path) -> None:

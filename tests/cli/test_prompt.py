@@ -234,3 +234,10 @@ def test_show_tells_the_same_of_the_recording_that_it_is_given(mcpproxy: Mcpprox
     assert as_object == mcpproxy("prompt", path, "--json").out
     refused = mcpproxy("show", path, "--model", "--call", "4")
     assert (refused.code, "--call: is not for --model" in refused.err) == (2, True)
+
+
+def test_a_tool_that_another_model_beside_may_have_had(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    model(tmp_path).rename(tmp_path / "small.jsonl")
+    host, wire = str(model(tmp_path)), str(server(tmp_path))
+    found = json.loads(mcpproxy("prompt", host, wire, "--json").out)["findings"]
+    assert [one["rule"] for one in found] == ["PROMPT-004", "PROMPT-003"]

@@ -34,6 +34,9 @@ def test_a_cut_a_rename_and_a_loss_are_seen(visitor: Visitor, tmp_path: Path, th
         visitor.sees("4 tools, 3 in the prompt, named mcp__weather__NAME")
         visitor.sees("the list of tools goes on, and the host did not ask for its next page")
         visitor.sees("instructions left out (21 characters)")
+        found = visitor.page.locator("p.finding").filter(has_text="PROMPT-004")
+        expect(found).to_contain_text('client called "wind.speed" with other arguments than its model gave')
+        expect(found.get_by_role("link")).to_have_text(["frame 9 of the server", "frame 2 of the model"])
         expect(row(visitor, "wind.speed").first).to_contain_text("named mcp__weather__wind_speed")
         expect(row(visitor, "moon")).to_contain_text("not in the prompt")
         now = row(visitor, "now").first
@@ -47,7 +50,7 @@ def test_a_cut_a_rename_and_a_loss_are_seen(visitor: Visitor, tmp_path: Path, th
             visitor.page.set_viewport_size({"width": width, "height": 800})
             visitor.breaks_no_rule(f"{theme} {width}")
             assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
-        visitor.page.get_by_role("link", name="the recording of the model").click()
+        found.get_by_role("link", name="frame 2 of the model").click()
         visitor.page.get_by_role("button", name="Prompt").click()
         visitor.sees("1 other tool in the prompt: Bash")
     assert visitor.faults == []
@@ -87,6 +90,8 @@ def test_an_exported_page_has_it_without_the_texts_around_a_cut(visitor: Visitor
     visitor.sees("4 tools, 3 in the prompt, named mcp__weather__NAME")
     expect(row(visitor, "now").first).to_contain_text("description cut: its first 2,048 of 3,600 characters")
     expect(visitor.page.locator("del")).to_have_count(0)
+    found = visitor.page.locator("p.finding").filter(has_text="PROMPT-004")
+    expect(found.get_by_role("link")).to_have_text(["frame 9 of the server"])
     row(visitor, "wind.speed").nth(1).get_by_role("link").click()
     visitor.sees("The model saw")
     visitor.sees("with arguments that the host changed at /unit")

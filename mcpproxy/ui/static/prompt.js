@@ -3,7 +3,7 @@
 import { href } from "./address.js";
 import { useAnswer } from "./answer.js";
 import { isExported } from "./api.js";
-import { plural, visible } from "./format.js";
+import { SEVERITY_MARKS, plural, visible } from "./format.js";
 import { html } from "./preact.js";
 
 /** The class of what became of a part: its colour. @type {Record<string, string>} */
@@ -23,18 +23,19 @@ export function Prompt({ summary, place }) {
     <p><strong>${seen.model || "a model"}</strong>${seen.dialect ? `, ${seen.dialect}` : ""}, ${plural(seen.requests, "request")} with tools${seen.tokens ? `; ${seen.tokens[0].toLocaleString("en")} tokens in the first answered one, ${seen.tokens[1].toLocaleString("en")} in the last` : ""}.
       ${isModel || isExported ? null : html` <a href=${href({ ...place, recording: seen.recording, view: "calls", filter: "", order: "", call: 0 })}>the recording of the model</a>`}</p>
     ${seen.refusals.map((/** @type {string[]} */ [refused, ...meant]) => html`<p class="problem">${refused}${meant.map((words) => html`<br />${words}`)}</p>`)}
-    ${seen.servers.map((/** @type {any} */ server) => html`<${Server} server=${server} place=${place} />`)}
+    ${seen.servers.map((/** @type {any} */ server) => html`<${Server} server=${server} model=${seen.recording} place=${place} />`)}
     ${isModel && !seen.servers.length ? html`<p class="empty">No server was recorded at the same time.</p>` : null}
     ${seen.others.length ? html`<p class="count">${plural(seen.others.length, "other tool")} in the prompt: ${seen.others.join(", ")}</p>` : null}
   </div>`;
 }
 
-/** @param {{server: any, place: import("./address.js").Place}} props */
-function Server({ server, place }) {
+/** @param {{server: any, model: string, place: import("./address.js").Place}} props */
+function Server({ server, model, place }) {
   const there = { ...place, recording: server.recording, view: "calls", filter: "", order: "", call: 0 };
   const changed = server.tools.filter((/** @type {any} */ tool) => tool.became.length);
   return html`<section>
     <h3><${Link} to=${there} words=${visible(server.title)} /> <span class="count">${plural(server.tools.length, "tool")}, ${server.in_prompt} in the prompt${server.named ? `, named ${server.named}` : ""}</span></h3>
+    ${server.findings.map((/** @type {any} */ finding) => html`<${Finding} finding=${finding} there=${there} model=${model} />`)}
     ${server.list.map((/** @type {string} */ words) => html`<p class="warn">${words}</p>`)}
     ${server.instructions ? html`<p>${server.instructions.became.join("; ")} <${Cut} cut=${server.instructions.cut} /></p>` : null}
     ${changed.length ? html`<table>
@@ -53,6 +54,14 @@ function Server({ server, place }) {
       <tbody>${server.calls.map((/** @type {any} */ call) => html`<${Result} call=${call} there=${there} />`)}</tbody>
     </table>` : null}
   </section>`;
+}
+
+/** @param {{finding: any, there: import("./address.js").Place, model: string}} props */
+function Finding({ finding, there, model }) {
+  return html`<p class=${`finding ${finding.severity}`}>
+    <span class=${`mark ${finding.severity}`}><span aria-hidden="true">${SEVERITY_MARKS[finding.severity]}</span> ${finding.severity}</span> ${finding.rule} <span class="count">${finding.name}</span><br />
+    ${finding.message} <span class="count"><${Link} to=${{ ...there, filter: `frame:${finding.frame}` }} words=${`frame ${finding.frame} of the server`} />, <${Link} to=${{ ...there, recording: model, filter: `frame:${finding.model_frame}` }} words=${`frame ${finding.model_frame} of the model`} /></span>
+  </p>`;
 }
 
 /** @param {{all: any[], changed: number, words: string}} props */

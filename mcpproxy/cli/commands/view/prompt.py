@@ -1,5 +1,6 @@
 """``mcpproxy prompt``: what the model saw of the servers' tools, calls and results."""
 
+import os
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Final
@@ -14,10 +15,11 @@ from mcpproxy.errors import TraceError
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
 from mcpproxy.opening import open_trace
-from mcpproxy.prompt.findings import PromptFinding, prompt_findings
+from mcpproxy.prompt.findings import PromptFinding
+from mcpproxy.prompt.judged_runs import findings_of_run
 from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.report_json import as_json
-from mcpproxy.prompt.run import has_turns, is_of_a_model, model_beside, open_beside, read_run
+from mcpproxy.prompt.run import has_turns, is_of_a_model, model_beside, open_beside, read_run, with_its_folder
 from mcpproxy.prompt.words import call_words, list_words, refusal_words, text_words, tool_words
 from mcpproxy.reports.text import finding_line
 from mcpproxy.ruleset import catalogue
@@ -86,8 +88,8 @@ def show_prompt(
             )
         tell(f"the recording of a model's interface beside it: {model}")
         trace, servers = open_trace(model), [server, *servers]
-    report = read_run(trace, servers or open_beside(model))
-    found = prompt_findings(report, model, catalogue.load())
+    report = read_run(trace, [os.path.abspath(path) for path in servers] or open_beside(model))
+    found = findings_of_run(report, *with_its_folder(model), catalogue.load())
     if as_object:
         emit([as_json(report, found)])
     else:
