@@ -82,6 +82,7 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "ui/static_files.py": (".glob .read_bytes .read_text .rglob", INSTALLED),
     "ui/redirect_file.py": ("open os.open os.unlink", "made exclusively by this process in the home folder"),
     "ruleset/catalogue.py": ("open os.listdir", INSTALLED),
+    "ruleset/host_facts.py": ("open os.listdir", INSTALLED),
     "ruleset/custom_rule_loader.py": (".glob", NAMES),
     "ruleset/rule_options.py": ("os.listdir", NAMES),
     "testing/__init__.py": (".glob .mkdir open", "recordings of this process, and the output of the test"),
