@@ -53,6 +53,7 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
                 "refused": 0,
                 "unanswered": 0,
                 "cancelled": 0,
+                "unreadable": 0,
                 "findings": None,
                 "ended": "cut",
                 "reason": None,
