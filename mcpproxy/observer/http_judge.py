@@ -332,6 +332,7 @@ class HttpJudge:
     def _judge_end(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
         """Judge an exchange that has ended, and update its session and its stream."""
         exchange.cut, exchange.ended_by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
+        exchange.left_ns = end.left_ns
         findings = self._run_checks("end", exchange, SERVER, exchange.facts | facts_of_end(exchange))
         session, head = exchange.session, exchange.response
         if session is None:

@@ -242,6 +242,7 @@ class HttpExchange:
     cut: bool = False  # the exchange ended before it was complete
     ended_by: str | None = None  # if ``cut``, who ended the exchange
     ended_ns: int | None = None
+    left_ns: int | None = None  # when the client closed its side of the connection
 
     @property
     def server(self) -> str:

@@ -172,13 +172,18 @@ class ResponseHead:
 
 @slotted(frozen=True)
 class ExchangeEnd:
-    """The end of an exchange. ``cut`` is set if the exchange was incomplete; then ``by`` is who ended it."""
+    """The end of an exchange. ``cut`` is set if the exchange was incomplete; then ``by`` is who ended it.
+
+    ``left_ns`` is when its client closed its side of the connection, which the server may notice later;
+    ``None`` if it did not, and in recordings of earlier releases.
+    """
 
     exchange: int
     connection: int
     cut: bool = False
     by: Blame | None = None
     observed_at_ns: int = 0
+    left_ns: int | None = None
 
 
 @slotted(frozen=True)

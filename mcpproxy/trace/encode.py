@@ -224,13 +224,15 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
     if type(event) is ExchangeEnd:
         by = b',"by":"%b"' % event.by.encode("ascii") if event.by is not None else b""
         cut = b"true" if event.cut else b"false"
-        return b'{"type":"end","t":%d,"exchange":%d,"connection":%d,%b"cut":%b%b}\n' % (
+        left = b',"left":%d' % event.left_ns if event.left_ns is not None else b""
+        return b'{"type":"end","t":%d,"exchange":%d,"connection":%d,%b"cut":%b%b%b}\n' % (
             event.observed_at_ns,
             event.exchange,
             event.connection,
             _session_member(session),
             cut,
             by,
+            left,
         )
     if type(event) is RequestHead:
         members: dict[str, object] = {

@@ -225,7 +225,7 @@ def _response(members: JSONObject) -> ResponseHead:
 def _end(members: JSONObject) -> ExchangeEnd:
     exchange, connection, cut, at_ns = _END(members)
     by = cast("Blame", one_of(members, "by", get_args(Blame))) if "by" in members else None
-    return ExchangeEnd(exchange, connection, cut, by, at_ns)
+    return ExchangeEnd(exchange, connection, cut, by, at_ns, optional_member(members, "left", int))
 
 
 def _encoded(members: JSONObject) -> Encoded:

@@ -451,6 +451,14 @@ def test_who_ended_a_connection_first_is_noted() -> None:
         assert (note.what, note.why) == ("closed", f"{who} ended it first")
 
 
+def test_when_a_client_left_is_recorded_although_its_server_goes_on() -> None:
+    sent = [connect(), client(post(PING))]
+    *_, left, _ = assembled([*sent, client_eof(at=8), server_eof(at=500)])
+    assert left == ExchangeEnd(1, 1, True, "client", 500, 8)
+    *_, stayed, _ = assembled([*sent, server_eof(at=8), client_eof(at=500)])
+    assert stayed == ExchangeEnd(1, 1, True, "server", 500)
+
+
 # However it was read
 
 

@@ -10,7 +10,7 @@
     {"accepted": 202, "x": 1}                     head and end
     {"event": {"id": "1", "name": "message", "retry": 100, "data": {...}}, "x": 1}     an SSE event;
         a comment if it is empty; with "terminated": false without its blank line
-    {"body": "text", "x": 1}   {"end": 1, "cut": true, "by": "client"}
+    {"body": "text", "x": 1}   {"end": 1, "cut": true, "by": "client", "left": 2.5}
 
 A POST has the usual headers: Content-Type, Accept, and those that a client of this session or revision adds.
 A header with the value null is left out. ``"by_proxy": true`` marks a response or body that mcpproxy sent
@@ -56,7 +56,7 @@ class Wire:
             case {"http-handshake": handshake}:
                 return self._handshake(handshake, line.get("c", 901), at_ns)
             case {"end": x}:
-                return [self._end(x, at_ns, line.get("cut", False), line.get("by"))]
+                return [self._end(x, at_ns, line.get("cut", False), line.get("by"), line.get("left"))]
             case {"post": message, "x": x}:
                 return self._post(message, line, x, at_ns)
             case {"get": target, "x": x}:
@@ -160,7 +160,8 @@ class Wire:
     def _body(self, raw: bytes, line: Line, x: int, at_ns: int) -> Frame:
         by_proxy = line.get("by_proxy", False)
         connection = self._connections.get(x, x)
-        return Frame(self.next(), "server", raw, at_ns, exchange=x, connection=connection, by_proxy=by_proxy)
+        ended, seq = line.get("terminated", True), self.next()
+        return Frame(seq, "server", raw, at_ns, ended, exchange=x, connection=connection, by_proxy=by_proxy)
 
     def _event(self, event: Line, x: int, at_ns: int) -> Frame:
         data = event.get("data")
@@ -170,8 +171,13 @@ class Wire:
         seq = self.next()
         return Frame(seq, "server", raw, at_ns, ended, exchange=x, connection=connection, event=carried)
 
-    def _end(self, x: int, at_ns: int, cut: bool = False, by: Any = None) -> ExchangeEnd:
-        return ExchangeEnd(x, self._connections.get(x, x), cut, by, at_ns)
+    def _end(
+        self, x: int, at_ns: int, cut: bool = False, by: Any = None, left_s: float | None = None
+    ) -> ExchangeEnd:
+        left_ns = at_ns if by == "client" else None
+        if left_s is not None:
+            left_ns = round(left_s * 1e9)
+        return ExchangeEnd(x, self._connections.get(x, x), cut, by, at_ns, left_ns)
 
 
 def _mirrored(message: object) -> dict[str, str] | None:

@@ -138,6 +138,10 @@ EVENTS: dict[str, tuple[Recorded, bytes]] = {
         ExchangeEnd(2, 3, True, "client", 9),
         b'{"type":"end","t":9,"exchange":2,"connection":3,"cut":true,"by":"client"}',
     ),
+    "an exchange whose client left before it was cut": (
+        ExchangeEnd(2, 3, True, "client", 9, 7),
+        b'{"type":"end","t":9,"exchange":2,"connection":3,"cut":true,"by":"client","left":7}',
+    ),
     "bytes that are no HTTP": (
         Opaque(3, "client", 517, "an upgrade", 9),
         b'{"type":"opaque","t":9,"connection":3,"from":"client","bytes":517,"reason":"an upgrade"}',

@@ -304,13 +304,16 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
 def awaited_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report an initialize without an answer when its client closed the connection (SEQ-001)."""
     session, initialize = exchange.session, exchange.initialize
-    if session is None or initialize is None or exchange.ended_by != CLIENT or exchange.ended_ns is None:
+    # The exchange itself ends when the server, too, closes its side, which may be much later.
+    if session is None or initialize is None or exchange.ended_by != CLIENT or exchange.left_ns is None:
         return
     if (exchange.response and not exchange.succeeded) or exchange.event_id_count or exchange.unfinished_seq:
         return  # It was refused, or its response may come later, or HTTP-012 reports that it was cut.
+    if exchange.body_count or "HTTP-010" in exchange.broken_rules:
+        return  # The client left before the whole body had come, or HTTP-010 reports that it is no answer.
     request = session.pending(initialize.id)
     if request is not None and not history.has_gap and not _has_unreadable_message(exchange):
-        yield from kept_waiting(request, exchange.ended_ns - request.sent_ns, "the client left")
+        yield from kept_waiting(request, exchange.left_ns - request.sent_ns, "the client left")
 
 
 def _has_unreadable_message(exchange: HttpExchange) -> bool:

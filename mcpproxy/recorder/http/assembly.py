@@ -284,6 +284,7 @@ class HttpAssembly:
             return
         if not connection.ended:
             connection.first = "proxy" if payload == journal.DROPPED else side
+            connection.left_ns = at_ns if connection.first == CLIENT else None
         http = connection.http
         # If the proxy closed the connection, the peer may have had more to send, as after a reset.
         was_reset = payload != b""
@@ -304,7 +305,7 @@ class HttpAssembly:
     def _cut_exchanges(self, connection: Connection, by: Side, at_ns: int) -> Iterator[Recorded]:
         """Yield the ends of the open exchanges of a connection, and forget them."""
         for exchange in connection.exchanges.values():
-            yield ExchangeEnd(exchange.number, connection.number, True, by, at_ns)
+            yield ExchangeEnd(exchange.number, connection.number, True, by, at_ns, connection.left_ns)
         self._budget.spent -= sum(exchange.cost for exchange in connection.exchanges.values())
         connection.exchanges.clear()
 
@@ -395,7 +396,7 @@ class HttpAssembly:
             self._budget.spent -= exchange.cost
             del connection.exchanges[number_on_connection]
             by = exchange.cut_by or None
-            yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns)
+            yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns, connection.left_ns)
 
     # Bytes that are not HTTP
 

@@ -72,13 +72,15 @@ class OpenExchange:
 
 @dataclass(slots=True)
 class Connection:
-    """An open connection. ``first`` is the side that ended it first; empty while it is open."""
+    """An open connection. ``first`` is the side that ended it first; empty while it is open. ``left_ns`` is
+    when that was, if it was the client."""
 
     number: int
     http: Http1Connection = field(default_factory=Http1Connection)
     exchanges: dict[int, OpenExchange] = field(default_factory=dict[int, OpenExchange])
     ended: tuple[Sender, ...] = ()
     first: Side | Literal[""] = ""
+    left_ns: int | None = None
     is_lost: bool = False  # after a gap, until a request begins: the bytes cannot be parsed
     opaque: dict[Side, int] | None = None  # by side, how many bytes were not HTTP since the last record
     reasons: dict[Side, str] | None = None  # by side, why its bytes are not HTTP
