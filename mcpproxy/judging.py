@@ -12,7 +12,7 @@ from mcpproxy.reports.judged_traces import JudgedTrace
 from mcpproxy.reports.transcripts.ending import not_begun
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Close, Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, RequestHead, ResponseHead, Signal
 from mcpproxy.session.outcomes import CallCounts, count_calls
 from mcpproxy.trace.reader import Trace
 
@@ -51,6 +51,7 @@ def judge(
     findings: list[Finding] = []
     places = {0: (trace.path, 1)}
     close: Close | None = None
+    first_end = ""
     for event in trace.events():
         # Nearly all events are frames, so they are tested for first.
         if type(event) is Frame:
@@ -62,8 +63,11 @@ def judge(
             continue
         elif type(event) is Close:
             close = event
-        elif shown is not None:
-            shown(event)
+        else:
+            if not first_end and isinstance(event, Eof | Signal):
+                first_end = event.sender if isinstance(event, Eof) else event.name
+            if shown is not None:
+                shown(event)
         if new_findings := observe(event):
             new_findings = [f for f in new_findings if selection.takes(f.rule)]
             findings += new_findings if shown is None else filter(shown, new_findings)
@@ -76,7 +80,7 @@ def judge(
         calls, waiting_ns = _calls_so_far(trace)
     else:
         calls = tally.calls
-        failed_start = not_begun(close, trace.header, sum(tally.frames.values()))
+        failed_start = not_begun(close, trace.header, sum(tally.frames.values()), first_end)
     has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
     if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
         places |= places_of(trace, missing)

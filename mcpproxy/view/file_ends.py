@@ -26,7 +26,7 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.session.outcomes import count_calls
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decode import decode, header_format
-from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
+from mcpproxy.trace.empty_trace import HEAD_BYTES, first_end_in, has_no_message
 from mcpproxy.trace.records import CloseRecord, Continued, Header, Tally
 from mcpproxy.view.index.columns import Columns
 from mcpproxy.view.index.peers import SessionFacts
@@ -78,7 +78,7 @@ def file_ends(path: str) -> FileEnds:
     match _record(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None:
         case CloseRecord() as last:
             is_empty = size <= HEAD_BYTES and has_no_message(head)
-            has_not_begun = is_empty and is_failure(last.close)
+            has_not_begun = is_empty and is_failure(last.close, first_end_in(head))
             entry = replace(_closed(entry, header, last), is_empty=is_empty, has_not_begun=has_not_begun)
             return FileEnds(name, entry, header.continues)
         case Continued() as last:

@@ -123,7 +123,9 @@ class View:
     @property
     def not_begun(self) -> str:
         """How the server failed before any message; empty if it did not."""
-        return not_begun(self.ended, self.header, self.frames) if self.ended else ""
+        first_end = self.index.scan.first_end
+        by = first_end.by if first_end else ""
+        return not_begun(self.ended, self.header, self.frames, by) if self.ended else ""
 
     @property
     def duration_ns(self) -> int:

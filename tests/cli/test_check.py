@@ -11,6 +11,8 @@ import pytest
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.find_traces import expand
 from mcpproxy.ruleset.selection import Selection
+from mcpproxy.view.folder import recording
+from mcpproxy.view.view import open_view
 from tests import house
 from tests.cli import recordings
 from tests.cli.catalogues import SMALL
@@ -58,21 +60,30 @@ def test_a_server_that_did_not_begin_is_named(
     mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = '{"type":"stderr","t":1000,"text":"Traceback (most recent call last):"}'
+    left = '{"type":"eof","t":900,"from":"client"}'
     sessions = {
         "no such command": recordings.without_a_message("2026-11-21T10:20:30Z"),
         "no such module": (HEADER, said, close(0, 0, code=1)),
         "closed at once": (HEADER, said, close(0, 0)),
+        "left at once": (HEADER, left, said, close(0, 0, code=1)),
+        "interrupted": (HEADER, '{"type":"signal","t":900,"signal":"SIGINT"}', said, close(0, 0, code=1)),
     }
     paths = [recordings.write(tmp_path / f"{name}.jsonl", records) for name, records in sessions.items()]
     nothing = "no findings in 1 trace, 0 frames"
-    assert [mcpproxy("check", path).code for path in paths] == [2, 2, 0]
+    assert [mcpproxy("check", path).code for path in paths] == [2, 2, 0, 0, 0]
     assert [mcpproxy("check", path).out.splitlines() for path in paths] == [
         [nothing, f"the server could not be started: mcpproxy show '{paths[0]}'"],
         [nothing, f"the server exited with 1: mcpproxy show '{paths[1]}'"],
         [nothing],
+        [nothing],
+        [nothing],
     ]
+    assert [recording(path).has_not_begun for path in paths] == [True, True, False, False, False]
+    for path in paths:
+        with open_view(path) as view:
+            assert bool(view.not_begun) == recording(path).has_not_begun
     assert mcpproxy("check", *paths).out.splitlines() == [
-        "no findings in 3 traces, 0 frames",
+        "no findings in 5 traces, 0 frames",
         f"2 servers could not be started, or failed before any message: mcpproxy list {tmp_path} --failed",
     ]
     to_a_file = mcpproxy("check", paths[0], "--format", "json", "-o", str(tmp_path / "report.json"))

@@ -1,18 +1,23 @@
 """How a recording ended, in words."""
 
 from mcpproxy.base.visible import visible
-from mcpproxy.session.frame import Close
+from mcpproxy.session.frame import SERVER, Close
 from mcpproxy.trace.records import Header
 
 
-def is_failure(close: Close) -> bool:
-    """Whether the server could not be started, or exited with an error."""
-    return close.ending == "not started" or (close.ending == "exited" and close.exit_code != 0)
+def is_failure(close: Close, first_end: str) -> bool:
+    """Whether the server could not be started, or exited with an error of its own accord.
+
+    ``first_end`` is what began the end: ``client`` or ``server``, whose stream ended first, or a signal;
+    empty if nothing says it. Many servers exit with an error when a client leaves that sent nothing.
+    """
+    has_error = close.ending == "exited" and close.exit_code != 0
+    return close.ending == "not started" or (has_error and first_end in ("", SERVER))
 
 
-def not_begun(close: Close, header: Header, frames: int) -> str:
-    """Return how a server failed before any of ``frames``; empty if it did not."""
-    return ending_text(close, header) if is_failure(close) and not frames else ""
+def not_begun(close: Close, header: Header, frames: int, first_end: str) -> str:
+    """Return how a server failed before any of ``frames``; empty if it did not (see ``is_failure``)."""
+    return ending_text(close, header) if is_failure(close, first_end) and not frames else ""
 
 
 def ending_text(close: Close, header: Header) -> str:
