@@ -105,7 +105,7 @@ class Frame:
     @property
     def is_undelivered(self) -> bool:
         """Whether its receiver takes it for no message: an unfinished event, or on stdio the server's answer
-        without its line feed, for which a client waits on.
+        without its line feed, for which many clients wait (as those of the SDKs for Python and TypeScript).
         """
         if self.terminated or self.exchange:
             return self.is_unfinished_event

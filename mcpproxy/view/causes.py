@@ -77,7 +77,7 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
     said = [] if stray is None else [_stray_sentence(call, stray)]
     match call.outcome:
         case Outcome.UNANSWERED if _wrong_id(stray) is None:
-            said += [*_waited(call, ended), *_exchange(call, parts), *_progress(call, parts)]
+            said += [*_waited(call, stray, ended), *_exchange(call, parts), *_progress(call, parts)]
         case Outcome.CANCELLED:
             said.append(_cancelled(call, parts))
         case Outcome.UNREADABLE:
@@ -246,7 +246,7 @@ def _stray_sentence(call: Call, stray: Part) -> str:
             f"The {peer} answered after {duration(stray.at_ns - call.started_ns)} with the id {named} {where}"
         )
     if frame.is_undelivered:
-        return f"No line feed ends the answer {where}, so the {call.sender} waited on for its end"
+        return f"No line feed ends the answer {where}, and many clients wait for it"
     if not frame.terminated:
         bytes_sent = count(len(frame.raw), "byte")
         return f"The last line of the {peer} was cut after {bytes_sent} {where}: {stray.summary}"
@@ -267,11 +267,13 @@ def _stray_words(stray: Part) -> str:
     )
 
 
-def _waited(call: Call, ended: HowEnded) -> list[str]:
+def _waited(call: Call, stray: Part | None, ended: HowEnded) -> list[str]:
+    is_lost = stray is not None and isinstance(stray.record, Frame) and stray.record.is_undelivered
+    what = "other answer" if is_lost else "answer"
     waited = duration(call.waited_ns or 0)
     if ended.running and not call.closed:
-        return [f"There has been no answer for {waited}"]
-    lasted = f"There was no answer{f' in {waited},' if call.waited_ns else ''} until the"
+        return [f"There has been no {what} for {waited}"]
+    lasted = f"There was no {what}{f' in {waited},' if call.waited_ns else ''} until the"
     if call.closed:
         return [f"{lasted} HTTP exchange ended"]
     words = ended.words(call)

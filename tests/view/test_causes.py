@@ -482,8 +482,8 @@ def test_a_line_with_the_id_of_a_call_is_rather_its_lost_answer_than_a_line_of_a
          "There was no answer in 100 ms, until the recording ended: the server exited with 0."),
         ('{"jsonrpc": "2.0", "id": 2, "result": {}}', True, False,
          "no line feed ends the answer (row 5); server exited with 0",
-         "No line feed ends the answer (row 5), so the client waited on for its end. "
-         "There was no answer in 100 ms, until the recording ended: the server exited with 0."),
+         "No line feed ends the answer (row 5), and many clients wait for it. "
+         "There was no other answer in 100 ms, until the recording ended: the server exited with 0."),
     ],
 )  # fmt: skip
 def test_what_came_in_the_place_of_an_answer_is_named_with_its_row(
