@@ -24,6 +24,7 @@ from mcpproxy import judging, opening
 from mcpproxy.base.style import count, duration
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Response
+from mcpproxy.protocol.mcp_in_acp import innermost
 from mcpproxy.protocol.message_parts import member, or_none, target_of
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
@@ -88,10 +89,10 @@ class Call:
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name is not None else ""
         took = f", {duration(self.latency_ns)}" if self.latency_ns is not None else ""
-        code = member(self.error, "code")
-        outcome = outcome_of_result(self.result, self.method) if self.is_answered else Outcome.UNANSWERED
+        code, asked = member(self.error, "code"), innermost(self.method, self.params)
+        outcome = outcome_of_result(self.result, asked) if self.is_answered else Outcome.UNANSWERED
         if self.is_error and outcome is Outcome.OK:
-            outcome = error_outcome(self.method, code if type(code) is int else None)
+            outcome = error_outcome(self.error, asked)
         state = state_words(outcome, code if type(code) is int else None)
         return f"<mcpproxy.Call in frame {self.frame}: {self.method}{name}, {state}{took}>"
 
@@ -344,7 +345,7 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
         result=result,
         error=or_none(error),
         is_error=isinstance(message, Response | ErrorResponse)
-        and outcome_of(message, request.method) in ERRORS,
+        and outcome_of(message, innermost(request.method, request.params)) in ERRORS,
         frame=entry.seq,
         answer_frame=answer.seq if answer else None,
         at_ns=entry.at_ns,

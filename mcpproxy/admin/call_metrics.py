@@ -23,6 +23,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.mcp_in_acp import Innermost, innermost
 from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.exchanges import Fields
@@ -57,6 +58,7 @@ class _Call:
     method: str
     tool: str
     asked_ns: int
+    asked: Innermost
     exchange: int | None
     """The exchange of its request; ``None`` on stdio."""
 
@@ -107,7 +109,10 @@ class CallMetrics:
     def _count_message(self, frame: Frame, message: Single, scopes: tuple[Scope, ...]) -> None:
         match message:
             case Request(method=method, id=id):
-                call = _Call(frame.sender, method, _tool_name(message), frame.observed_at_ns, frame.exchange)
+                asked = innermost(method, message.params)
+                call = _Call(
+                    frame.sender, method, _tool_name(message), frame.observed_at_ns, asked, frame.exchange
+                )
                 self._open.add(frame.sender, id, call, scopes)
             case Response(id=id) | ErrorResponse(id=id):
                 if call := self._open.take(other(frame.sender), id, scopes):
@@ -119,7 +124,7 @@ class CallMetrics:
                 pass
 
     def _count_answer(self, call: _Call, frame: Frame, answer: Response | ErrorResponse) -> None:
-        outcome = Outcome.REFUSED if frame.by_proxy else outcome_of(answer, call.method)
+        outcome = Outcome.REFUSED if frame.by_proxy else outcome_of(answer, call.asked)
         if outcome in _SUCCEEDED and isinstance(answer, Response):
             if call.method == "tools/list":
                 tools = member(answer.result, "tools")
@@ -142,7 +147,7 @@ class CallMetrics:
             if status < 400:
                 self._end_call(call, Outcome.UNANSWERED)
             else:
-                outcome = status_outcome(call.method, status, by_proxy=exchange.by_proxy)
+                outcome = status_outcome(call.asked, status, by_proxy=exchange.by_proxy)
                 self._end_call(call, outcome, exchange.responded_ns)
 
     def _end_call(self, call: _Call, outcome: Outcome, answered_ns: int | None = None) -> None:

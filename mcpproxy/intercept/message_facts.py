@@ -18,10 +18,11 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.mcp_in_acp import Innermost, innermost
 from mcpproxy.protocol.message_parts import singles, target_of
 from mcpproxy.session.filter import STATUS, Filter, Key, Term
 from mcpproxy.session.frame import Finding, Sender, other
-from mcpproxy.session.outcomes import Outcome, error_code, outcome_of
+from mcpproxy.session.outcomes import UNKNOWN, Outcome, error_code, outcome_of
 from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 _MOST_OPEN: Final = 10_000
@@ -53,9 +54,10 @@ class MessageFacts:
 
 @slotted()
 class OpenRequests:
-    """The requests of one session that wait for an answer, each with its method and target."""
+    """The requests of one session that wait for an answer, each with its method, its target and what it
+    asks for in the end."""
 
-    _unanswered: UnansweredRequests[tuple[str, str | None]] = field(
+    _unanswered: UnansweredRequests[tuple[str, str | None, Innermost]] = field(
         default_factory=lambda: UnansweredRequests(_MOST_OPEN)
     )
 
@@ -72,14 +74,19 @@ class OpenRequests:
         match message:
             case Request():
                 target = target_of(message.method, message.params)
-                self._unanswered.add(sender, message.id, (message.method, target))
+                asked = innermost(message.method, message.params)
+                self._unanswered.add(sender, message.id, (message.method, target, asked))
                 return MessageFacts(sender, "request", raw, message.method, target, message.id)
             case Notification():
                 return MessageFacts(sender, "notification", raw, message.method)
             case Response() | ErrorResponse():
                 id = message.id if isinstance(message.id, int | str) else None
-                method, target = self._unanswered.take(other(sender), id) or ("", None)
-                outcome, code = outcome_of(message), error_code(message)
+                method, target, asked = self._unanswered.take(other(sender), id) or (
+                    "",
+                    None,
+                    UNKNOWN,
+                )
+                outcome, code = outcome_of(message, asked), error_code(message, method)
                 return MessageFacts(sender, "answer", raw, method, target, id, outcome, code)
             case Malformed():
                 return MessageFacts(sender, "not-a-message", raw)

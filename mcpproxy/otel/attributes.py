@@ -124,9 +124,10 @@ def name_of(call: OpenCall, texts: Texts) -> str:
     return method
 
 
-def error_code_text(message: ErrorResponse) -> str:
-    """Return the code of an error as a text; empty if it has none."""
-    code = error_code(message)
+def error_code_text(message: ErrorResponse | Response, method: str = "") -> str:
+    """Return the code of an error as a text, also of one that a result of ``method`` carries; empty if it has
+    none."""
+    code = error_code(message, method)
     return "" if code is None else str(code)
 
 

@@ -8,6 +8,7 @@ from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import Link, SpanContext
 
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Request, Response
+from mcpproxy.protocol.mcp_in_acp import Innermost, innermost
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import RequestHead, ResponseHead, Sender
 from mcpproxy.session.outcomes import Outcome
@@ -79,6 +80,11 @@ class OpenCall:
     def params(self) -> JSONObject:
         """The params of the request; empty if they are not an object."""
         return self.request.params if isinstance(self.request.params, dict) else {}
+
+    @property
+    def asked(self) -> Innermost:
+        """What the request asks for in the end."""
+        return innermost(self.request.method, self.request.params)
 
     @property
     def meta(self) -> JSONObject:

@@ -264,16 +264,19 @@ class SpanReader:
         at_ns, seq, by_proxy = frame.observed_at_ns, frame.seq, frame.by_proxy
         match message:
             case ErrorResponse():
-                outcome = Outcome.REFUSED if by_proxy else outcome_of(message, call.request.method)
+                outcome = Outcome.REFUSED if by_proxy else outcome_of(message, call.asked)
                 error = attributes.error_code_text(message) or "_OTHER"
                 error = "" if outcome is Outcome.DECLINED else error
                 why = attributes.error_text(message)
                 ending = Ending(at_ns, outcome, error, why, seq, message, by_proxy)
             case Response(result=result):
                 members: JSONObject = result if isinstance(result, dict) else {}
-                ending = Ending(at_ns, outcome_of(message), seq=seq, message=message, by_proxy=by_proxy)
-                if ending.outcome is Outcome.TOOL_ERROR:
+                outcome = outcome_of(message, call.asked)
+                ending = Ending(at_ns, outcome, seq=seq, message=message, by_proxy=by_proxy)
+                if outcome is Outcome.TOOL_ERROR:
                     ending.error = "tool_error"
+                elif outcome is Outcome.RPC_ERROR:
+                    ending.error = attributes.error_code_text(message, call.request.method) or "_OTHER"
                 self._remember_result(call, members)
             case Request() | Notification() | Malformed():
                 ending = Ending(at_ns, Outcome.OK, seq=seq)
@@ -316,7 +319,7 @@ class SpanReader:
                 self._end_call(call, Ending(call.ended_ns, Outcome.OK))
             elif response is not None and response.status >= 400:
                 status, by_proxy = response.status, response.by_proxy
-                outcome = status_outcome(call.request.method, status, by_proxy=by_proxy)
+                outcome = status_outcome(call.asked, status, by_proxy=by_proxy)
                 self._end_call(
                     call,
                     Ending(

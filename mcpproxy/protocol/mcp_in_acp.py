@@ -56,6 +56,7 @@ ERRORS: Final = {
 _LONGEST_NAME: Final = 1_000
 """How many characters the name or the id of a server or a connection has that is remembered."""
 
+_NAMES: Final = CARRIERS.union(SUCCESSOR)
 _OUTCOMES: Final = frozenset({"result", "error", "_meta"})
 
 
@@ -109,6 +110,30 @@ def asked(message: Request | Notification) -> Carried | None:
     return Carried(classify(value, value, False), "/params")
 
 
+class Innermost(NamedTuple):
+    """What a request asks for in the end: its own method, or that of the message that it carries."""
+
+    method: str
+    is_carried: bool = False
+    by_server: bool = False
+
+    def owns(self, error: "JSON | Absent") -> bool:
+        """Whether an error of JSON-RPC that answers the request is one of ``method``."""
+        return not (self.by_server or (self.is_carried and _names_a_carrier(error)))
+
+
+def innermost(method: str, params: object) -> Innermost:
+    """Return what a request with this method and these params asks for in the end."""
+    is_carried = by_server = False
+    while method in WRAPPERS and isinstance(params, dict):
+        members = cast("dict[str, Any]", params)
+        if not isinstance(inner_method := members.get("method"), str):
+            break
+        is_carried, by_server = True, by_server or "serverId" in members
+        method, params = inner_method, members.get("params")
+    return Innermost(method, is_carried, by_server)
+
+
 def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId) -> Carried | None:
     """Return the answer of MCP in an answer to ``mcp/message``; ``id`` is that of the request of MCP.
 
@@ -130,12 +155,12 @@ def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId)
 
 
 def _names_a_carrier(error: "JSON | Absent") -> bool:
-    """Whether an error says that a peer of ACP has no method of ``CARRIERS``."""
+    """Whether an error says that a peer of ACP has no method of ``CARRIERS`` or ``SUCCESSOR``."""
     if not isinstance(error, dict) or error.get("code") != METHOD_NOT_FOUND:
         return False
     data = error.get("data")
     texts = (error.get("message"), data.get("method") if isinstance(data, dict) else data)
-    return any(name in text for text in texts if isinstance(text, str) for name in CARRIERS)
+    return any(name in text for text in texts if isinstance(text, str) for name in _NAMES)
 
 
 def id_of(id: RequestId | None, params: JSONObject) -> RequestId | None:

@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     RequestId,
     Response,
 )
-from mcpproxy.protocol.mcp_in_acp import WRAPPERS
+from mcpproxy.protocol.mcp_in_acp import WRAPPERS, Innermost, innermost
 from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.session.frame import (
@@ -36,6 +36,7 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.session.outcomes import (
     PROBE,
+    UNKNOWN,
     CallCounts,
     Outcome,
     count_calls,
@@ -69,8 +70,8 @@ class _Call:
     outcome: Outcome = _UNANSWERED
     sender: Sender = CLIENT
     """Who asks, if the request met a fault."""
-    method: str = ""
-    """Its method, if that says more of how its answer ends it."""
+    asked: Innermost = UNKNOWN
+    """What it asks for, if that says more of how its answer ends it."""
 
 
 @slotted(eq=False)
@@ -232,7 +233,7 @@ class CallCounter:
             call = _Call()
             self._total += 1
             if request.method in _TELLING:
-                call.method = request.method
+                call.asked = innermost(request.method, request.params)
         if frame.by_proxy or frame.refused:
             self._end(call, Outcome.REFUSED)
         open_calls = self._open[from_client]
@@ -297,7 +298,7 @@ class CallCounter:
         if call is not None and (call.outcome is _UNANSWERED or call.outcome in _BY_HTTP):
             is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _UNANSWERED
             is_failure = call.outcome is Outcome.HTTP_ERROR  # its status says that it is more than a decline
-            outcome = outcome_of(answer, "" if is_failure else call.method)
+            outcome = outcome_of(answer, UNKNOWN if is_failure else call.asked)
             self._end(call, Outcome.REFUSED if is_refusal else outcome)
         return call
 
@@ -327,7 +328,7 @@ class CallCounter:
 
     def _end_by_status(self, call: _Call, error: ResponseHead) -> None:
         if call.outcome is _UNANSWERED:
-            self._end(call, status_outcome(call.method, error.status, by_proxy=error.by_proxy))
+            self._end(call, status_outcome(call.asked, error.status, by_proxy=error.by_proxy))
 
     def _end_unread(self, call: _Call, status: int) -> None:
         outcome = unread_outcome(status)

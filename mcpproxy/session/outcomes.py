@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.mcp_in_acp import WRAPPERS, outcome_in
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Response
+from mcpproxy.protocol.mcp_in_acp import WRAPPERS, Innermost, outcome_in
 from mcpproxy.protocol.message_parts import member
 
 
@@ -58,6 +58,7 @@ class Outcome(StrEnum):
 PROBE: Final = "server/discover"
 """The request with which a client asks a server for its revisions. An older server has no such request."""
 
+_PROBED: Final = Innermost(PROBE)
 _INTERNAL_ERROR: Final = -32603
 _FAILURES: Final = frozenset({401, 403, 407, 408, 429})
 """Statuses below 500 that say nothing about what the server has."""
@@ -186,19 +187,23 @@ def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
     )
 
 
-def outcome_of(answer: Response | ErrorResponse, method: str = "") -> Outcome:
+UNKNOWN: Final = Innermost("")
+"""Stands for a call of which nobody knows what it asks for."""
+
+
+def outcome_of(answer: Response | ErrorResponse, asked: Innermost = UNKNOWN) -> Outcome:
     """Return how an answer ends its call. Who sent it is not asked: of mcpproxy's own, it is ``REFUSED``."""
     if isinstance(answer, ErrorResponse):
-        return error_outcome(method, error_code(answer))
-    return outcome_of_result(answer.result, method)
+        return error_outcome(answer.error, asked)
+    return outcome_of_result(answer.result, asked)
 
 
-def outcome_of_result(result: JSON, method: str = "") -> Outcome:
+def outcome_of_result(result: JSON, asked: Innermost = UNKNOWN) -> Outcome:
     """Return how a result ends its call. One that carries an error of MCP is that error."""
-    if method in WRAPPERS:
+    if asked.is_carried:
         outcome = outcome_in(result)
         if "result" not in outcome:
-            return Outcome.RPC_ERROR
+            return error_outcome(outcome["error"], Innermost(asked.method))
         result = outcome["result"]
     if isinstance(result, dict):
         if "isError" in result and result["isError"] is True:
@@ -208,23 +213,25 @@ def outcome_of_result(result: JSON, method: str = "") -> Outcome:
     return Outcome.OK
 
 
-def error_outcome(method: str, code: int | None) -> Outcome:
-    """Return how a JSON-RPC error with this code ends a call. Who sent it is not asked.
+def error_outcome(error: "JSON | Absent", asked: Innermost) -> Outcome:
+    """Return how a JSON-RPC error ends a call. Who sent it is not asked.
 
     No single code tells a client that the server has no ``PROBE`` (2026-07-28, basic/transports/stdio
     § Backward Compatibility), but an internal error is a failure of what the server has.
     """
-    return Outcome.DECLINED if method == PROBE and code != _INTERNAL_ERROR else Outcome.RPC_ERROR
+    if asked.method != PROBE or member(error, "code") == _INTERNAL_ERROR or not asked.owns(error):
+        return Outcome.RPC_ERROR
+    return Outcome.DECLINED
 
 
-def status_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
+def status_outcome(asked: Innermost, status: int, *, by_proxy: bool) -> Outcome:
     """Return how an HTTP status of 400 or more ends a call. A JSON-RPC answer in its body may say more.
 
     Source: 2026-07-28, basic/transports/streamable-http § Backward Compatibility.
     """
     if by_proxy:
         return Outcome.REFUSED
-    is_decline = method == PROBE and status < 500 and status not in _FAILURES
+    is_decline = asked == _PROBED and status < 500 and status not in _FAILURES
     return Outcome.DECLINED if is_decline else Outcome.HTTP_ERROR
 
 
@@ -245,7 +252,7 @@ def exchange_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
     if status == 405 and method in ("GET", "DELETE") and not by_proxy:
         return Outcome.DECLINED
     if by_proxy or status >= 400:
-        return status_outcome("", status, by_proxy=by_proxy)
+        return status_outcome(UNKNOWN, status, by_proxy=by_proxy)
     return Outcome.OK
 
 

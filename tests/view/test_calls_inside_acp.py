@@ -3,6 +3,7 @@
 The recorder's counts are compared with those of the view in every case.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,19 @@ BY_CONNECTION = {"connectionId": "c-1"}
 SAID = {"content": [{"type": "text", "text": "sunny"}]}
 
 
-def called(tmp_path: Path, channel: dict[str, str], **answer: Any) -> Call:
-    """The row of an inner ``tools/call`` that the client of ACP answers with these members."""
+FORECAST = {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": "Oslo"}}}
+DISCOVER: dict[str, Any] = {"method": "server/discover", "params": {}}
+NO_METHOD = {"error": {"code": -32601, "message": "Method not found"}}
+
+
+def called(
+    tmp_path: Path, channel: dict[str, str], *, inner: Mapping[str, Any] = FORECAST, **answer: Any
+) -> Call:
+    """The row of an ``inner`` request that the client of ACP answers with these members."""
     session = Conversation()
     session.asks(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}, ms=1)
     session.answers(0, {"protocolVersion": 1, "agentCapabilities": {}}, ms=2)
-    inner = {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": "Oslo"}}}
-    session.asks(5, "mcp/message", channel | inner, ms=3, by=S)
+    session.asks(5, "mcp/message", {**channel, **inner}, ms=3, by=S)
     session.says(C, {"jsonrpc": "2.0", "id": 5, **answer}, ms=4)
     return opened(tmp_path, session.closes(ms=5)).call(2)
 
@@ -62,6 +69,30 @@ def test_the_data_of_an_error_of_mcp_is_told(tmp_path: Path, channel: dict[str, 
     error = {"error": {"code": -32602, "message": "no such city", "data": {"city": "Oslo"}}}
     call = called(tmp_path, channel, **({"result": error} if channel is BY_SERVER else error))
     assert call.cause == 'data: {"city":"Oslo"}'
+
+
+@pytest.mark.parametrize(
+    ("channel", "answer"), [(BY_SERVER, {"result": NO_METHOD}), (BY_CONNECTION, NO_METHOD)]
+)
+def test_a_server_may_have_no_method_that_asks_for_its_revisions(
+    tmp_path: Path, channel: dict[str, str], answer: dict[str, Any]
+) -> None:
+    call = called(tmp_path, channel, inner=DISCOVER, **answer)
+    assert (call.outcome, call.error_code) == (Outcome.DECLINED, -32601)
+
+
+def test_an_error_of_acp_says_nothing_of_what_a_server_of_mcp_has(tmp_path: Path) -> None:
+    assert called(tmp_path, BY_SERVER, inner=DISCOVER, **NO_METHOD).outcome is Outcome.RPC_ERROR
+
+
+def test_a_peer_that_has_no_mcp_message_is_no_server_that_declines(tmp_path: Path) -> None:
+    error = {"code": -32601, "message": "Method not found", "data": {"method": "mcp/message"}}
+    assert called(tmp_path, BY_CONNECTION, inner=DISCOVER, error=error).outcome is Outcome.RPC_ERROR
+
+
+def test_what_asks_for_revisions_and_meets_an_internal_error_failed(tmp_path: Path) -> None:
+    error = {"code": -32603, "message": "Internal error"}
+    assert called(tmp_path, BY_CONNECTION, inner=DISCOVER, error=error).outcome is Outcome.RPC_ERROR
 
 
 def test_an_error_of_acp_is_named_as_that(tmp_path: Path) -> None:

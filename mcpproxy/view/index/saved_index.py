@@ -32,7 +32,7 @@ KEPT_BYTES: Final = 1 << 30
 """How much all indexes may take; the oldest are deleted first."""
 
 _SUFFIX: Final = ".index"
-_VERSION: Final = 12
+_VERSION: Final = 13
 """Raise it when the columns change, or when ``Scan`` puts other values into them."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600

@@ -4,11 +4,12 @@ from typing import Any, Final, cast
 
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, RequestId, is_answer
-from mcpproxy.protocol.mcp_in_acp import WRAPPERS
+from mcpproxy.protocol.mcp_in_acp import WRAPPERS, Innermost, innermost
 from mcpproxy.protocol.message_parts import TARGETS, target_of
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.outcomes import (
     ERRORS,
+    UNKNOWN,
     Kind,
     Outcome,
     carried_code,
@@ -62,6 +63,8 @@ class MessageScan:
         self._session_numbers: Final[dict[str, int]] = {}
         self._open: Final = PendingRequests()
         self._redirects: Final = Redirects()
+        self._carrying: Final[dict[int, Innermost]] = {}
+        """Row of an open request with another message in it -> what that asks for."""
         self._prompts: Final[dict[int, int]] = {}
         """In ACP: session -> row of its open prompt."""
         self._is_acp = False
@@ -117,6 +120,8 @@ class MessageScan:
         )
         if not self.first_changed:
             self.first_changed = row
+        if method in WRAPPERS and id is not None:
+            self._carrying[row] = innermost(method, members)
         if exchange is not None:
             if client and exchange.status >= 400:  # its body came after the HTTP error that answers it
                 columns.started_ns[row] = exchange.started_ns or seen.at_ns
@@ -139,7 +144,7 @@ class MessageScan:
         if is_exchange:
             outcome = exchange_outcome(exchange.method, status, by_proxy=exchange.by_proxy)
         else:
-            outcome = status_outcome(columns.method(row), status, by_proxy=exchange.by_proxy)
+            outcome = status_outcome(Innermost(columns.method(row)), status, by_proxy=exchange.by_proxy)
         columns.outcome[row] = _NUMBER_OF[outcome]
         columns.code[row] = status
         columns.answer_line[row] = exchange.answer
@@ -207,6 +212,7 @@ class MessageScan:
             outcome = self._take_result(message["result"], row, client=client)
         else:
             outcome = self._take_error(message.get("error"), row)
+        self._carrying.pop(row, None)
         if exchange is None and not client and outcome in _FAILED:
             self._just_failed = row
         if columns.outcome[row] == _UNANSWERED:
@@ -220,19 +226,23 @@ class MessageScan:
     def _take_error(self, error: Any, row: int) -> int:
         """Return the outcome that a JSON-RPC error stands for, and take its code."""
         columns, members = self.columns, cast("dict[str, Any]", error) if type(error) is dict else {}
-        code = columns.code[row] = code_of(members.get("code"))
+        columns.code[row] = code_of(members.get("code"))
         # A status that is more than a decline says so of its body, too.
-        method = "" if columns.outcome[row] == _HTTP_ERROR else columns.method(row)
-        return _NUMBER_OF[error_outcome(method, code)]
+        asked = UNKNOWN if columns.outcome[row] == _HTTP_ERROR else self._asked(row)
+        return _NUMBER_OF[error_outcome(members, asked)]
+
+    def _asked(self, row: int) -> Innermost:
+        """Return what the request of a row asks for."""
+        return self._carrying.get(row) or Innermost(self.columns.method(row))
 
     def _take_result(self, result: Any, row: int, *, client: bool) -> int:
         """Return the outcome that a result stands for. From a result of the server, take the facts in it."""
         columns = self.columns
         if type(result) is not dict:
             return _NUMBER_OF[outcome_of_result(result)]
-        method = columns.method(row) if "error" in result or "result" in result else ""
-        outcome = _NUMBER_OF[outcome_of_result(cast("JSON", result), method)]
-        if method in WRAPPERS and outcome == _RPC_ERROR:
+        asked = self._carrying.get(row, UNKNOWN) if "error" in result or "result" in result else UNKNOWN
+        outcome = _NUMBER_OF[outcome_of_result(cast("JSON", result), asked)]
+        if asked.is_carried and outcome in (_RPC_ERROR, _DECLINED):
             columns.code[row] = code_of(carried_code(cast("JSON", result)))
         if outcome == _OK and "tools" in result and not client and columns.method(row) == "tools/list":
             self.tool_lists.append(row)
