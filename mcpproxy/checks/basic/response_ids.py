@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.protocol.error_message import INVALID_REQUEST, PARSE_ERROR
@@ -15,8 +16,8 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, Response
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import elements, value_bytes
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import other
-from mcpproxy.session.history import History, Side
+from mcpproxy.session.frame import Close, Signal, other
+from mcpproxy.session.history import History, SentRequest, Side
 from mcpproxy.session.outcomes import error_code
 
 _UNKNOWN: Final = r"(unknown|unhandled|unsupported|not (found|supported|implemented))"
@@ -86,12 +87,68 @@ def _the_open_request(asker: Side) -> tuple[str, tuple[int, ...]]:
 
     The answer to a cancelled request is not awaited any more.
     """
-    awaited = [*islice((request for request in asker.pending.values() if not request.cancelled), 2)]
-    if len(awaited) != 1:
+    request = _only_awaited(asker)
+    if request is None:
         return "", ()
-    (request,) = awaited
     method = f" ({shortened(request.method)})" if request.method else ""
     return f"; open is {spelled(request.id)}{method}", (request.seq,)
+
+
+def _only_awaited(asker: Side) -> SentRequest | None:
+    awaited = [*islice((request for request in asker.pending.values() if not request.cancelled), 2)]
+    return awaited[0] if len(awaited) == 1 else None
+
+
+@slotted()
+class Misdirected:
+    """The latest result that repeats the id of initialize, is none of initialize, and came while one other
+    request was open."""
+
+    seq: int = 0
+    awaited: SentRequest | None = None
+    """The request that was open. None was cancelled, whose late answer it might have been."""
+
+
+def remember_misdirected(context: MessageContext[Response], history: History) -> None:
+    """Remember a result for ``misdirected_result``."""
+    first, result = history.initialize, context.message.result
+    if context.answers is not None or first is None or first.sender == context.sender:
+        return
+    if context.message.id != first.id or not isinstance(result, dict) or "protocolVersion" in result:
+        return
+    asker = history.side(first.sender)
+    if len(asker.pending) == 1 and (awaited := _only_awaited(asker)) is not None:
+        memory = history.of(Misdirected)
+        memory.seq, memory.awaited = context.frame.seq, awaited
+
+
+def misdirected_result(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """Report a result under the id of initialize for the one request that was open, and never got another
+    (PROTO-007).
+
+    While the session runs, it may be a stray message, and the answer may be to come.
+    """
+    memory, first = history.of(Misdirected), history.initialize
+    if (request := memory.awaited) is None or first is None:
+        return
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
+        return
+    asker = history.side(request.sender)
+    is_open = asker.pending.get(request.id) is request and not request.cancelled and request.method
+    if not is_open or not asker.fully_read or history.of(UnclearRequests).is_sent_by(request.sender):
+        return
+    sender = other(request.sender)
+    yield Violation(
+        "PROTO-007",
+        "R-008",
+        f"{sender} answered {shortened(request.method)} ({spelled(request.id)}) under the id of initialize, "
+        f"{spelled(first.id)}",
+        pointer="/id",
+        related=(request.seq,),
+        blame=sender,
+        frame=memory.seq,
+        candidates=request.candidates,
+    )
 
 
 def _missing_response_id(

@@ -6,7 +6,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.response_ids import id_text, response_id
+from mcpproxy.checks.basic.response_ids import id_text, misdirected_result, remember_misdirected, response_id
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import (
     ANSWERS,
@@ -17,7 +17,9 @@ from mcpproxy.checks.engine.rows import (
     REUSED_ID,
     UNMATCHED_ID,
     Check,
+    EventCheck,
     RuleFamily,
+    StateUpdate,
     is_the_senders,
 )
 from mcpproxy.protocol import methods
@@ -324,4 +326,6 @@ FAMILY: Final = RuleFamily(
         Check(("RPC-020",), unknown_method_code, (ErrorResponse,)),
         Check(("ERR-001",), reserved_error_code, (ErrorResponse,), (), ANY_PROTOCOL),
     ),
+    events=(EventCheck(("PROTO-007",), misdirected_result, ANY_PROTOCOL),),
+    updates=(StateUpdate(remember_misdirected, (Response,), (), ANY_PROTOCOL, given=UNMATCHED_ID),),
 )
