@@ -27,8 +27,18 @@ from mcpproxy.protocol.mcp_in_acp import Innermost, innermost
 from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.exchanges import Fields
-from mcpproxy.session.frame import Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender, other
-from mcpproxy.session.outcomes import Outcome, outcome_of, status_outcome
+from mcpproxy.session.frame import (
+    Event,
+    ExchangeEnd,
+    Frame,
+    Gap,
+    Note,
+    RequestHead,
+    ResponseHead,
+    Sender,
+    other,
+)
+from mcpproxy.session.outcomes import Outcome, outcome_of, status_outcome, unread_outcome
 from mcpproxy.session.unanswered_requests import Scope, UnansweredRequests
 from mcpproxy.trace.session_labels import SessionNames
 
@@ -50,6 +60,8 @@ class _Exchange:
     by_proxy: bool = False
     responded_ns: int = 0
     is_stream: bool = False
+    is_unread: bool = False
+    """Whether something in its answer could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,7 @@ class CallMetrics:
         )
         self._errors: Final = Counter(
             "mcpproxy_call_errors",
-            "Requests that were answered with an error, or not at all.",
+            "Requests that were answered with an error, unreadably, or not at all.",
             (*labels, "kind"),
             registry=registry,
         )
@@ -101,6 +113,8 @@ class CallMetrics:
                 self._exchanges[number] = _Exchange(
                     event.status, event.by_proxy, event.observed_at_ns, is_stream
                 )
+            case Note(exchange=number) | Gap(exchange=number) if number in self._exchanges:
+                self._exchanges[number].is_unread = True
             case ExchangeEnd(exchange=number) if number in self._exchanges:
                 self._end_exchange(self._exchanges.pop(number), event)
             case _:
@@ -141,11 +155,12 @@ class CallMetrics:
     def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
         """End the calls that can get no answer any more. A stream may be resumed in another exchange."""
         status = exchange.status
-        if status < 400 and (exchange.is_stream or not end.cut):
+        unread = unread_outcome(status) if exchange.is_unread else Outcome.UNANSWERED
+        if status < 400 and unread is Outcome.UNANSWERED and (exchange.is_stream or not end.cut):
             return
         for call in self._open.take_if(lambda call: call.exchange == end.exchange):
             if status < 400:
-                self._end_call(call, Outcome.UNANSWERED)
+                self._end_call(call, unread)
             else:
                 outcome = status_outcome(call.asked, status, by_proxy=exchange.by_proxy)
                 self._end_call(call, outcome, exchange.responded_ns)

@@ -331,6 +331,9 @@ class SpanReader:
                         by_proxy=by_proxy,
                     ),
                 )
+            elif tuple(Outcome)[outcomes[call.row]] is Outcome.UNREADABLE:
+                seq = response.seq if response is not None else None
+                self._end_call(call, Ending(end.observed_at_ns, Outcome.UNREADABLE, seq=seq))
             elif end.cut and tuple(Outcome)[outcomes[call.row]] is Outcome.CANCELLED:
                 self._end_call(call, Ending(end.observed_at_ns, Outcome.CANCELLED, "cancelled"))
             elif end.cut and not exchange.is_stream:

@@ -9,7 +9,16 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from mcpproxy.admin.call_metrics import MAX_OPEN, MAX_TOOLS, CallMetrics
-from mcpproxy.session.frame import Event, ExchangeEnd, Frame, RequestHead, ResponseHead, Sender
+from mcpproxy.session.frame import (
+    NOT_DECODED,
+    Event,
+    ExchangeEnd,
+    Frame,
+    Note,
+    RequestHead,
+    ResponseHead,
+    Sender,
+)
 from tests.admin.test_metrics import figures
 
 MS = 1_000_000
@@ -109,6 +118,15 @@ def test_errors_are_counted_by_kind(traffic: Traffic) -> None:
         for kind in ("rpc-error", "tool-error", "refused", "http-error", "unanswered", "cancelled")
     }
     assert counted["duration_count{method=ping,sender=client,tool=}"] == 4
+
+
+def test_an_answer_that_could_not_be_read_is_no_missing_one(traffic: Traffic) -> None:
+    traffic.opens(1)
+    traffic.asks(1, "tools/list")
+    traffic.responds(1, 200)
+    traffic.happens(Note(1, NOT_DECODED, "the content coding br cannot be undone here", exchange=1))
+    traffic.ends(1)
+    assert traffic.counted() == {"errors_total{kind=unreadable,method=tools/list,sender=client,tool=}": 1}
 
 
 def test_an_answer_in_another_stream(traffic: Traffic) -> None:

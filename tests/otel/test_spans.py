@@ -10,11 +10,12 @@ from mcpproxy.otel import attributes
 from mcpproxy.otel.span_file import protobuf_pieces
 from mcpproxy.otel.span_reader import SpanReader
 from mcpproxy.otel.texts import Texts
+from mcpproxy.session.frame import NOT_DECODED
 from mcpproxy.view.view import open_view
 from tests.otel.decoding import Span, decoded, exported
 from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE, late_finding
 from tests.otel.table import CONVENTIONS, GOLDEN, NAMES, table, trace_of
-from tests.view.situations import C, begun, forecast, text, write
+from tests.view.situations import C, Conversation, begun, forecast, text, write
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"  # made up, in the format of a token
 WALL_NS = 1_795_256_430_123_456_000
@@ -38,6 +39,23 @@ def test_times_are_those_of_the_wire(tmp_path: Path) -> None:
     call = spans_of(session.closes(ms=200), tmp_path)[2]
     assert call.started_ns == WALL_NS + 100_000_000
     assert call.ended_ns == WALL_NS + 112_500_000
+
+
+def test_a_call_whose_answer_could_not_be_read_is_unreadable_and_no_error(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    session.posts(1, ms=1)
+    session.asks(1, "tools/list", ms=1, exchange=1)
+    session.responds(1, 200, ms=2, content_encoding="br")
+    undone = {"connection": 1, "what": NOT_DECODED, "why": "the content coding br cannot be undone here"}
+    session.record("note", 3, undone | {"exchange": 1})
+    session.ends(1, ms=4)
+    call, _ = spans_of(session.closes(ms=60_000), tmp_path)
+    assert (call.said["mcpproxy.outcome"], call.error, "error.type" in call.said) == (
+        "unreadable",
+        False,
+        False,
+    )
+    assert call.ended_ns == WALL_NS + 4_000_000
 
 
 def test_a_call_continues_the_trace_of_its_caller(tmp_path: Path) -> None:
