@@ -31,6 +31,7 @@ _IMPORT_NOTE: Final = "from mcpsnoop: spaces between tokens and the session's en
 _PARTIAL_NOTE: Final = (
     "mcpsnoop keeps no HTTP: no heads, no streams, messages of all connections in one sequence"
 )
+_NAMED_NOTE: Final = "mcpsnoop keeps no HTTP heads and no streams"
 _MIXED_NOTE: Final = (
     "mcpsnoop keeps no HTTP heads, and several clients speak at once: their messages are shown, not judged"
 )
@@ -61,6 +62,7 @@ def read(path: str, session: int) -> ImportedSource:
     is_mixed = is_http and connections[id].are_mixed
     if is_mixed and not connections[id].are_named:
         refuse(path, None, "several HTTP clients in one sequence, and nothing tells which message is whose")
+    note = _MIXED_NOTE if is_mixed else _NAMED_NOTE if connections[id].are_named else _PARTIAL_NOTE
     clock = Clock()
     clock.since(unix_ns(first_record.get("ts")))  # this sets ``started_at``
     words, cwd = commands.get(id, ((), ""))
@@ -72,7 +74,7 @@ def read(path: str, session: int) -> ImportedSource:
         cwd=cwd,
         started_at=clock.started_at,
         redaction=NAME if is_redacted else "none",
-        partial=(_MIXED_NOTE if is_mixed else _PARTIAL_NOTE) if is_http else "",
+        partial=note if is_http else "",
         imported=_IMPORT_NOTE,
     )
     return ImportedSource(header, lambda: _events(path, id, is_http, is_mixed))

@@ -401,6 +401,13 @@ def test_messages_over_http_without_their_heads(mcpproxy: Mcpproxy, tmp_path: Pa
     assert "several HTTP clients" in refused.err
 
 
+def test_messages_over_http_may_name_their_connections(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    http: dict[str, Any] = {"transport": "http", "conn_id": "127.0.0.1:5"}
+    checked = mcpproxy("check", kept(tmp_path, mcpsnoop(*TALK[:4], **http)))
+    assert "mcpsnoop keeps no HTTP heads and no streams" in checked.out
+    assert "messages of all connections" not in checked.out
+
+
 def test_a_refusal_of_headers_is_lawful_though_they_were_not_recorded(
     mcpproxy: Mcpproxy, tmp_path: Path
 ) -> None:
