@@ -40,6 +40,28 @@ class ServerFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelSetting:
+    """The setting by which a host takes the address of its model. README.md describes the members.
+
+    Without ``paths``, or where ``key`` leads to nothing, the user gets ``lines`` to set by hand.
+    """
+
+    paths: tuple[str, ...]
+    """The user's files that may have the setting, as in ``path`` of a file; the first that exists counts."""
+    key: tuple[str, ...]
+    """The keys that lead to the address; ``*`` is the provider."""
+    provider: tuple[str, ...]
+    """The keys that lead to the name of the chosen provider, which may be followed by ``/`` and a model."""
+    variable: str
+    """A variable of the environment that counts if the file has no address; empty if there is none."""
+    services: tuple[tuple[str, str], ...]
+    """Provider, or ``*``, -> the address that the host uses if nothing names one."""
+    lines: tuple[str, ...]
+    """Lines for the user; ``{base}`` is the address of ``mcpproxy model``."""
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """A program that starts servers."""
 
@@ -64,6 +86,7 @@ class Host:
     """Members that an entry needs besides its command."""
     skills: str = ""
     """The folder of the user's skills, as in ``path`` of a file; empty if it is not known."""
+    model: ModelSetting | None = None
 
 
 @cache
@@ -110,6 +133,11 @@ def path_to_show(server_file: ServerFile) -> str:
 def skills_folder(host: Host) -> str:
     """Return the folder in which a host looks for the user's skills; empty if it is not known."""
     return _filled(host.skills, str)
+
+
+def model_files(setting: ModelSetting) -> list[str]:
+    """Return the files of the user that may have the address of a model, on this machine."""
+    return [_filled(path, str) for path in setting.paths]
 
 
 def is_under_version_control(path: str) -> bool:
@@ -198,6 +226,7 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),
         entry=tuple(row.get("entry", {}).items()),
         skills=row.get("skills", ""),
+        model=_model(row["model"]) if "model" in row else None,
     )
 
 
@@ -214,6 +243,18 @@ def _file(row: Mapping[str, Any]) -> ServerFile:
         readers=row.get("readers", ""),
         strict=row.get("strict", False),
         is_acp=row.get("acp", False),
+    )
+
+
+def _model(row: Mapping[str, Any]) -> ModelSetting:
+    return ModelSetting(
+        paths=tuple(row.get("paths", ())),
+        key=tuple(row.get("key", ())),
+        provider=tuple(row.get("provider", ())),
+        variable=row.get("variable", ""),
+        services=tuple(row.get("services", {}).items()),
+        lines=tuple(row["lines"]),
+        note=row.get("note", ""),
     )
 
 

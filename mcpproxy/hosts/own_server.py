@@ -17,7 +17,7 @@ from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.host_table import Host, ServerFile, path_to_show, paths_of
 from mcpproxy.hosts.plans import FilePlan
 from mcpproxy.hosts.server_entries import ServerEntry, read_file
-from mcpproxy.hosts.text_nodes import Edit, edited, find, plain
+from mcpproxy.hosts.text_nodes import Edit, Node, edited, find, plain
 
 NAME: Final = "mcpproxy"
 """The name of the entry. Hosts show it before the names of the tools."""
@@ -108,13 +108,13 @@ def plan_removal(entry: ServerEntry) -> FilePlan:
 
 def _insertion(document: Document, path: Sequence[str], value: Mapping[str, object]) -> Edit | None:
     if document.language == "json":
-        return _json_insertion(document, path, value)
+        return json_insertion(document, path, value)
     if document.language == "toml":
         return _toml_insertion(document, path, value)
     return None
 
 
-def _json_insertion(document: Document, path: Sequence[str], value: object) -> Edit | None:
+def json_insertion(document: Document, path: Sequence[str], value: object) -> Edit | None:
     """Return the edit that adds ``value`` at the end of its table, and creates missing tables."""
     text, holder, depth = document.text, document.root, 0
     while depth < len(path) - 1 and (inner := find(holder, path[depth : depth + 1])) is not None:
@@ -161,22 +161,28 @@ def _toml_insertion(document: Document, path: Sequence[str], value: Mapping[str,
 
 
 def _removal(document: Document, entry: ServerEntry) -> Edit | None:
-    text = document.text
     holder = find(document.root, entry.at[:-1])
     assert holder is not None
     if document.language == "toml":
         return _toml_removal(document, entry)
     if document.language != "json" or holder.members is None:
         return None
+    return json_removal(document, holder, entry.node)
+
+
+def json_removal(document: Document, holder: Node, node: Node) -> Edit:
+    """Return the edit that removes the member with the value ``node`` from the table ``holder``."""
+    assert holder.members is not None
+    text = document.text
     members = sorted(holder.members.values(), key=lambda member: member.key_start)
-    index = next(index for index, member in enumerate(members) if member.value is entry.node)
+    index = next(index for index, member in enumerate(members) if member.value is node)
     if len(members) == 1:
-        around = text[holder.start + 1 : members[0].key_start] + text[entry.node.end : holder.end - 1]
+        around = text[holder.start + 1 : members[0].key_start] + text[node.end : holder.end - 1]
         if not around.strip(" \t\r\n,"):
             return Edit(holder.start + 1, holder.end - 1, "")
-        return Edit(members[0].key_start, entry.node.end, "")
+        return Edit(members[0].key_start, node.end, "")
     if index:
-        return Edit(members[index - 1].value.end, entry.node.end, "")
+        return Edit(members[index - 1].value.end, node.end, "")
     return Edit(members[0].key_start, members[1].key_start, "")
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from mcpproxy.hosts import host_table
-from mcpproxy.hosts.host_table import Host, all_hosts, path_to_show
+from mcpproxy.hosts.host_table import Host, all_hosts, model_files, path_to_show
 
 SYSTEMS: Final = ("linux", "mac", "windows")
 HOMES: Final = {"linux": "/home/ada", "mac": "/Users/ada", "windows": r"C:\Users\ada"}
@@ -86,6 +86,14 @@ def test_every_path_is_plausible(system: str) -> None:
             assert not [part for part in NOT_THERE[system] if part in path], (host.id, path)
             if row.scope in ("user", "local", "extension"):
                 assert path.startswith(HOMES[system]), (host.id, path)
+
+
+def test_a_file_with_the_address_of_a_model_is_below_the_home_folder(system: str) -> None:
+    files = [path for host in all_hosts() if host.model for path in model_files(host.model)]
+    assert files
+    for path in files:
+        assert path.startswith(HOMES[system])
+        assert not set(path) & set("{}|~%")
 
 
 def test_every_host_has_a_file_on_every_system(system: str) -> None:

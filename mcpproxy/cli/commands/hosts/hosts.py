@@ -14,6 +14,7 @@ from typing import Final
 from mcpproxy.base.style import Style, count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.commands.hosts.model_options import pointed_hosts
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.hosts import ledger
 from mcpproxy.hosts.choosing import Places, search_chosen, short
@@ -220,6 +221,8 @@ def _print_all(
         )
     for path, name in removed:
         tell(f"since the last look: {name} was removed from {short(path)}")
+    for line in () if options.host or options.file else pointed_hosts():
+        tell(line)
     if plain := sum(row.state == "plain" for row in rows):
         how = "mcpproxy wrap SERVER, or mcpproxy wrap --all (--dry-run shows the change)"
         tell(f"{count(plain, 'server')} can be wrapped: {how}")

@@ -5,6 +5,7 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.commands.hosts import model_options
 from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all, find_entry, is_confirmed
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
@@ -26,14 +27,21 @@ def run(argv: list[str]) -> int:
     parser = Parser("unwrap", DESCRIPTION, "  mcpproxy unwrap files\n  mcpproxy unwrap --all")
     parser.add_argument("server", nargs="*", metavar="SERVER", help="its name in the host's file")
     parser.add_argument("--all", action="store_true", help="every wrapped server; asks first")
+    parser.add_argument(
+        "--model", action="store_true", help="SERVER is a host: undo what wrap HOST --model has written"
+    )
     add_place_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
+    if options.model:
+        return model_options.give_file_back(options)
     check_names_or_all("unwrap", options)
     where = places(options, "unwrap")
     search = search_chosen(where)
     records = ledger.read_ledger()
+    for line in model_options.pointed_hosts() if options.all else ():
+        tell(line)
     if where.is_everywhere:
         add_recorded_entries(search, records)
     wrapped = [entry for entry in search.entries if is_wrapped(entry, records.records.get(entry.place))]

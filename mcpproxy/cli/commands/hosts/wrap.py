@@ -10,6 +10,7 @@ from mcpproxy.base import paths
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.commands.hosts import model_options
 from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all, find_entry, is_confirmed
 from mcpproxy.cli.commands.hosts.hosts import (
     add_place_options,
@@ -35,6 +36,7 @@ EPILOG: Final = """\
   mcpproxy wrap files --dry-run    what would change for the server files
   mcpproxy wrap files
   mcpproxy wrap --all
+  mcpproxy wrap claude-code --model    its model through mcpproxy model
 
 A user's files get the absolute path of mcpproxy, because a host that is started from the desktop often lacks
 the PATH of a terminal. Files of a project that are under version control get the bare name. --command sets
@@ -46,6 +48,8 @@ FIRST_PORT: Final = 8765
 def run(argv: list[str]) -> int:
     """Wrap the servers that the arguments name."""
     options = _options(argv)
+    if options.model:
+        return model_options.point(options)
     search = search_chosen(places(options, "wrap"))
     command = _program(options.command)
     records = ledger.read_ledger()
@@ -106,13 +110,21 @@ def _options(argv: list[str]) -> argparse.Namespace:
         help="also remote servers: point the host at mcpproxy http instead, which must then run",
     )
     parser.add_argument(
+        "--model",
+        action="store_true",
+        help="SERVER is a host: point it at mcpproxy model, which must then run, or print how",
+    )
+    parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
-        help=f"with --http: where it will listen (default: 127.0.0.1:{FIRST_PORT})",
+        help=f"with --http or --model: where that will listen (default: 127.0.0.1:{FIRST_PORT}, "
+        f"for --model {model_options.LISTEN})",
     )
     parser.add_argument("--dry-run", action="store_true", help="print what would change, and write nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
+    if options.model:
+        return options
     check_names_or_all("wrap", options)
     if options.listen and (not options.http or len(options.server) != 1):
         raise UsageError("wrap", "--listen is for one server", "use it with --http and the name of a server")

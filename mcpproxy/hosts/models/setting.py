@@ -1,0 +1,284 @@
+"""Plans that point a host at ``mcpproxy model``, and those that give its file back.
+
+The path of the former address stays: ``mcpproxy model`` passes requests with the path that the host gives.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from mcpproxy.errors import UsageError
+from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
+from mcpproxy.hosts.document import Document, quoted
+from mcpproxy.hosts.errors import HostFileError
+from mcpproxy.hosts.host_table import Host, ModelSetting, all_hosts, model_files
+from mcpproxy.hosts.jsonc import departures
+from mcpproxy.hosts.models.records import SettingRecord, SettingRecords, save_settings, setting_records
+from mcpproxy.hosts.own_server import json_insertion, json_removal
+from mcpproxy.hosts.plans import FilePlan
+from mcpproxy.hosts.remote import address_of, url_through
+from mcpproxy.hosts.server_entries import ConfigFile, read_file
+from mcpproxy.hosts.text_nodes import Edit, Node, Path, edited, find, plain, text_of
+
+
+class ByHandError(HostFileError):
+    """mcpproxy cannot write the setting, and the user can: there is no file or no place in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingPlan:
+    """A file with the setting, or without it, and the record of the setting."""
+
+    file_plan: FilePlan
+    record: SettingRecord
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the file becomes what it was before the setting, to the byte."""
+        return sha256(self.file_plan.content) == self.record.sha256_before
+
+
+def setting_of(host: Host) -> ModelSetting:
+    """Return the setting of a host.
+
+    Raises:
+        UsageError: none is known.
+    """
+    if host.model is None:
+        known = ", ".join(each.id for each in all_hosts() if each.model)
+        fact = "no setting is known by which it takes the address of a model"
+        raise UsageError(host.name, fact, f"one is known of {known}")
+    return host.model
+
+
+def usual_service(setting: ModelSetting) -> str:
+    """Return the address that the host uses if nothing names another; empty if that is not known."""
+    return dict(setting.services).get("*", "")
+
+
+def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPlan | None:
+    """Return the plan that points a host at ``listen``; ``None`` if it is pointed there already.
+
+    Raises:
+        ByHandError: the user has to set it.
+        UsageError: no setting of the host is known.
+        HostFileError: the file cannot be read or written, or has an address that cannot be replaced.
+    """
+    setting = setting_of(host)
+    file = _file_of(host, setting)
+    at, service = _place(setting, file)
+    key, document = ".".join(at), file.document
+    node = find(document.root, at)
+    current = text_of(node)
+    if node is not None and current is None:
+        raise HostFileError(file.path, f"{key} is no string", "correct it first")
+    record = records.get((host.id, file.real_path))
+    if record and (record.at, record.url) == (at, current):
+        if record.listen == listen:
+            return None
+        fact = f"{key} leads to mcpproxy model at {record.listen} already"
+        raise HostFileError(file.path, fact, f"first mcpproxy unwrap {host.id} --model")
+    upstream = current or _of_environment(setting, listen) or service
+    if not upstream:
+        raise ByHandError(file.path, f"it has no {key}", "set it by hand")
+    address = address_of(upstream)
+    if address is None:
+        raise HostFileError(file.path, f"{key} has variables or a user in it", "set it by hand")
+    if address.netloc == listen:
+        raise HostFileError(file.path, f"{key} is {listen} already, and not by mcpproxy", "take it out first")
+    check_writable(file)
+    url = url_through(address, listen)
+    edit = Edit(node.start, node.end, quoted(url)) if node else _insertion(document, at, url)
+    if edit is None:
+        raise ByHandError(file.path, f"it has no {key}", "set it by hand")
+    plan = FilePlan(file, new_text=edited(document.text, [edit]))
+    made = find(_checked(plan, at, url).root, at)
+    assert made is not None
+    record = SettingRecord(
+        host=host.id,
+        file=file.real_path,
+        at=at,
+        old=document.text[edit.start : edit.end],
+        new=edit.new,
+        lead=made.start - edit.start,
+        url=url,
+        upstream=upstream,
+        listen=listen,
+        sha256_before=sha256(file.data),
+    )
+    return SettingPlan(plan, record)
+
+
+def plan_return(record: SettingRecord) -> SettingPlan | None:
+    """Return the plan that gives a file back; ``None`` if it no longer has the address of the record.
+
+    Raises:
+        HostFileError: the file cannot be read or written, or the setting cannot be taken out alone.
+    """
+    if (found := _written(record)) is None:
+        return None
+    file, node = found
+    document = file.document
+    check_writable(file)
+    for edit in _undoings(document, node, record):
+        plan = FilePlan(file, new_text=edited(document.text, [edit]))
+        try:
+            _checked(plan, record.at, None if record.lead else _scalar(record.old, document))
+        except HostFileError:
+            continue
+        return SettingPlan(plan, record)
+    raise _refusal(file.path)
+
+
+def is_written(record: SettingRecord) -> bool:
+    """Whether the file of the host has the address of the record, as far as the file can be read."""
+    try:
+        return _written(record) is not None
+    except HostFileError:
+        return True
+
+
+def write_setting(plan: SettingPlan) -> None:
+    """Write the record and the file. The caller has locked the ledger.
+
+    Raises:
+        HostFileError: one of them cannot be written; the file is as it was.
+    """
+    before, record = setting_records(), plan.record
+    save_settings({**before, (record.host, record.file): record})
+    try:
+        _write(plan)
+    except HostFileError:
+        with suppress(HostFileError):  # a record whose address is not in the file does no harm
+            save_settings(before)
+        raise
+
+
+def give_back(plan: SettingPlan) -> None:
+    """Write the file, and drop the record. The caller has locked the ledger.
+
+    Raises:
+        HostFileError: one of them cannot be written.
+    """
+    _write(plan)
+    forget(plan.record)
+
+
+def forget(record: SettingRecord) -> None:
+    """Drop a record.
+
+    Raises:
+        HostFileError: the others cannot be written.
+    """
+    kept = {place: other for place, other in setting_records().items() if other != record}
+    save_settings(kept)
+
+
+def _write(plan: SettingPlan) -> None:
+    remove_draft(plan.file_plan.file.real_path)
+    replace_content(plan.file_plan.file, plan.file_plan.content)
+
+
+def _written(record: SettingRecord) -> tuple[ConfigFile, Node] | None:
+    """Return the file and the value of a setting; ``None`` if it has another address, or does not exist.
+
+    Raises:
+        HostFileError: the file cannot be read.
+    """
+    if not os.path.lexists(record.file):
+        return None
+    file = read_file(record.file, os.path.dirname(record.file))
+    node = find(file.document.root, record.at)
+    return (file, node) if node is not None and text_of(node) == record.url else None
+
+
+def _file_of(host: Host, setting: ModelSetting) -> ConfigFile:
+    paths = model_files(setting)
+    if not paths:
+        raise ByHandError(host.name, "no file of its own has the address of its model", "set it by hand")
+    path = next(filter(os.path.lexists, paths), "")
+    if not path:
+        raise ByHandError(paths[0], "no such file", "mcpproxy makes none")
+    return read_file(path, os.path.expanduser("~"))
+
+
+def _place(setting: ModelSetting, file: ConfigFile) -> tuple[tuple[str, ...], str]:
+    """Return the path to the setting, and the address that the host uses without one.
+
+    Raises:
+        ByHandError: the file does not say which provider is chosen.
+    """
+    services = dict(setting.services)
+    if not setting.provider:
+        return setting.key, services.get("*", "")
+    chosen = text_of(find(file.document.root, setting.provider))
+    if not chosen:
+        raise ByHandError(file.path, f"it has no {'.'.join(setting.provider)}", "set it by hand")
+    provider = chosen.partition("/")[0]
+    at = tuple(provider if step == "*" else step for step in setting.key)
+    return at, services.get(provider, services.get("*", ""))
+
+
+def _of_environment(setting: ModelSetting, listen: str) -> str:
+    """Return the address that the environment names, unless it is our own."""
+    url = os.environ.get(setting.variable, "") if setting.variable else ""
+    address = address_of(url)
+    return "" if address and address.netloc == listen else url
+
+
+def _insertion(document: Document, at: Path, url: str) -> Edit | None:
+    """Return the edit that adds the setting; ``None`` where its place depends on the layout."""
+    return json_insertion(document, [str(step) for step in at], url) if document.language == "json" else None
+
+
+def _undoings(document: Document, node: Node, record: SettingRecord) -> Iterator[Edit]:
+    """Yield the edits that may undo a setting: of all that was written, else of the value alone."""
+    start = node.start - record.lead
+    if start >= 0 and document.text.startswith(record.new, start):
+        yield Edit(start, start + len(record.new), record.old)
+    if not record.lead:
+        yield Edit(node.start, node.end, record.old)
+    elif document.language == "json" and (holder := find(document.root, record.at[:-1])):
+        yield json_removal(document, holder, node)
+
+
+def _checked(plan: FilePlan, at: Path, value: object) -> Document:
+    """Return the new document, in which ``value``, or nothing, is at ``at`` and all else is as before.
+
+    Raises:
+        HostFileError: it is not.
+    """
+    before = plan.file.document
+    try:
+        after = Document(plan.file.path, plan.content, before.language)
+    except HostFileError:
+        raise _refusal(plan.file.path) from None
+    is_right = plain(find(after.root, at)) == value
+    is_same = _without(plain(before.root), at) == _without(plain(after.root), at)
+    # A comma that is left behind the last member is one that a host with strict JSON does not read.
+    is_json = before.language == "json"
+    if not (is_right and is_same) or (is_json and len(departures(after.text)) > len(departures(before.text))):
+        raise _refusal(plan.file.path)
+    return after
+
+
+def _without(value: object, at: Path) -> object:
+    """Return ``value`` without what is at ``at``, and without tables that have nothing else."""
+    if not isinstance(value, dict):
+        return value
+    table = cast("dict[object, object]", value)
+    rest = {key: member for key, member in table.items() if key != at[0]}
+    inner = _without(table[at[0]], at[1:]) if at[1:] and at[0] in table else None
+    return {**rest, at[0]: inner} if inner else rest
+
+
+def _scalar(token: str, document: Document) -> str | None:
+    """Return the string that a token of this language stands for."""
+    text = f'{{"x": {token}}}' if document.language == "json" else f"x = {token}\n"
+    return text_of(find(Document("", text.encode(), document.language).root, ("x",)))
+
+
+def _refusal(path: str) -> HostFileError:
+    return HostFileError(path, "its text cannot be changed in this place alone", "edit it by hand")
