@@ -47,8 +47,8 @@ def shown(value: JSON) -> str:
 
 
 def seconds(duration_ns: int) -> str:
-    """Return a duration as text in seconds, with one decimal if it is below one second."""
-    return f"{duration_ns / 1e9:.{0 if duration_ns >= 1_000_000_000 else 1}f} s"
+    """Return a duration as text in seconds, with one decimal if it is below ten seconds."""
+    return f"{duration_ns / 1e9:.{0 if duration_ns >= 9_950_000_000 else 1}f} s"
 
 
 def unquoted(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened, spelled
 from mcpproxy.checks.engine.rows import ANSWERS, OUT_OF_ORDER, Check, EventCheck, RuleFamily, is_the_senders
+from mcpproxy.checks.utilities.cancelled_requests import Cancellations
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.lifecycle import (
@@ -31,10 +32,10 @@ from mcpproxy.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""A missing answer is an error if initialize was sent so long before the client left, or before the end."""
+"""A missing answer is an error if initialize was sent so long before it was cancelled, or the client left."""
 
 IMPATIENCE_NS: Final = 2_000_000_000
-"""A missing answer is an info if initialize was sent so long before the client left, or before the end."""
+"""A missing answer is an info if initialize was sent so long before it was cancelled, or the client left."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
@@ -254,22 +255,32 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     has_failed = event.ending == "signalled" or event.exit_code != 0
     if has_failed and (client_ns is None or (server_ns is not None and server_ns < client_ns)):
         return  # The server failed before the client closed the stream. The exit status says that already.
-    waited_until_ns = event.observed_at_ns if client_ns is None else client_ns
-    waited_ns = waited_until_ns - request.sent_ns
     server = history.server
     is_silent = not (server.latest_notifications or server.pending or history.has_stderr)
     hint = "; it sent nothing, as one does that waits for Content-Length headers (LSP)" if is_silent else ""
-    yield from kept_waiting(request, waited_ns, f"the end{hint}")
+    if client_ns is None:
+        yield from kept_waiting(request, history, event.observed_at_ns, "the end", hint)
+    else:
+        yield from kept_waiting(request, history, client_ns, "the client closed stdin", hint)
 
 
-def kept_waiting(request: SentRequest, waited_ns: int, until: str) -> Iterator[Violation]:
-    """Report an initialize that was not answered for ``waited_ns``, on any transport (SEQ-001).
+def kept_waiting(
+    request: SentRequest, history: History, left_ns: int, left: str, hint: str = ""
+) -> Iterator[Violation]:
+    """Report an initialize that was not answered until it was cancelled or the client left, on any transport
+    (SEQ-001).
 
-    ``until`` says in words what ended that time.
+    ``left`` says in words what happened at ``left_ns``, and ``hint`` what else is known.
     """
+    cancelled = history.of(Cancellations).by_request.get((request.sender, request.id))
+    if cancelled is not None and cancelled.request is request and cancelled.cancelled_ns < left_ns:
+        left_ns, left = cancelled.cancelled_ns, "the client cancelled it"
+    waited_ns = left_ns - request.sent_ns
     if waited_ns >= IMPATIENCE_NS:
         waited = seconds(waited_ns)
-        problem = f"server never answered initialize ({spelled(request.id)}), sent {waited} before {until}"
+        problem = (
+            f"server never answered initialize ({spelled(request.id)}), sent {waited} before {left}{hint}"
+        )
         # Nothing says how long a start may take, so a client that soon gave up proves no fault.
         yield _never_answered(problem, request, None if waited_ns >= INITIALIZE_TIMEOUT_NS else "info")
 

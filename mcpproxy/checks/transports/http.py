@@ -313,7 +313,7 @@ def awaited_initialize(exchange: HttpExchange, history: HttpHistory, frame: Fram
         return  # The client left before the whole body had come, or HTTP-010 reports that it is no answer.
     request = session.pending(initialize.id)
     if request is not None and not history.has_gap and not _has_unreadable_message(exchange):
-        yield from kept_waiting(request, exchange.left_ns - request.sent_ns, "the client left")
+        yield from kept_waiting(request, session.judge.history, exchange.left_ns, "the client left")
 
 
 def _has_unreadable_message(exchange: HttpExchange) -> bool:

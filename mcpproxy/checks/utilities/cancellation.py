@@ -33,6 +33,7 @@ from mcpproxy.checks.utilities.cancelled_requests import (
     named,
     remember_answer,
     remember_cancellation,
+    remember_cancelled_initialize,
 )
 from mcpproxy.checks.utilities.progress import with_other_type
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
@@ -150,6 +151,7 @@ def initialize_cancelled(
     for message in exchange.messages:
         id_given = member(message.value, "params", "requestId")
         if message.value.get("method") == METHOD and request_id(id_given) == initialize.id:
+            remember_cancelled_initialize(initialize, exchange.request, opening.judge.history)
             yield Violation(
                 *INITIALIZE,
                 f"client cancelled its initialize request ({spelled(initialize.id)})",

@@ -14,7 +14,7 @@ from mcpproxy.checks.engine.context import MessageContext, shortened, spelled
 from mcpproxy.protocol.jsonrpc import RequestId, request_id
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import declares
-from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
+from mcpproxy.session.frame import CLIENT, SERVER, RequestHead, Sender, other
 from mcpproxy.session.history import History, SentRequest, keep_latest
 
 GRACE_NS: Final = 5_000_000_000
@@ -103,3 +103,9 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
     cancelled = Cancelled(request, sender, id, context.seq, context.frame.observed_at_ns)
     requestor = sender if request is None else request.sender
     keep_latest(history.of(Cancellations).by_request, (requestor, id), cancelled, _MOST_REMEMBERED)
+
+
+def remember_cancelled_initialize(initialize: SentRequest, by: RequestHead, opening: History) -> None:
+    """Record that an initialize over HTTP was cancelled by another exchange than its own, for its session."""
+    cancelled = Cancelled(initialize, CLIENT, initialize.id, by.seq, by.observed_at_ns)
+    opening.of(Cancellations).by_request[CLIENT, initialize.id] = cancelled
