@@ -75,6 +75,11 @@ def test_explain_says_it(rule: str) -> None:
             assert why.removeprefix("always") in text
 
 
+def test_a_lower_level_names_its_exception() -> None:
+    text = " ".join(" ".join(explain.lines(CATALOGUE.rules["CANC-005"])).split())
+    assert "until 2025-11-25, except for an error that answers the cancellation" in text
+
+
 def caps(module: Path) -> Iterator[tuple[str, str]]:
     """Yield rule and requirement of each violation that a module may report at a lower level."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
