@@ -58,6 +58,7 @@ class _OpenRequest:
     method: str
     at_ns: int
     target: str | None
+    exchange: int
 
 
 class Conversation:
@@ -86,7 +87,7 @@ class Conversation:
         match message:
             case Request(method=method, id=id, params=params):
                 target = target_of(method, params)
-                open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns, target)
+                open_request = _OpenRequest(frame.seq, method, frame.observed_at_ns, target, frame.exchange)
                 self._unanswered.add(frame.sender, id, open_request, scopes)
                 return Turn("request", method, id, body=params, target=target)
             case Notification(method=method, params=params):
@@ -108,6 +109,10 @@ class Conversation:
     ) -> Turn:
         take = self._unanswered.find if frame.is_undelivered else self._unanswered.take
         open_request = take(other(frame.sender), id, scopes)
+        if open_request is None and frame.by_proxy and frame.exchange:
+            # What mcpproxy answers in the place of a server has no id. It is about what was posted.
+            posted = self._unanswered.take_if(lambda request: request.exchange == frame.exchange)
+            open_request = posted[0] if len(posted) == 1 else None
         if (fault := frame.fault) is not None:
             if open_request is not None:
                 self._faulted[fault.number] = open_request

@@ -108,3 +108,14 @@ def test_a_proxy_over_http_was_stopped() -> None:
     transcript = Transcript(header=Header(transport="http"))
     assert transcript.lines(Close("exited", 0))[0].endswith("close mcpproxy was stopped")
     assert transcript.lines(Close("signalled", None, 9))[0].endswith("close signal 9 ended the server")
+
+
+def test_what_mcpproxy_answers_in_the_place_of_a_server_is_about_what_was_posted() -> None:
+    transcript = Transcript(Style(width=100))
+    transcript.lines(Frame(1, CLIENT, CALL % b"hi", exchange=1))
+    transcript.lines(Frame(2, CLIENT, b'{"jsonrpc":"2.0","id":2,"method":"ping"}', exchange=2))
+    own = b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"mcpproxy: no server"}}'
+    (line,) = transcript.lines(Frame(3, SERVER, own, exchange=2, by_proxy=True))
+    assert "← #2 error for ping" in line
+    (line,) = transcript.lines(Frame(4, SERVER, own, exchange=1, by_proxy=True))
+    assert "← #1 error for tools/call" in line
