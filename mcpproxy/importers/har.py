@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from mcpproxy.importers.import_source import (
     Clock,
     ImportedSource,
+    digest,
     refuse,
     selected_session,
     unix_ns,
@@ -133,7 +134,8 @@ def read(path: str, session: int) -> ImportedSource:
         partial=_PARTIAL_NOTE,
         imported=_IMPORT_NOTE + note,
     )
-    key = os.urandom(32)
+    # As secret as the archive, which has what is masked, and the same each time: sessions keep their names.
+    key = digest(path)
     return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))
 
 

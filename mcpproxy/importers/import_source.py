@@ -1,6 +1,7 @@
 """What the readers of other formats share: reading lines, converting times, refusing files."""
 
 import errno
+import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -182,6 +183,19 @@ def whole_json(path: str, kind: str) -> JSON:
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
     except orjson.JSONDecodeError as fault:
         refuse(path, fault.lineno, f"not a whole {kind}: the JSON stops or is damaged there")
+
+
+def digest(path: str) -> bytes:
+    """Return a hash of a file, of 64 bytes.
+
+    Raises:
+        TraceError: the file cannot be read.
+    """
+    try:
+        with open(open_regular(path, follows=True), "rb") as file:
+            return hashlib.file_digest(file, "blake2b").digest()
+    except OSError as fault:
+        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
 
 
 def objects(value: JSON) -> list[JSONObject]:

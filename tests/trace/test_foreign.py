@@ -465,6 +465,14 @@ def test_the_exchanges_of_an_archive(tmp_path: Path) -> None:
     assert seqs == sorted(seqs)
 
 
+def test_the_sessions_of_one_archive_have_the_same_names_each_time(tmp_path: Path) -> None:
+    first, second = kept(tmp_path, har(*OVER_HTTP), "a.har"), kept(tmp_path, har(*OVER_HTTP), "b.har")
+    other = kept(tmp_path, har(*OVER_HTTP[:3]), "c.har")
+    names = [load(path).sessions[0].name for path in (first, first, second, other)]
+    assert names[0] == names[1] == names[2] != ""
+    assert names[3] != names[0], "of another archive nobody can tell that it has the same credentials"
+
+
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 def test_a_body_that_an_archive_does_not_hold_is_not_a_missing_answer(
     kind: str, mcpproxy: Mcpproxy, tmp_path: Path
