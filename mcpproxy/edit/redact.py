@@ -145,8 +145,9 @@ class Redaction:
                 yield record, line
             elif isinstance(masked, Finding):
                 yield masked, encode_finding(masked)
+            elif isinstance(masked, Close):
+                yield masked, line  # ``write_trace`` writes it, with the counts of the copy
             else:
-                assert not isinstance(masked, Close)  # ``record`` returns a close record unchanged
                 yield masked, encode(masked, session)
 
     def record(self, record: Event | Finding) -> Event | Finding:
@@ -170,7 +171,7 @@ class Redaction:
             case Note():
                 why = self.url(record.why)
                 return record if why == record.why else replace(record, why=why)
-            case Gap():
+            case Gap() | Close():
                 reason = self.text(record.reason)
                 return record if reason == record.reason else replace(record, reason=reason)
             case _:

@@ -119,6 +119,7 @@ class TraceSink:
         self._writer.write(encode_lines(run))
         state.at_ns = at_ns
         if stream == 2:
+            state.last_words.add(*run.raws)
             return
         self._in_long_line[stream] = False
         state.seq += len(lines)
@@ -199,6 +200,8 @@ class TraceSink:
         if isinstance(event, Frame):
             self.state.tally.count(event)
             self.state.calls.count_frame(event)
+        elif isinstance(event, Stderr):
+            self.state.last_words.add(event.raw)
         self._writer.write(encode(event))
         self.state.at_ns = event.observed_at_ns
         self._judge(event)
@@ -207,6 +210,8 @@ class TraceSink:
         """Write how the session ended."""
         self.settle()
         state = self.state
+        if not any(state.tally.frames.values()):
+            close = state.last_words.explained(close)
         self._judge(close)
         state.complete_tally()
         self._writer.write(encode_close(close, state.tally))

@@ -1,7 +1,9 @@
 """The state of a trace that is being written. To continue a trace, the recorder reads and judges it again."""
 
 import os
+from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
@@ -12,6 +14,7 @@ from mcpproxy.session.frame import (
     CLIENT,
     NOT_DECODED,
     SERVER,
+    Close,
     Event,
     Finding,
     Frame,
@@ -31,6 +34,38 @@ if TYPE_CHECKING:
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 """Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
+
+
+_MOST_LINES: Final = 400
+"""How many lines on stderr are kept."""
+_LINE_BYTES: Final = 1024
+"""How much is kept of the beginning of each line."""
+_REASON_CHARACTERS: Final = 240
+
+
+class LastWords:
+    """The last lines that a server wrote to stderr."""
+
+    def __init__(self) -> None:
+        self._lines: Final[deque[bytes]] = deque(maxlen=_MOST_LINES)
+
+    def add(self, *lines: bytes) -> None:
+        self._lines.extend(bytes(line[:_LINE_BYTES]) for line in lines[-_MOST_LINES:])
+
+    def explained(self, close: Close) -> Close:
+        """Return the end of a recording without a message, with the line that says why the server failed.
+
+        An end that is no failure, or has its reason, is returned as it is.
+        """
+        if close.ending != "exited" or not close.exit_code or close.reason or not self._lines:
+            return close
+        from mcpproxy.base.telling_line import telling_line  # few servers fail
+
+        lines = [line.decode("utf-8", "backslashreplace").rstrip() for line in self._lines]
+        reason = telling_line(lines).strip()
+        if len(reason) > _REASON_CHARACTERS:
+            reason = f"{reason[:_REASON_CHARACTERS]}…"
+        return replace(close, reason=reason)
 
 
 @slotted()
@@ -58,6 +93,8 @@ class TraceState:
     """The time at which the current file began."""
     calls: CallCounter = field(default_factory=CallCounter)
     """Counts the calls of exactly these records."""
+    last_words: LastWords = field(default_factory=LastWords)
+    """What the server wrote to stderr at last."""
     unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
@@ -167,6 +204,7 @@ def _restored(
                 state.stream_bytes[SENDERS.index(sender)] += len(event.raw) + event.terminated
             case Stderr():
                 state.stream_bytes[2] += len(event.raw) + event.terminated
+                state.last_words.add(event.raw)
             case Gap() if event is opened.hole:
                 if (shipped := opened.shipped_before(opened.files[1])) is None:
                     raise TraceError(

@@ -271,10 +271,11 @@ Ending = Literal["exited", "signalled", "not started", "cut"]
 class Close:
     """How the recording ended.
 
-    ``exited``: the server process ended with ``exit_code``. ``signalled``: the signal with the number
-    ``signal`` ended the process. ``not started``: the command could not be run, for the ``reason``, a clause
-    for people, which is empty in recordings of earlier releases. ``cut``: the recording stops here because
-    the proxy was killed, and how the session ended is unknown.
+    ``exited``: the server process ended with ``exit_code``; if that is an error before any message, the
+    ``reason`` is what it wrote to stderr of it. ``signalled``: the signal with the number ``signal`` ended
+    the process. ``not started``: the command could not be run, for the ``reason``, a clause for people.
+    ``cut``: the recording stops here because the proxy was killed, and how the session ended is unknown.
+    Recordings of earlier releases have no reason.
     """
 
     ending: Ending

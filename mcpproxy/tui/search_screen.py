@@ -17,7 +17,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.session.filter import EXAMPLE, Filter, FilterError, parse_filter
 from mcpproxy.tui.call_lines import call_line, may_be_answered
 from mcpproxy.tui.line_panes import Bar, CursorPane
-from mcpproxy.tui.spans import Line, Span, Tone, padded
+from mcpproxy.tui.spans import Line, Span, Tone, cut, padded
 from mcpproxy.view.calls import Call
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
@@ -31,10 +31,11 @@ _NAME: Final = 20
 
 
 class FoundCall(NamedTuple):
-    """A call that passes the filter, and its recording."""
+    """A call that passes the filter, and its recording; without a call, one whose server failed before any
+    message."""
 
     entry: RecordingEntry
-    call: Call
+    call: Call | None
 
 
 class FoundPane(CursorPane):
@@ -53,6 +54,8 @@ class FoundPane(CursorPane):
         """Return the name of the recording, and the call."""
         entry, call = self.found[index]
         name = padded(entry.title, _NAME)
+        if call is None:
+            return Span(f"{name} ", "info"), Span(cut(entry.ended, width - _NAME - 1), "bad")
         waited_ns = call.waited_ns if entry.running and may_be_answered(call) else None
         return Span(f"{name} ", "info"), *call_line(call, width - _NAME - 1, waited_ns=waited_ns)
 
@@ -106,7 +109,9 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         search = RecordingSearch(self._entries, lambda entry: open_view(entry.path, only_reads=True))
 
         def found(entry: RecordingEntry, view: View) -> Iterator[FoundCall]:
-            return (FoundCall(entry, call) for call in calls_after(view, wanted))
+            if wanted.asks_for_failures and view.not_begun:
+                yield FoundCall(entry, None)
+            yield from (FoundCall(entry, call) for call in calls_after(view, wanted))
 
         rows = await asyncio.to_thread(lambda: list(islice(search.results(found), MOST_FOUND)))
         self._show(rows, search.place, search.faults)
@@ -120,7 +125,10 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         if faults:  # the text begins with the path, and all are in one folder
             first = faults[0].removeprefix(os.path.dirname(self._entries[0].path) + os.sep)
             where += f"; {len(faults)} not read whole: {visible(first)}"
-        self._tell(f"{count(len(rows), 'call')}, {where}", "plain")
+        failed_starts = sum(row.call is None for row in rows)
+        if failed_starts:
+            where = f"{failed_starts:,} failed before any message, {where}"
+        self._tell(f"{count(len(rows) - failed_starts, 'call')}, {where}", "plain")
         if rows:
             self._pane.focus()
 

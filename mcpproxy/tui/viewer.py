@@ -427,7 +427,7 @@ class Viewer(App[None]):
     def _open_found(self, found: FoundCall | None) -> None:
         if found is None:
             return
-        self._words, self._sought = "", found.call.number
+        self._words, self._sought = "", found.call.number if found.call else 0
         self._show_sessions()
         self._open_recording(found.entry.path)
         self.calls.focus()

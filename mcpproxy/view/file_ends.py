@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import Request, Response
 from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
-from mcpproxy.reports.transcripts.ending import ending_text, is_failure
+from mcpproxy.reports.transcripts.ending import ending_text, not_begun
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.session.outcomes import count_calls
 from mcpproxy.trace import chain, upgrades
@@ -78,7 +78,9 @@ def file_ends(path: str) -> FileEnds:
     match _record(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None:
         case CloseRecord() as last:
             is_empty = size <= HEAD_BYTES and has_no_message(head)
-            has_not_begun = is_empty and is_failure(last.close, first_end_in(head))
+            frames = sum(last.tally.frames.values()) if last.tally else not is_empty
+            first_end = first_end_in(head if size <= len(head) else head + tail)
+            has_not_begun = bool(not_begun(last.close, header, frames, first_end))
             entry = replace(_closed(entry, header, last), is_empty=is_empty, has_not_begun=has_not_begun)
             return FileEnds(name, entry, header.continues)
         case Continued() as last:

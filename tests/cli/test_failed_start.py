@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.relay import journal
 from mcpproxy.tui.session_lines import SessionItem, overview_lines
 from mcpproxy.view.folder import recording
 from mcpproxy.view.view import open_view
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
+from tests.recorder.journals import START, JournalFolder, record, stderr
 
 HOW = "the server could not be started: npxx: no such command; did you mean npx?"
 STARTED_AT = "2026-11-21T10:20:30Z"
@@ -38,6 +40,56 @@ def test_the_reason_is_recorded_as_it_is_told_on_stderr(mcpproxy: Mcpproxy, tmp_
     assert "abcdef" not in Path(path).read_text()
     last = json.loads(Path(path).read_text().splitlines()[-1])
     assert (last["ending"], last["reason"]) == ("not started", "no such command; did you mean npx?")
+
+
+CRASHED = "the server exited with 1: ConnectionError: no route to postgres://db:5432"
+
+
+def crash(tmp_path: Path, *last: str) -> str:
+    """The recording of a server that wrote a traceback before any message."""
+    trace = tmp_path / "crash.jsonl"
+    said = ("Traceback (most recent call last):", '  File "/srv/s.py", line 3, in connect', *last)
+    JournalFolder(
+        trace,
+        [START, stderr("\n".join(said).encode()), (journal.EXIT, b'{"ending":"exited","code":1}', 9_000, 0)],
+    )
+    record(trace)
+    return str(trace)
+
+
+@pytest.mark.parametrize("lines", [["    connect()"], ["x"] * 500], ids=["one line", "many short lines"])
+def test_a_traceback_before_any_message_is_the_reason(
+    mcpproxy: Mcpproxy, tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = crash(tmp_path, *lines, "ConnectionError: no route to postgres://db:5432")
+    assert recording(path).ended == CRASHED
+    assert recording(path).reason in mcpproxy("list", str(tmp_path)).out
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    for argv in (
+        ("show", path),
+        ("stats", path),
+        ("show", "--all", str(tmp_path), "--filter", "status:unsuccessful"),
+        *(("check", path, "--format", each) for each in ("text", "json", "github", "junit", "sarif")),
+    ):
+        assert CRASHED in mcpproxy(*argv).out, argv
+
+
+def test_the_search_of_all_recordings_counts_a_server_that_exited_at_once(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    path = crash(tmp_path, "ConnectionError: no route to postgres://db:5432")
+    said = mcpproxy("show", "--all", str(tmp_path), "--filter", "status:unsuccessful").out.splitlines()
+    assert said[-1] == "0 rows in 0 of 1 recording, 1 failed before any message: status:unsuccessful"
+    assert "crash.jsonl" in said[0], path
+
+
+def test_a_masked_copy_masks_the_reason(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = crash(tmp_path, "ConnectionError: ghp_0123456789abcdefghijABCDEFGHIJ012345 is refused")
+    copy = str(tmp_path / "copy.jsonl")
+    assert "ghp_0123" in recording(path).ended
+    mcpproxy("redact", path, "--preset", "secrets", "-o", copy)
+    assert recording(copy).ended.endswith(" is refused")
+    assert "ghp_0123" not in Path(copy).read_text()
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,27 @@ def test_a_search_says_which_file_it_could_not_read(tmp_path: Path) -> None:
     sit(scene)
 
 
+def test_a_search_for_failures_finds_servers_that_did_not_begin(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", SITUATIONS["failed tool"])
+    records = recordings.without_a_message("2026-11-21T10:20:30Z", "npxx", "no such command")
+    recordings.write(tmp_path / "b.jsonl", records)
+
+    async def scene() -> None:
+        async with sitting(tmp_path, width=120) as person:
+            await person.presses("a")
+            await person.types("status:unsuccessful")
+            await person.presses("enter")
+            await person.sees("1 call, 1 failed before any message, 2 recordings searched")
+            found = person.screen().splitlines()
+            (line,) = [number for number, text in enumerate(found) if "npxx: no such command" in text]
+            (other,) = [number for number, text in enumerate(found) if "no such city" in text]
+            await person.presses(*(("j",) if line > other else ()), "enter")
+            await person.waits(lambda: len(person.viewer.screen_stack) == 1, "the search is closed")
+            await person.sees("Recording", "the server could not be started: npxx: no such command")
+
+    sit(scene)
+
+
 def test_a_call_is_found_in_any_recording_and_opened(folder: Path) -> None:
     async def scene() -> None:
         async with sitting(folder, width=120) as person:

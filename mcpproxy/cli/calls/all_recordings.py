@@ -10,7 +10,6 @@ from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines
 from mcpproxy.cli.calls.listing import call_lines
 from mcpproxy.session.filter import Filter
-from mcpproxy.view.folder import recording
 from mcpproxy.view.rows.search_recordings import RecordingSearch
 from mcpproxy.view.view import View, open_view
 
@@ -35,13 +34,9 @@ class AllRecordings:
 
         def found(path: str, view: View) -> Iterator[str]:
             nonlocal calls, matching
-            if (
-                self.wanted.asks_for_failures
-                and not view.count()
-                and (entry := recording(path)).has_not_begun
-            ):
+            if self.wanted.asks_for_failures and view.not_begun:
                 yield from _heading_lines(view, style)
-                yield style.paint(f"  {entry.ended}", "red")
+                yield style.paint(f"  {view.not_begun}", "red")
                 yield ""
                 failed_starts.append(path)
             if passing := view.count(self.wanted):

@@ -26,7 +26,8 @@ def ending_text(close: Close, header: Header) -> str:
         case "exited" if header.transport == "http" and close.exit_code == 0:
             return "mcpproxy was stopped"
         case "exited":
-            return f"the server exited with {close.exit_code}"
+            why = f": {visible(close.reason)}" if close.reason else ""
+            return f"the server exited with {close.exit_code}{why}"
         case "signalled":
             return f"signal {close.signal} ended the server"
         case "not started":
