@@ -88,6 +88,8 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     if not verdict.traces:
         return
     counts = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
+    if all(trace.not_begun for trace in verdict.traces):
+        counts = "nothing to judge"
     if verdict.known:
         counts += f", {verdict.known} known"
     colour = "red" if verdict.exit_code else "green"

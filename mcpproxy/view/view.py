@@ -149,9 +149,13 @@ class View:
 
     @property
     def found(self) -> str:
-        """The numbers of findings in words, as ``tally`` says them, or ``not judged``."""
+        """The numbers of findings in words, as ``tally`` says them, ``not judged``, or ``nothing to judge``
+        if the server failed before any message.
+        """
         if self.header.imported:
             return "not judged"
+        if self.not_begun:
+            return "nothing to judge"
         counts = self.findings.counts()
         return tally(*(counts.get(severity, 0) for severity in ("error", "warning", "info")))
 

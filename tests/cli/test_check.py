@@ -69,14 +69,14 @@ def test_a_server_that_did_not_begin_is_named(
         "interrupted": (HEADER, '{"type":"signal","t":900,"signal":"SIGINT"}', said, close(0, 0, code=1)),
     }
     paths = [recordings.write(tmp_path / f"{name}.jsonl", records) for name, records in sessions.items()]
-    nothing = "no findings in 1 trace, 0 frames"
+    nothing, none = "nothing to judge in 1 trace, 0 frames", "no findings in 1 trace, 0 frames"
     assert [mcpproxy("check", path).code for path in paths] == [2, 2, 0, 0, 0]
     assert [mcpproxy("check", path).out.splitlines() for path in paths] == [
         [nothing, f"the server could not be started: mcpproxy show '{paths[0]}'"],
         [nothing, f"the server exited with 1: mcpproxy show '{paths[1]}'"],
-        [nothing],
-        [nothing],
-        [nothing],
+        [none],
+        [none],
+        [none],
     ]
     assert [recording(path).has_not_begun for path in paths] == [True, True, False, False, False]
     for path in paths:

@@ -72,6 +72,7 @@ def test_a_traceback_before_any_message_is_the_reason(
         *(("check", path, "--format", each) for each in ("text", "json", "github", "junit", "sarif")),
     ):
         assert CRASHED in mcpproxy(*argv).out, argv
+    assert "0 calls; 0 frames; nothing to judge\n" in mcpproxy("show", path).out
 
 
 def test_the_search_of_all_recordings_counts_a_server_that_exited_at_once(
