@@ -305,7 +305,8 @@ def no_message(path: str) -> TraceError:
 
     entry = recording(path)
     how = f": {entry.ended}" if entry.has_not_begun else ""
-    return TraceError(path, None, f"holds no message{how}", "record a session first")
+    step = "name another recording: mcpproxy list" if how else "record a session first"
+    return TraceError(path, None, f"holds no message{how}", step)
 
 
 def _tell_of_a_failed_start(found: str) -> None:

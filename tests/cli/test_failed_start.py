@@ -117,7 +117,7 @@ def test_what_needs_messages_says_why_there_are_none(mcpproxy: Mcpproxy, failed:
     said = mcpproxy(*command.format(failed, good=good).split())
     assert (said.code, said.err) == (
         2,
-        f"mcpproxy: {failed}: holds no message: {HOW}; record a session first\n",
+        f"mcpproxy: {failed}: holds no message: {HOW}; name another recording: mcpproxy list\n",
     )
 
 
