@@ -11,6 +11,7 @@
     ├── UnfitRuleOptionsError       a session cannot be judged by the rules that its recording names
     ├── NotARecordError             a line of a recording is not a record; becomes a TraceError with the place
     ├── HostFileError               a configuration file of a host cannot be read, or must not be written
+    │   ├── ByHandError             the user has to write a setting that mcpproxy cannot place; becomes advice
     │   └── UnrecordedError         it was written, and the ledger could not be written afterwards
     ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
     ├── ForeignUrlError             a peer named a URL that is not requested; becomes a reason

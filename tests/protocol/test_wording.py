@@ -54,7 +54,7 @@ def test_a_noun_has_its_article(noun: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("duration_ns", "expected"), [(200_000_000, "0.2 s"), (1_000_000_000, "1 s"), (60_000_000_000, "60 s")]
+    ("duration_ns", "expected"), [(200_000_000, "0.2 s"), (1_000_000_000, "1.0 s"), (60_000_000_000, "60 s")]
 )
 def test_a_duration_in_seconds(duration_ns: int, expected: str) -> None:
     assert wording.seconds(duration_ns) == expected
