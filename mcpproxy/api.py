@@ -37,6 +37,7 @@ from mcpproxy.session.outcomes import (
     ERRORS,
     Outcome,
     error_outcome,
+    latency_ns,
     outcome_of,
     outcome_of_result,
     state_words,
@@ -349,5 +350,5 @@ def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None
         frame=entry.seq,
         answer_frame=answer.seq if answer else None,
         at_ns=entry.at_ns,
-        latency_ns=(answer.at_ns - entry.at_ns or None) if answer else None,
+        latency_ns=latency_ns(entry.at_ns, answer.at_ns) if answer else None,
     )

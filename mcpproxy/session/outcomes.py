@@ -55,6 +55,16 @@ class Outcome(StrEnum):
     call ended."""
 
 
+def latency_ns(asked_ns: int, answered_ns: int) -> int | None:
+    """Return how long an answer took, in nanoseconds; ``None`` if nothing is known of that.
+
+    Times are those since the recording began. An answer at its very beginning stands in a recording by
+    another program without times. Two times that are equal are known: a clock may stand still for 16 ms
+    (Windows).
+    """
+    return max(answered_ns - asked_ns, 0) if answered_ns else None
+
+
 PROBE: Final = "server/discover"
 """The request with which a client asks a server for its revisions. An older server has no such request."""
 

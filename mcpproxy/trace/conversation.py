@@ -23,6 +23,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import singles, target_of
 from mcpproxy.session.frame import Frame, other
+from mcpproxy.session.outcomes import latency_ns
 from mcpproxy.session.unanswered_requests import ONE_SESSION, Scope, UnansweredRequests
 from mcpproxy.trace.session_labels import SessionNames
 
@@ -34,7 +35,7 @@ class Turn:
     ``method`` is the method of the message or, for an answer, of the request; ``target`` is the tool, prompt
     or resource that the request is about. For an answer, ``answers`` is the frame number of the request, and
     ``latency_ns`` the time between the two. All four are ``None`` for an answer that matches no request.
-    ``latency_ns`` is also ``None`` if both have the same time, as in a recording without times.
+    ``latency_ns`` is also ``None`` in a recording without times.
     An answer in an SSE event that never ended names its request, too, although no client takes it for one.
     ``body`` is the params, result or error; for a value that is not a message, ``body`` is the value and
     ``flaw`` says what is wrong with it.
@@ -120,9 +121,9 @@ class Conversation:
                 open_request = self._faulted.get(fault.number)
         if open_request is None:
             return Turn(kind, id=id, body=body)
-        latency_ns = frame.observed_at_ns - open_request.at_ns or None
+        took_ns = latency_ns(open_request.at_ns, frame.observed_at_ns)
         seq, target = open_request.seq, open_request.target
-        return Turn(kind, open_request.method, id, seq, latency_ns, body, target=target)
+        return Turn(kind, open_request.method, id, seq, took_ns, body, target=target)
 
     def _scopes(self, frame: Frame) -> tuple[Scope, ...]:
         """Return the scopes in which a request and its answer can match, the narrowest first."""

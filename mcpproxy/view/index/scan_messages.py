@@ -15,6 +15,7 @@ from mcpproxy.session.outcomes import (
     carried_code,
     error_outcome,
     exchange_outcome,
+    latency_ns,
     outcome_of_result,
     status_outcome,
 )
@@ -152,8 +153,9 @@ class MessageScan:
         self.touch(row)
 
     def _took_ns(self, row: int, answered_ns: int) -> int:
-        """Return the latency of a row; -1 if it is not known, as what has no time has that before it."""
-        return max(answered_ns - self.columns.started_ns[row], 0) or -1
+        """Return the latency of a row; -1 if it is not known."""
+        took_ns = latency_ns(self.columns.started_ns[row], answered_ns)
+        return -1 if took_ns is None else took_ns
 
     def _repeated_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
         """Return the row of the redirected request that an exchange repeats; 0 if there is none."""
