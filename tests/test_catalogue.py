@@ -15,7 +15,7 @@ import pytest
 import mcpproxy
 from mcpproxy.checks import decided_rules
 from mcpproxy.checks.acp import turns
-from mcpproxy.checks.basic import lifecycle, unanswered
+from mcpproxy.checks.basic import unanswered, unanswered_initialize
 from mcpproxy.checks.hosts.facts import HostChoice
 from mcpproxy.checks.hosts.family import host_checks
 from mcpproxy.checks.opt_in.implementations import range_checks
@@ -422,8 +422,8 @@ GRACE: Final = (
     ("PROTO-010", sessions.ABANDONED_NS, "after 10 minutes"),
     ("RES-006", resources.GRACE_NS, "within 5 seconds"),
     ("RPC-008", after_cancellation.GIVEN_UP_NS, "30 seconds"),
-    ("SEQ-001", lifecycle.INITIALIZE_TIMEOUT_NS, "10 seconds"),
-    ("SEQ-001", lifecycle.IMPATIENCE_NS, "2 seconds"),
+    ("SEQ-001", unanswered_initialize.INITIALIZE_TIMEOUT_NS, "10 seconds"),
+    ("SEQ-001", unanswered_initialize.IMPATIENCE_NS, "2 seconds"),
     ("SSE-006", streams.EARLY_NS, "50 milliseconds"),
     ("STDIO-005", stdio.PROMPT_EXIT_NS, "within 5 seconds"),
     ("SUB-003", unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.lifecycle import kept_waiting
 from mcpproxy.checks.basic.unclear_requests import UnclearRequests, may_be_refused
 from mcpproxy.checks.engine.context import Violation, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
@@ -36,7 +35,7 @@ from mcpproxy.checks.engine.rows import (
     HttpCheck,
     RuleFamily,
 )
-from mcpproxy.checks.transports.streams import unfinished
+from mcpproxy.checks.transports.initialize_answer import awaited_initialize, unanswered_initialize
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     Batch,
@@ -280,45 +279,6 @@ def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere and not is_unread:
         problem = "server answered a request with an empty body"
         yield Violation("HTTP-011", "R-072", problem, related=(exchange.request.seq,), frame=head.seq)
-
-
-def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a complete HTTP answer to initialize that does not contain its response (SEQ-001)."""
-    initialize = exchange.initialize
-    if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.broken_rules:
-        return
-    if exchange.unanswered and not exchange.event_id_count and not _has_unreadable_message(exchange):
-        # After an event with an id, the client may resume the stream and get the response there.
-        problem = (
-            f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
-            f"{unfinished(exchange)}"
-        )
-        yield Violation(
-            "SEQ-001",
-            "R-032",
-            problem,
-            frame=exchange.body.seq if exchange.body else None,
-        )
-
-
-def awaited_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report an initialize without an answer when its client closed the connection (SEQ-001)."""
-    session, initialize = exchange.session, exchange.initialize
-    # The exchange itself ends when the server, too, closes its side, which may be much later.
-    if session is None or initialize is None or exchange.ended_by != CLIENT or exchange.left_ns is None:
-        return
-    if (exchange.response and not exchange.succeeded) or exchange.event_id_count or exchange.unfinished_seq:
-        return  # It was refused, or its response may come later, or HTTP-012 reports that it was cut.
-    if exchange.body_count or "HTTP-010" in exchange.broken_rules:
-        return  # The client left before the whole body had come, or HTTP-010 reports that it is no answer.
-    request = session.pending(initialize.id)
-    if request is not None and not history.has_gap and not _has_unreadable_message(exchange):
-        yield from kept_waiting(request, session.judge.history, exchange.left_ns, "the client left")
-
-
-def _has_unreadable_message(exchange: HttpExchange) -> bool:
-    """Whether the server has sent something in this session that could not be read, perhaps the response."""
-    return exchange.session is not None and exchange.session.judge.history.server.sent_unreadable
 
 
 def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
