@@ -1,8 +1,10 @@
 """A session that is judged by the user's choice of rules: live, and from the journal of a killed recorder."""
 
 import contextlib
+import io
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Final
@@ -143,6 +145,23 @@ def test_a_rule_that_prints_does_not_fail_when_nobody_reads(
         record(trace, RuleOptions((house.build(tmp_path),)), [*OPENED, *listing(2)])
     assert ("HOUSE-001", 4) in found(trace)
     assert judge_error(trace) == ""
+
+
+def test_what_a_rule_prints_is_written_in_whole_lines(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server writes to the same stderr. A line of its own must not begin within one of a rule."""
+    ours, others = socket.socketpair(type=socket.SOCK_DGRAM)  # keeps writes apart
+    checks = house.CHECKS.replace('print("asked")', 'print("asked", "twice\\nand more", end="")')
+    with ours, others, io.TextIOWrapper(ours.makefile("wb", buffering=0), write_through=True) as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        record(trace, RuleOptions((house.build(tmp_path, checks),)), [*OPENED, *listing(2)])
+        others.setblocking(False)
+        written: list[bytes] = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                written.append(others.recv(1 << 16))
+    assert written == [b"imported\n", b"asked twice\n", b"and more"]
 
 
 def test_values_that_are_not_checked_are_no_rule_that_is_left_out(
