@@ -267,6 +267,13 @@ def test_what_the_session_itself_shows_of_its_client_counts(mcpproxy: Mcpproxy, 
         assert "ends a call after 60 seconds" in mcpproxy("check", str(late), "--hosts", "continue").out
 
 
+def test_a_client_that_is_there_and_is_named_is_said_once(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "gemini-cli-mcp-client", "0.61.0", *PAGES, reads=1)
+    for hosts in ("seen", "gemini-cli", "gemini-cli,seen"):
+        said = json.loads(mcpproxy("check", trace, "--hosts", hosts, "--format", "json").out)
+        assert [found["rule"] for found in said["traces"][0]["findings"]] == ["HOST-007"]
+
+
 def test_a_host_that_is_not_there_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "a.jsonl", "another", "1", *PAGES)
     said = json.loads(mcpproxy("check", trace, "--hosts", "gemini-cli,codex", "--format", "json").out)

@@ -7,13 +7,15 @@ A finding says what the message meets, once per session. Whether a server breaks
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from mcpproxy.base.slotted import field, slotted
+from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
+from mcpproxy.checks.engine.once import Keyed, remember, unreported
 from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.hosts.facts import Client, HostChoice, HostFact, JudgedHost, client_of, client_of_session
 from mcpproxy.checks.hosts.hits import clause, listed, sentence
 from mcpproxy.checks.hosts.pages import (
     PAGED,
+    ReadPages,
     UnfinishedReadings,
     left_unread,
     remember_reading,
@@ -57,19 +59,6 @@ RULES: Final[dict[str, tuple[str, str]]] = {
 
 OPENINGS: Final = ("initialize", "server/discover")
 
-MAX_REPORTED: Final = 10_000
-"""How many findings are remembered, so that none is reported twice."""
-
-ReportKey: TypeAlias = tuple[str, int, str]
-"""The caller, the fact and what it met."""
-
-
-@slotted()
-class ReportedFacts:
-    """What was reported in this session."""
-
-    keys: set[ReportKey] = field(default_factory=set[ReportKey])
-
 
 @slotted(frozen=True)
 class FactMet:
@@ -80,6 +69,11 @@ class FactMet:
     pointer: str
     met: str
     about: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What is equal for equal findings of one session."""
+        return id(self.fact), self.about
 
     def violation(self, frame: int | None = None, candidates: tuple[str, ...] | None = None) -> Violation:
         """Return the violation to report."""
@@ -109,51 +103,40 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         """Report what hosts do with the tools of a page (HOST-001 to HOST-006, HOST-008 to HOST-011,
         HOST-019 to HOST-021).
         """
-        return _unreported(_in_tools(choice, context, history), history)
+        return _once(_in_tools(choice, context, history), history)
 
     def pages(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report pages of a list that hosts do not read (HOST-007)."""
-        return _unreported(_in_pages(choice, context, history), history)
+        return _once(_in_pages(choice, context, history), history)
 
     def unread_pages(event: Signal | Close, history: History) -> Iterator[Violation]:
         """Report pages that hosts do not read, and that were not read in this session either (HOST-007)."""
         if choice is None or not isinstance(event, Close):
             return
         for (caller, *_), reading in history.of(UnfinishedReadings).readings.items():
-            for judged in choice.hosts(reading.client):
-                if _is_there(judged, reading.client) and len(reading.counts) > 1:
-                    continue  # it has read on, so what is known of it is not so here
-                for fact in _of_kind(judged, "pages"):
-                    if reading.method in fact.settings["lists"] and (
-                        met := left_unread(reading, fact.settings["pages"])
-                    ):
-                        found = FactMet(judged, fact, "/result/nextCursor", met, reading.method)
-                        if (caller, id(fact), reading.method) not in _reported(history):
-                            yield found.violation(reading.seq, reading.candidates)
+            found = _in_unfinished(choice, reading)
+            yield from unreported("HOST", found, history, caller)
 
     def results(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the result of a call (HOST-012, HOST-013, HOST-014)."""
-        return _unreported(_in_result(choice, context, history), history)
+        return _once(_in_result(choice, context, history), history)
 
     def opening(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with what a server says at the start (HOST-006, HOST-017)."""
-        return _unreported(_in_opening(choice, context, history), history)
+        return _once(_in_opening(choice, context, history), history)
 
     def times(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report answers that came later than hosts wait (HOST-015, HOST-016)."""
-        return _unreported(_in_time(choice, context, history), history)
+        return _once(_in_time(choice, context, history), history)
 
     def requests(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report requests of the server that hosts do not take (HOST-018)."""
-        return _unreported(_in_request(choice, context, history), history)
+        return _once(_in_request(choice, context, history), history)
 
-    def remember(context: MessageContext, history: History) -> None:
+    def remember_reported(context: MessageContext, history: History) -> None:
         """Record what was reported. It is called before the pages of this message are recorded."""
-        keys = _reported(history)
         for found_by in (_in_tools, _in_pages, _in_result, _in_opening, _in_time, _in_request):
-            for found in found_by(choice, context, history):
-                if len(keys) < MAX_REPORTED:
-                    keys.add((history.caller, id(found.fact), found.about))
+            remember("HOST", _keyed(found_by(choice, context, history)), history)
 
     tool_rules = tuple(RULES[kind][0] for kind in (*MEETS, "tool-count", "extension-undeclared"))
     result_rules = tuple(RULES[kind][0] for kind in LOSES)
@@ -168,7 +151,7 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         ),
         events=(EventCheck(("HOST-007",), unread_pages),),
         updates=(
-            StateUpdate(remember, (Request, *ANSWERS), sender=SERVER),
+            StateUpdate(remember_reported, (Request, *ANSWERS), sender=SERVER),
             StateUpdate(remember_reading, (Response,), PAGED, sender=SERVER),
         )
         if choice is not None
@@ -179,14 +162,12 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
 Found: TypeAlias = Iterator[FactMet]
 
 
-def _reported(history: History) -> set[ReportKey]:
-    return history.across_requests(ReportedFacts).keys
+def _once(found: Found, history: History) -> Iterator[Violation]:
+    return unreported("HOST", _keyed(found), history)
 
 
-def _unreported(found: Found, history: History) -> Iterator[Violation]:
-    for each in found:
-        if (history.caller, id(each.fact), each.about) not in _reported(history):
-            yield each.violation()
+def _keyed(found: Found) -> Keyed:
+    return ((each.key, each.violation()) for each in found)
 
 
 def _hosts(choice: HostChoice | None, context: MessageContext, history: History) -> tuple[JudgedHost, ...]:
@@ -266,6 +247,19 @@ def _in_pages(choice: HostChoice | None, context: MessageContext, history: Histo
             found = unread(context, history, fact.settings["pages"])
             if found is not None and found[0] in fact.settings["lists"]:
                 yield FactMet(judged, fact, context.at + "/result", found[1], found[0])
+
+
+def _in_unfinished(choice: HostChoice, reading: ReadPages) -> Keyed:
+    """Yield what hosts do not get of a list whose last page was not read."""
+    for judged in choice.hosts(reading.client):
+        if _is_there(judged, reading.client) and len(reading.counts) > 1:
+            continue  # it has read on, so what is known of it is not so here
+        for fact in _of_kind(judged, "pages"):
+            if reading.method not in fact.settings["lists"]:
+                continue
+            if met := left_unread(reading, fact.settings["pages"]):
+                found = FactMet(judged, fact, "/result/nextCursor", met, reading.method)
+                yield found.key, found.violation(reading.seq, reading.candidates)
 
 
 def _in_result(choice: HostChoice | None, context: MessageContext, history: History) -> Found:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation
+from mcpproxy.checks.engine.once import Keyed, remember, unreported
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.definitions import changes, definition, describe_difference, digest
 from mcpproxy.checks.server.listings import MAX_ITEMS, Page, listed, page
@@ -80,13 +81,6 @@ class NameAtEndpoint:
 
 
 @slotted()
-class ReportedPins:
-    """The changes that were reported, which are not reported again: caller and key of the change."""
-
-    keys: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
-
-
-@slotted()
 class Definitions:
     """Each tool as it was last listed: its definition, the frame, and the revisions that may apply.
 
@@ -124,10 +118,6 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
     )
 
 
-KeyedViolations: TypeAlias = Iterator[tuple[tuple[str, ...], Violation]]
-"""Violations, each with a key that is equal for equal changes in one session."""
-
-
 def pin_checks(pins: Pins | None) -> RuleFamily:
     """Make a family that checks servers against ``pins`` and reports each change once per session.
 
@@ -136,23 +126,20 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
     def changed_tool(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report a tool that has changed since it was pinned, or is not pinned (PIN-001, PIN-002)."""
-        return _unreported(_changed_tools(pins, context, history), history)
+        return unreported("PIN", _changed_tools(pins, context, history), history)
 
     def vanished_tool(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report a pinned tool that is no longer listed (PIN-003)."""
-        return _unreported(_vanished_tools(pins, context, history), history)
+        return unreported("PIN", _vanished_tools(pins, context, history), history)
 
     def changed_instructions(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report instructions that have changed since they were pinned (PIN-004)."""
-        return _unreported(_changed_instructions(pins, context, history), history)
+        return unreported("PIN", _changed_instructions(pins, context, history), history)
 
     def remember_reported(context: MessageContext, history: History) -> None:
         """Record the changes that were reported."""
-        reported = history.across_requests(ReportedPins).keys
         for violations_of in (_changed_tools, _vanished_tools, _changed_instructions):
-            for key, _ in violations_of(pins, context, history):
-                if len(reported) < MAX_ITEMS:
-                    reported.add((history.caller, *key))
+            remember("PIN", violations_of(pins, context, history), history)
 
     return RuleFamily(
         checks=(
@@ -169,7 +156,7 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
     )
 
 
-def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> Keyed:
     """Yield the tools on this page that are not pinned or differ from their pin (PIN-001, PIN-002)."""
     tools_page = page(context, history)
     if pins is None or tools_page is None:
@@ -199,7 +186,7 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
             yield ("new", name), Violation("PIN-002", "X-008", problem, pointer=pointer + "/name")
 
 
-def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> Keyed:
     """Yield the pinned tools that a whole list lacks (PIN-003)."""
     tools_page = page(context, history)
     if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
@@ -213,7 +200,7 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
         yield ("gone", name), Violation("PIN-003", "X-010", problem, pointer=context.at + "/result/tools")
 
 
-def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
+def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> Keyed:
     """Yield the violation of instructions that differ from the pinned ones (PIN-004)."""
     request, message = context.answers, context.message
     if pins is None or request is None or request.method not in OPENINGS or not isinstance(message, Response):
@@ -231,19 +218,6 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
         ("instructions", digest(current)),
         Violation("PIN-004", "X-011", problem, pointer=context.at + pointer),
     )
-
-
-def _unreported(violations: KeyedViolations, history: History) -> Iterator[Violation]:
-    """Yield the violations that were not reported before.
-
-    Only ``MAX_ITEMS`` reported changes are remembered; later ones are reported every time.
-    """
-    earlier, in_this_message = history.across_requests(ReportedPins).keys, set[tuple[str, ...]]()
-    for change, violation in violations:
-        key = (history.caller, *change)
-        if key not in earlier and key not in in_this_message:
-            in_this_message.add(key)
-            yield violation
 
 
 # Within one session
