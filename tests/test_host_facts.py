@@ -346,6 +346,12 @@ def test_the_matrix_says_where_a_server_works_and_why_not(mcpproxy: Mcpproxy, tm
     ]
 
 
+def test_what_the_client_does_stays_beside_a_matrix_of_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "gemini-cli-mcp-client", "0.61.0", *PAGES, reads=1)
+    out = mcpproxy("check", trace, "--hosts", "seen,codex").out
+    assert "Legal MCP. Gemini CLI 0.61.0 reads the first page only" in out
+
+
 def test_the_matrix_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "a.jsonl", "another", "1", *PAGES)
     said = json.loads(mcpproxy("check", trace, "--hosts", "codex,gemini-cli,cursor", "--format", "json").out)

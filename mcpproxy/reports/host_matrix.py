@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import PLAIN, Colour, Style
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.judged_traces import JudgedTraces, NamedHost, is_about_host
+from mcpproxy.reports.judged_traces import JudgedTraces, NamedHost, host_of
 from mcpproxy.reports.text_table import table
 from mcpproxy.session.frame import Finding
 
@@ -64,8 +64,8 @@ def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[
     """
     met: dict[str, dict[tuple[str, str, str], dict[str, None]]] = {id: {} for id, _, _ in hosts}
     for finding in findings:
-        data = finding.data if is_about_host(finding) else None
-        if data is not None and (host := str(data["host"])) in met:
+        host, data = host_of(finding), finding.data
+        if data is not None and host is not None and host in met:
             fact = finding.rule, str(data["effect"]), str(data["says"])
             met[host].setdefault(fact, {})[str(data["reason"])] = None
     rows = [HostRow(id, name, has_facts, _reasons(met[id])) for id, name, has_facts in hosts]

@@ -17,9 +17,10 @@ NamedHost: TypeAlias = tuple[str, str, bool]
 """The id of a host that was named, its name and version, and whether it has facts of the wanted grade."""
 
 
-def is_about_host(finding: Finding) -> bool:
-    """Whether a finding says what a host does with a message that breaks no rule."""
-    return finding.rule.startswith("HOST-")
+def host_of(finding: Finding) -> str | None:
+    """Return the id of the host whose treatment of a legal message a finding says; ``None`` if none."""
+    data = finding.data if finding.rule.startswith("HOST-") else None
+    return None if data is None else str(data["host"])
 
 
 @slotted(frozen=True)

@@ -7,7 +7,7 @@ from typing import Final
 from mcpproxy.base.paths import inside
 from mcpproxy.base.style import PLAIN, Style, count, duration, tally
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, is_about_host, more_text
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, NamedHost, host_of, more_text
 from mcpproxy.session.folding import fold
 from mcpproxy.session.frame import Finding
 from mcpproxy.session.outcomes import sum_counts
@@ -18,19 +18,20 @@ _RANKS: Final = ("error", "warning", "info")
 def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
     """Yield the lines of the whole run: every trace, then the summary."""
     for trace in verdict.traces:
-        yield from trace_lines(trace, style, base=base, in_matrix=bool(verdict.hosts))
+        yield from trace_lines(trace, style, base=base, hosts=verdict.hosts)
     yield from summary_lines(verdict, style)
 
 
 def trace_lines(
-    trace: JudgedTrace, style: Style = PLAIN, *, base: str = "", in_matrix: bool = False
+    trace: JudgedTrace, style: Style = PLAIN, *, base: str = "", hosts: tuple[NamedHost, ...] = ()
 ) -> Iterator[str]:
     """Yield the findings of one trace, each with its source, then notes about missing records.
 
-    What hosts do is left out if it is ``in_matrix``, which comes at the end of the run.
+    What the named ``hosts`` do is left out: it is in the matrix, which comes at the end of the run.
     Findings that say the same are one, with a count. Paths inside the folder ``base`` are relative to it.
     """
-    for folded in fold(finding for finding in trace.findings if not (in_matrix and is_about_host(finding))):
+    in_matrix = {id for id, _, _ in hosts}
+    for folded in fold(finding for finding in trace.findings if host_of(finding) not in in_matrix):
         yield from finding_lines(trace, folded.first, style, base=base)
         if folded.others:
             yield style.paint(f"    {visible(folded.count_text)}", "dim")

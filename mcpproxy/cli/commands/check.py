@@ -95,7 +95,7 @@ def run(argv: list[str]) -> int:
 
 
 def _emit_trace(judged: JudgedTrace, style: Style, base: str, hosts: tuple[NamedHost, ...]) -> None:
-    emit(text.trace_lines(judged, style, base=base, in_matrix=bool(hosts)))
+    emit(text.trace_lines(judged, style, base=base, hosts=hosts))
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
