@@ -167,6 +167,8 @@ def facts_for(tmp_path: Path, client: tuple[str, str], table: str = TABLE, **cho
         ("1.1.9", []),
         ("1.5", []),
         ("unreleased", []),
+        ("9" * 5000, []),
+        ("1.3" + ".0" * 5000, []),
     ],
 )
 def test_a_fact_holds_in_its_versions_alone(tmp_path: Path, version: str, label: list[str]) -> None:

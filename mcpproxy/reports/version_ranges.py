@@ -63,7 +63,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
 def _range(path: str, name: str, text: object) -> Range:
     """Return the range in ``text``, as a function that says why a version is not in the range."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     try:
         allowed = SpecifierSet(text if isinstance(text, str) else "not a string", prereleases=True)
@@ -75,7 +75,7 @@ def _range(path: str, name: str, text: object) -> Range:
     def why_not_allowed(version: str) -> str:
         try:
             return "" if Version(version) in allowed else f"outside the range {allowed}"
-        except InvalidVersion:
+        except ValueError:  # not a version (InvalidVersion), or a number of thousands of digits
             return f"which cannot be compared with the range {allowed}"
 
     return why_not_allowed

@@ -38,6 +38,9 @@ OLD_DAYS: Final = 180
 UNKNOWN: Final = "unknown"
 """Stands for the versions of a fact if they are not known."""
 
+_VERSION_CHARACTERS: Final = 100
+"""A longer version is no one's: Python does not even read a number of several thousand digits."""
+
 _HOST_MEMBERS: Final = frozenset(("name", "clients", "shared-clients", "tells-version", "fact"))
 _FACT_MEMBERS: Final = frozenset(
     ("survey", "kind", "says", "effect", "versions", "ended", "seen", "grade", "source", "date")
@@ -256,7 +259,7 @@ def _range(where: str, text: str) -> Callable[[str], bool]:
 
     def holds_in(version: str) -> bool:
         numbers = re.match(r"v?(\d+(?:\.\d+)*)", version)
-        return numbers is not None and numbers[1] in specifiers
+        return numbers is not None and len(numbers[1]) <= _VERSION_CHARACTERS and numbers[1] in specifiers
 
     return holds_in
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.reports import version_ranges
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN
@@ -102,3 +103,10 @@ def test_a_file_of_ranges_that_means_nothing(
     checked = mcpproxy("check", str(RECORDINGS), "--versions", str(tmp_path / "ranges.toml"))
     assert checked.code == 2
     assert said in checked.err
+
+
+def test_a_version_of_thousands_of_digits_is_compared_with_nothing(tmp_path: Path) -> None:
+    (tmp_path / "ranges.toml").write_text('[any]\ns = ">=1,<2"\n')
+    why_not_allowed = version_ranges.read(str(tmp_path / "ranges.toml"))["any"]["s"]
+    assert why_not_allowed("9" * 5000).startswith("which cannot be compared with the range")
+    assert why_not_allowed("1.5") == ""
