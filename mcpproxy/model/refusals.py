@@ -1,26 +1,50 @@
 """Why a service refused a request: the text of its error, and the tool that it means."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.model.turns import ModelRequest, OfferedTool, ServiceRefusal
+from mcpproxy.base.slotted import slotted
+from mcpproxy.model.turns import ModelRequest, NamedPlace, OfferedTool, ServiceRefusal
 from mcpproxy.model.values import text_of
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
 from mcpproxy.protocol.message_parts import as_object, member
 
 _PLACE: Final = pattern(
     r"\btools(?:\.|\[)(?P<tool>\d{1,6})\]?"
     r"(?:\.(?P<group>function_?[dD]eclarations|tools)(?:\.|\[)(?P<member>\d{1,6})\]?)?"
-    r"(?P<within>(?:\.\w+|\[\w+\])*)"
+    r"(?P<within>(?:\.\w+|\[[^\[\]]{1,200}\])*)"
 )
-"""``tools.7.custom.input_schema``, ``tools[7].function.name``, ``tools[0].function_declarations[7].name``."""
+"""``tools.7.custom.input_schema``, ``tools[7].function.name``, and
+``tools[0].function_declarations[7].parameters.properties[tags].items``."""
 
-_CONTEXT: Final = pattern(r"Invalid schema for function .{1,200}?: In context=\((?P<steps>[^()]{0,400})\)")
-"""``Invalid schema for function 'find': In context=('properties', 'tags'), array schema missing items``."""
+_FUNCTION: Final = pattern(
+    r"Invalid schema for function (?P<quote>['\"`])(?P<name>.{1,200}?)(?P=quote)"
+    r"(?:: In context=\((?P<steps>[^()]{0,400})\))?"
+)
+"""``Invalid schema for function 'find': In context=('properties', 'tags'), array schema missing items``, or
+without a context what is wrong with the whole schema."""
 
 _STEP: Final = pattern(r"'([^']+)'")
 
 _LONGEST: Final = 4000
+_READ: Final = 64 << 10
+"""How many characters of an error are kept, and how many are read: it may name a place in each tool."""
+
+_MOST_TOOLS: Final = 256
+
+
+@slotted(frozen=True)
+class MeantTool:
+    """A tool that a refusal means, and the place in it as the service writes it, in its words ``said``.
+
+    ``tool`` is ``None`` if it is not there. ``is_placed`` is false if only its name is in the text.
+    """
+
+    tool: OfferedTool | None
+    within: str
+    said: str
+    is_placed: bool
 
 
 def read_refusal(body: JSON) -> ServiceRefusal | None:
@@ -33,16 +57,38 @@ def read_refusal(body: JSON) -> ServiceRefusal | None:
         return ServiceRefusal(error[:_LONGEST])
     if (told := as_object(error)) is None:
         return None
-    message = text_of(told, "message")[:_LONGEST]
-    return ServiceRefusal(message, _code(told), *_named_place(text_of(told, "param"), message))
+    told = _passed_on(told) or told
+    message, param = text_of(told, "message"), text_of(told, "param")
+    function = _FUNCTION.search(message[:_READ])
+    steps = ".".join(("parameters", *_STEP.findall(function["steps"] or ""))) if function else ""
+    return ServiceRefusal(
+        message[:_LONGEST],
+        _code(told),
+        tuple(_named_places(param, message[:_READ], steps)),
+        function["name"] if function else "",
+        steps,
+    )
 
 
-def refused_tool(refusal: ServiceRefusal, request: ModelRequest) -> OfferedTool | None:
-    """Return the tool of ``request`` that ``refusal`` means: by its place, else by its name in the text."""
-    if refusal.tool:
-        return next((tool for tool in request.tools if _stands_at(tool, refusal.tool)), None)
+def meant_tools(refusal: ServiceRefusal, request: ModelRequest) -> Iterator[MeantTool]:
+    """Yield the tools of ``request`` that ``refusal`` means: by their places, else one by its name."""
+    for place in refusal.places:
+        tool = next((tool for tool in request.tools if _stands_at(tool, place.tool)), None)
+        yield MeantTool(tool, place.within, place.said, is_placed=True)
+    if refusal.places:
+        return
     by_length = sorted(request.tools, key=lambda tool: -len(tool.name))
-    return next((tool for tool in by_length if _names(refusal.message, tool.name)), None)
+    meant = [tool for tool in by_length if refusal.name in ("", tool.name)]
+    named = next((tool for tool in meant if _names(refusal.message, tool.name)), None)
+    if named is not None:
+        yield MeantTool(named, refusal.within, refusal.message, is_placed=False)
+
+
+def _passed_on(error: JSONObject) -> JSONObject | None:
+    """Return the error of the service behind a gateway that tells it as text (OpenRouter)."""
+    raw = text_of(as_object(error.get("metadata")) or {}, "raw")
+    value = read(raw.encode("utf-8", "surrogatepass")) if 0 < len(raw) <= _READ else None
+    return None if isinstance(value, Flaw) else as_object(member(value, "error"))
 
 
 def _code(error: JSONObject) -> str:
@@ -50,23 +96,27 @@ def _code(error: JSONObject) -> str:
     return text_of(error, "status", "type") if not isinstance(code, str) else code
 
 
-def _named_place(*texts: str) -> tuple[str, str]:
-    """Return the pointer to the tool that a text names by its place, and what follows; empty if none does.
+def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
+    """Yield the first place in each tool that an error names by its place, in ``param`` or in a line of its
+    message.
 
-    A place in a schema may be given apart from the tool, which then has only its name in the text.
+    ``steps`` is where it is in a schema if that is told apart from the place of the tool.
     """
-    context = next(filter(None, map(_CONTEXT.search, texts)), None)
-    steps = ".".join(("parameters", *_STEP.findall(context["steps"]))) if context else ""
-    for text in texts:
-        if found := _PLACE.search(text):
-            pointer = f"/tools/{found['tool']}"
-            if found["group"]:
-                group = "tools" if found["group"] == "tools" else "functionDeclarations"
-                pointer += f"/{group}/{found['member']}"
+    known: set[str] = set()
+    whole = message[:_LONGEST]
+    texts = ((param, whole), *((line, line[:_LONGEST]) for line in message.splitlines()))
+    for found, said in ((found, said) for text, said in texts for found in _PLACE.finditer(text)):
+        pointer = f"/tools/{found['tool']}"
+        if found["group"]:
+            group = "tools" if found["group"] == "tools" else "functionDeclarations"
+            pointer += f"/{group}/{found['member']}"
+        if pointer not in known and len(known) < _MOST_TOOLS:
+            known.add(pointer)
             within = found["within"].lstrip(".")
             is_whole = within.endswith("parameters")
-            return pointer, within.removesuffix("parameters") + steps if steps and is_whole else within
-    return "", steps
+            if steps and is_whole:
+                within = within.removesuffix("parameters") + steps
+            yield NamedPlace(pointer, within, said)
 
 
 def _stands_at(tool: OfferedTool, place: str) -> bool:

@@ -115,14 +115,25 @@ class ModelAnswer:
 
 
 @slotted(frozen=True)
+class NamedPlace:
+    """A place that a service names: the pointer to a tool of the request, and the rest as it writes it.
+    ``said`` is the line of its error that says so."""
+
+    tool: str
+    within: str
+    said: str
+
+
+@slotted(frozen=True)
 class ServiceRefusal:
     """Why the service refused a request.
 
-    ``tool`` is the pointer to the tool that it names by its place, and ``within`` the rest of that place as
-    the service writes it; both are empty if it names none.
+    ``places`` has the first place in each tool that it names by its place. If it names none, ``name`` is the
+    tool that it calls by its name, if it does so in words that are known, and ``within`` the place in it.
     """
 
     message: str
     code: str = ""
-    tool: str = ""
+    places: tuple[NamedPlace, ...] = ()
+    name: str = ""
     within: str = ""

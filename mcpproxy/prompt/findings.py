@@ -15,7 +15,7 @@ from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.prompt.call_findings import call_violations
 from mcpproxy.prompt.call_ways import AskedModel
 from mcpproxy.prompt.refused_places import refused_place
-from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay
+from mcpproxy.prompt.report import PromptReport, RefusedTool, ServerWay
 from mcpproxy.prompt.tool_findings import tool_violations
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.rules import Catalogue
@@ -48,10 +48,11 @@ def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> t
             for violation, asked in (*tool_violations(way, report), *call_violations(way)):
                 found += _built(build, way.server.number, violation, asked, file)
     for refused in report.refusals:
-        if refused.match is not None and refused.match.tool.server in sure:
-            violation = _refusal(refused, report.servers[refused.match.tool.server])
-            if violation is not None:
-                found += _built(build, refused.match.tool.server, violation, AskedModel(refused.seq), file)
+        for tool in refused.tools:
+            if tool.match is not None and tool.match.tool.server in sure:
+                violation = _refusal(tool, report.servers[tool.match.tool.server])
+                if violation is not None:
+                    found += _built(build, tool.match.tool.server, violation, AskedModel(refused.seq), file)
     return tuple(sorted(found, key=lambda one: (one.server, one.finding.frame)))
 
 
@@ -115,7 +116,7 @@ def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
 # Refusals
 
 
-def _refusal(refused: RefusedRequest, way: ServerWay) -> Violation | None:
+def _refusal(refused: RefusedTool, way: ServerWay) -> Violation | None:
     """Return the violation of a definition that the service refused (PROMPT-005).
 
     Only a place in a definition says that it was refused: a service names tools for other reasons, too.
@@ -126,13 +127,13 @@ def _refusal(refused: RefusedRequest, way: ServerWay) -> Violation | None:
     )
     if match is None or tool is None:
         return None
-    wire, place = match.tool, refused_place(refused.within, tool)
+    wire, place = match.tool, refused_place(refused.meant.within, tool)
     if place is None:
         return None
     at = f" at {unquoted(place.pointer.removeprefix(place.member))}" if place.pointer != place.member else ""
     blame = SERVER if place.is_of_the_server else CLIENT
     problem = (
-        f"{blame} {place.did} of {shown(wire.name)} that the service refused{at}: {shown(refused.message)}"
+        f"{blame} {place.did} of {shown(wire.name)} that the service refused{at}: {shown(refused.meant.said)}"
     )
     return Violation(
         "PROMPT-005",

@@ -10,6 +10,7 @@ from mcpproxy.protocol.wording import token
 
 _STEP: Final = pattern(r"[^.\[\]]+")
 _SCHEMAS: Final = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
+_PARTS: Final = ("name", "description", *_SCHEMAS)
 _SCHEMA: Final = "/inputSchema"
 
 
@@ -34,7 +35,10 @@ def refused_place(within: str, tool: ToolWay) -> RefusedPlace | None:
     Where the schema ends before the place does, it is the last one that is there. ``None`` for one that is no
     part of a definition.
     """
-    steps = [step for step in _STEP.findall(within) if step not in ("custom", "function")]
+    steps = _STEP.findall(within)
+    if steps and steps[0] not in _PARTS:
+        # The kind of the tool: "custom", "function", or a service's own name for it.
+        steps = steps[1:]
     match steps:
         case ["name", *_]:
             return RefusedPlace("/name", "/name", "made a name", False, True)

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.model.refusals import refused_tool
+from mcpproxy.model.refusals import MeantTool, meant_tools
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import OfferedTool, Usage
 from mcpproxy.prompt.call_ways import ArrivedResult, AskedModel, CalledModel, CallWay, MatchedCalls
@@ -59,22 +59,28 @@ class ServerWay:
         return any(way.match.tool.page == page and way.in_text is Certainty.CERTAIN for way in self.tools)
 
 
-@slotted()
+@slotted(frozen=True)
+class RefusedTool:
+    """A tool that the service refused, as the request offers it: ``meant``, with the place in it.
+
+    ``match`` is that tool on the wire, ``None`` if it is of none of the servers.
+    """
+
+    offered: OfferedTool
+    meant: MeantTool
+    match: Match | None
+
+
+@slotted(frozen=True)
 class RefusedRequest:
     """A request that the service refused, ``times`` in the same words; ``seq`` is the frame of the first.
-
-    ``offered`` is the tool that it means, if any is known, ``within`` the place in it as the service writes
-    it, and ``match`` that tool on the wire. ``is_placed`` is false if only a name in the text says which.
-    """
+    ``tools`` are those that it means, as far as they are known."""
 
     seq: int
     status: int
     message: str
     times: int
-    within: str
-    is_placed: bool
-    offered: OfferedTool | None
-    match: Match | None
+    tools: tuple[RefusedTool, ...]
 
 
 @slotted()
@@ -128,6 +134,15 @@ class _Offer:
     is_twice: bool = False
 
 
+@slotted()
+class _Refused:
+    """A refusal: the frame of the first request that got it, what it means, and how often it came."""
+
+    seq: int
+    meant: tuple[MeantTool, ...]
+    times: int = 0
+
+
 class _News:
     """Tells what is new in a sequence that is sent again and again, whatever is put before it."""
 
@@ -167,7 +182,7 @@ class _Seen:
         self._calls: Final[list[CalledModel]] = []
         self._arrived: Final[dict[str, list[ArrivedResult]]] = {}
         """The id of a call, or a space and the name of its tool -> its results in their order."""
-        self._refused: Final[dict[tuple[int, str], RefusedRequest]] = {}
+        self._refused: Final[dict[tuple[int, str], _Refused]] = {}
         self._usages: Final[list[Usage]] = []
 
     def take(self, turn: ModelTurn) -> None:
@@ -203,10 +218,7 @@ class _Seen:
             return
         key = turn.status, refusal.message
         if key not in self._refused:
-            tool = refused_tool(refusal, turn.request)
-            self._refused[key] = RefusedRequest(
-                turn.seq, turn.status, refusal.message, 0, refusal.within, bool(refusal.tool), tool, None
-            )
+            self._refused[key] = _Refused(turn.seq, tuple(meant_tools(refusal, turn.request)))
         self._refused[key].times += 1
 
     def _take_texts(self, texts: Iterable[str]) -> None:
@@ -259,10 +271,13 @@ class _Seen:
 
     def _refusals(self, matches: Iterable[Match]) -> Iterator[RefusedRequest]:
         by_name = {written(match.offered): match for match in matches if match.offered is not None}
-        for refused in self._refused.values():
-            if refused.offered is not None:
-                refused.match = by_name.get(written(refused.offered))
-            yield refused
+        for (status, message), refused in self._refused.items():
+            tools = tuple(
+                RefusedTool(meant.tool, meant, by_name.get(written(meant.tool)))
+                for meant in refused.meant
+                if meant.tool is not None
+            )
+            yield RefusedRequest(refused.seq, status, message, refused.times, tools)
 
     def _tool_way(self, match: Match, first: int) -> ToolWay:
         tool, offered = match.tool, match.offered

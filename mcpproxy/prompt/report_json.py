@@ -8,7 +8,7 @@ from mcpproxy.model.turns import Usage
 from mcpproxy.prompt.call_ways import CallWay
 from mcpproxy.prompt.changes import TextChange, ValueChange
 from mcpproxy.prompt.findings import PromptFinding
-from mcpproxy.prompt.report import PromptReport, RefusedRequest, ServerWay, ToolWay
+from mcpproxy.prompt.report import PromptReport, RefusedRequest, RefusedTool, ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.view.runs import Certainty
 
@@ -84,16 +84,22 @@ def _call(way: CallWay) -> JSONObject:
 
 
 def _refusal(refused: RefusedRequest) -> JSONObject:
-    match = refused.match
     return {
         "frame": refused.seq,
         "status": refused.status,
         "message": refused.message,
         "times": refused.times,
-        "named": written(refused.offered) if refused.offered is not None else None,
+        "tools": [_refused_tool(tool) for tool in refused.tools],
+    }
+
+
+def _refused_tool(refused: RefusedTool) -> JSONObject:
+    match = refused.match
+    return {
+        "named": written(refused.offered),
         "server": match.tool.server if match is not None else None,
         "tool": match.tool.name if match is not None else None,
-        "within": refused.within or None,
+        "within": refused.meant.within or None,
     }
 
 

@@ -61,19 +61,18 @@ def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
 
 
 def refusal_words(refused: RefusedRequest, report: PromptReport) -> Iterator[str]:
-    """Yield how the service refused a request, and which tool it means if that is known."""
+    """Yield how the service refused a request, and which tools it means as far as that is known."""
     times = f" ({refused.times} times)" if refused.times > 1 else ""
     how = f"refused with {refused.status}" if refused.status >= 400 else "failed in its stream"
     yield f"{how}{times}: {visible(refused.message)}"
-    if refused.offered is None:
-        return
-    is_meant = "that is" if refused.is_placed else "perhaps it means"
-    at = f", at {visible(refused.within)}" if refused.within else ""
-    if refused.match is None:
-        yield f"{is_meant} the tool {visible(written(refused.offered))}, of none of the servers{at}"
-    else:
-        label = visible(report.servers[refused.match.tool.server].server.label)
-        yield f"{is_meant} the tool {visible(refused.match.tool.name)} of {label}{at}"
+    for tool in refused.tools:
+        is_meant = "that is" if tool.meant.is_placed else "perhaps it means"
+        at = f", at {visible(tool.meant.within)}" if tool.meant.within else ""
+        if tool.match is None:
+            yield f"{is_meant} the tool {visible(written(tool.offered))}, of none of the servers{at}"
+        else:
+            label = visible(report.servers[tool.match.tool.server].server.label)
+            yield f"{is_meant} the tool {visible(tool.match.tool.name)} of {label}{at}"
 
 
 def text_words(noun: str, change: TextChange) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.model.dialect import DIALECTS, dialect_of
-from mcpproxy.model.refusals import read_refusal, refused_tool
+from mcpproxy.model.refusals import meant_tools, read_refusal
 from mcpproxy.model.turns import Content, ModelAnswer, ModelCall, Usage
 from mcpproxy.model.values import blob, data_url
 from tests.model.conversations import ANSWERS, ARGUMENTS, PATHS, PICTURE, REQUESTS, SCHEMA, STREAMS, TOLD
@@ -174,10 +174,11 @@ REFUSALS: Final[Mapping[str, Any]] = {
 def test_a_refusal_leads_to_the_tool_that_it_means(name: str) -> None:
     refusal = read_refusal(REFUSALS[name])
     assert refusal is not None
-    tool = refused_tool(refusal, DIALECTS[name].read_request(REQUESTS[name]))
-    assert tool is not None
-    assert tool.name == "forecast"
-    assert refusal.within
+    (meant,) = meant_tools(refusal, DIALECTS[name].read_request(REQUESTS[name]))
+    assert meant.tool is not None
+    assert meant.tool.name == "forecast"
+    assert meant.is_placed
+    assert meant.within
     assert refusal.code
 
 
@@ -186,8 +187,8 @@ def test_a_refusal_that_names_a_tool_or_none() -> None:
 
     def meant(error: Any) -> str | None:
         refusal = read_refusal({"error": error})
-        tool = refused_tool(refusal, request) if refusal is not None else None
-        return tool.name if tool is not None else None
+        each = meant_tools(refusal, request) if refusal is not None else ()
+        return next((meant.tool.name for meant in each if meant.tool is not None), None)
 
     assert meant({"message": 'Invalid schema for function "forecast": no'}) == "forecast"
     assert meant("overloaded") is None
