@@ -159,8 +159,11 @@ ENVELOPE_RULES: Final = frozenset(
 Violations of other rules would be consequences of that fault.
 """
 
-SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
-"""The check of a message that was written over several lines, with its rule."""
+SPLIT_CHECKS: Final = (
+    (("STDIO-001",), stdio.split_message),
+    (("STDIO-002", "STDIO-003"), stdio.spread_output),
+)
+"""The checks of a message and of other JSON that was written over several lines, each with its rules."""
 
 
 def decided_rules() -> frozenset[str]:

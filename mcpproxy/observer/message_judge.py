@@ -13,7 +13,7 @@ from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_m
 from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
 from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, takes
-from mcpproxy.checks.transports.stdio import other_transport, split_message, stray_output
+from mcpproxy.checks.transports.stdio import other_transport, split_message, spread_output, stray_output
 from mcpproxy.observer.classify import context_of, is_acp
 from mcpproxy.observer.findings import Cause, FindingBuilder
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure, weight
@@ -50,6 +50,7 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.session.history import History, SentRequest, UsedIds
 from mcpproxy.session.masked_values import MARK, holds_mask
+from mcpproxy.session.pretty_printed import is_meant
 
 _MASK_START: Final = MARK.encode("ascii")
 JudgeCarried: TypeAlias = Callable[[MessageContext, History], list[Finding]]
@@ -219,11 +220,14 @@ class MessageJudge:
             return self._release(frame.sender) + self._judge_alone(frame)
         if (joined_message := held_lines.whole()) is None:
             return []
-        violation = split_message(frame.sender, held_lines.release())
-        return [
-            *self._build_findings([violation], frame.seq, frame.sender, self._history.candidates),
-            *self._judge(frame, joined_message),
-        ]
+        lines = held_lines.release()
+        report = split_message if (was_meant := is_meant(joined_message)) else spread_output
+        violations = [report(frame.sender, lines)]
+        findings = self._build_findings(violations, frame.seq, frame.sender, self._history.candidates)
+        if was_meant and isinstance(joined_message, Malformed):
+            # The other side may answer it with an error that has its id.
+            self._history.side(frame.sender).take_unread(b"\n".join(line.raw for line in lines))
+        return [*findings, *(self._judge(frame, joined_message) if was_meant else ())]
 
     def _release(self, sender: Sender) -> list[Finding]:
         """Judge the held lines of ``sender`` one by one, because they turned out not to be one message."""

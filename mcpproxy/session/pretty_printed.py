@@ -8,8 +8,9 @@ message, or until a limit is reached. Only the judge waits: the lines have alrea
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed, Message, parse
+from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Flaw, Malformed, Message, Notification, parse
 from mcpproxy.protocol.jsontext import unclosed
+from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.session.frame import Frame
 
 MAX_BYTES: Final = 1 << 20
@@ -49,14 +50,32 @@ class SplitMessage:
         return True
 
     def whole(self) -> Message | None:
-        """Return the message that the held lines form together, ``None`` while they do not."""
+        """Return the object or array that the held lines form together, ``None`` while they form none.
+
+        An object that is not a message is returned as ``Malformed`` with its value: programs lay out log
+        entries, too.
+        """
         if len(self.frames) < 2 or not self.frames[-1].raw.rstrip().endswith((b"}", b"]")):
             return None
         self.attempts += 1
         message = parse(b"\n".join(frame.raw for frame in self.frames))
-        return None if isinstance(message, Malformed) else message
+        return None if isinstance(message, Malformed) and message.value is ABSENT else message
 
     def release(self) -> list[Frame]:
         """Return the held lines and hold them no longer."""
         frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
         return frames
+
+
+def is_meant(message: Message) -> bool:
+    """Whether what was laid out over lines was meant as a message, and not as the entry of a log.
+
+    A log may have members such as ``method`` and ``result``. Of what names no version, only a request and an
+    answer with an id are taken for messages.
+    """
+    if isinstance(message, Batch):
+        return any(is_meant(item) for item in message.items)
+    value = as_object(message.value)
+    if value is None or "jsonrpc" in value:
+        return value is not None
+    return "id" in value and not isinstance(message, Malformed | Notification)

@@ -5,10 +5,10 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed, Request, parse
 from mcpproxy.session import pretty_printed
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.pretty_printed import SplitMessage
+from mcpproxy.session.pretty_printed import SplitMessage, is_meant
 
 PING: Final[dict[str, object]] = {
     "jsonrpc": "2.0",
@@ -93,6 +93,27 @@ def test_the_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not held.hold(Frame(3, "client", b"}"))
 
 
-def test_an_object_that_is_not_a_message_is_not_joined() -> None:
+def test_an_object_that_is_not_a_message_is_joined_too() -> None:
     held, _ = hold(b"{", b'"level": 30', b"}")
-    assert held.whole() is None
+    assert held.whole() == Malformed(Flaw.NO_KIND, {"level": 30})
+
+
+MEANT: Final[dict[bytes, bool]] = {
+    b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}': True,
+    b'{"jsonrpc": "2.0"}': True,
+    b'{"id": 1, "method": "ping"}': True,
+    b'{"id": 1, "result": {}}': True,
+    b'[{"jsonrpc": "2.0", "method": "x"}, {"level": 30}]': True,
+    b'{"level": 30, "received": {"jsonrpc": "2.0", "id": 1, "method": "ping"}}': False,
+    b'{"level": 30, "id": 7}': False,
+    b'{"method": "GET", "path": "/"}': False,
+    b'{"method": "GET", "result": "ok", "id": 7}': False,
+    b'{"result": "ok", "took": 4}': False,
+    b'[{"level": 30}, 1]': False,
+    b"[]": False,
+}
+
+
+@pytest.mark.parametrize(("text", "meant"), MEANT.items())
+def test_which_json_was_meant_as_a_message(text: bytes, meant: bool) -> None:
+    assert is_meant(parse(text)) == meant

@@ -74,6 +74,21 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
     )
 
 
+def spread_output(sender: Sender, frames: list[Frame]) -> Violation:
+    """Report JSON over several lines that is not a message (STDIO-002, STDIO-003), once for all its lines."""
+    problem = (
+        f"{sender} wrote JSON to {_PIPE_BY_SENDER[sender]} that is not a JSON-RPC message,"
+        f" over {len(frames)} lines (frames {frames[0].seq} to {frames[-1].seq})"
+    )
+    return Violation(
+        *_RULE_BY_SENDER[sender],
+        problem,
+        related=tuple(f.seq for f in frames[:-1]),
+        blame=sender,
+        frame=frames[-1].seq,
+    )
+
+
 def terminated_before_eof(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a SIGTERM that came before the server's stdin was closed (STDIO-004).
 
