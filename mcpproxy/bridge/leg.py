@@ -7,11 +7,12 @@ whatever was read or sent is in the recording, however the bridge ends.
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, exit_payload, no_recorder
+from mcpproxy.relay.exit_status import RECORDER_S, RecorderWait, exit_payload, no_recorder
 from mcpproxy.relay.journal import Journal
 from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.forked_recorder import Recorder, fork_recorder
@@ -110,11 +111,13 @@ class Leg:
             return
         self._recorder.leave(unwritten)
         if self._notes_ended is not None:
-            try:
-                async with asyncio.timeout(self._wait_s):
-                    await self._notes_ended.wait()
-            except TimeoutError:
-                self._stderr.say(LATE_RECORDER)
+            wait = RecorderWait(self._wait_s, (self._journal.folder,))
+            while not self._notes_ended.is_set() and (left_s := wait.left_s()) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await self._notes_ended.wait()
+            if not self._notes_ended.is_set():
+                wait.say_if_late(self._stderr.say)
 
 
 def forward_notes(notes: int, stderr: StderrLines, on_end: Callable[[], None]) -> None:

@@ -12,16 +12,20 @@ import os
 import subprocess
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.own_process import own_command
 from mcpproxy.bridge.leg import StderrLines, forward_notes
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, no_recorder
+from mcpproxy.relay.exit_status import RECORDER_S, RecorderWait, no_recorder
 from mcpproxy.relay.journal import Journal
 
 _NEWS_S: Final = 0.002
 """How long new records are collected before the recorder is told of them."""
+
+_FORGOTTEN_AFTER: Final = 256
+"""After so many sessions the journals that were completed are forgotten."""
 
 Begin = Callable[[int], tuple[str, Journal | None, str]]
 """Begins the recording of the session with a number: path, journal, and a sentence for stderr."""
@@ -65,6 +69,7 @@ class SessionRecordings:
         self._is_telling = False
         self._last_number = 0
         self._said: set[str] = set()
+        self._journals: list[str] = []  # the folders of those that the recorder may not have completed
         self._notes_ended = asyncio.Event()
 
     def begin(self, pid: int) -> SessionJournal:
@@ -80,6 +85,9 @@ class SessionRecordings:
             self._say_once(f"stdio leg: {sentence}")
         else:
             journal.on_notice = self._stderr.say
+            self._journals.append(journal.folder)
+            if number % _FORGOTTEN_AFTER == 0:
+                self._journals = [one for one in self._journals if os.path.lexists(one)]
             self._ensure_recorder()
             self._tell(f"open {number} {pid} {trace}")
         return SessionJournal(self, number, journal)
@@ -104,14 +112,17 @@ class SessionRecordings:
             return
         assert recorder.stdin is not None
         self._tell_news()
-        try:
-            async with asyncio.timeout(RECORDER_S * 5):
-                while self._pending:
-                    await asyncio.sleep(_NEWS_S)
-                recorder.stdin.close()
-                await self._notes_ended.wait()
-        except TimeoutError:
-            self._stderr.say(LATE_RECORDER)
+        wait = RecorderWait(RECORDER_S * 5, self._journals)
+        while self._pending and wait.left_s() > 0:
+            await asyncio.sleep(_NEWS_S)
+        if not self._pending:
+            recorder.stdin.close()
+        while not self._notes_ended.is_set() and (left_s := wait.left_s()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._notes_ended.wait()
+        if not self._notes_ended.is_set():
+            wait.say_if_late(self._stderr.say)
 
     def _ensure_recorder(self) -> None:
         if self._recorder is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 
 from mcpproxy.base.json_string import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Final
 
 GRACE_S: Final = 5.0
@@ -23,8 +25,42 @@ UNREAD_S: Final = 0.05
 """The same if nobody reads it, because the host waits for our exit: a late recorder goes on alone."""
 
 
+SUMMARY_S: Final = 0.25
+"""How much longer it waits for the last lines of a recorder that has completed the recording."""
+
 LATE_RECORDER: Final = "the recorder is not done; it goes on alone, and mcpproxy show waits for it"
 """What stderr says in place of the summary when that time is over."""
+
+
+class RecorderWait:
+    """The wait for the recorder's last lines at the end of a session, and what is said after it.
+
+    The recorder removes the journal when the recording is whole, and then writes its last lines. So a
+    recorder whose journals are gone is done, and is waited for a little longer.
+    """
+
+    def __init__(self, seconds: float, journals: Iterable[str]) -> None:
+        """``seconds`` is the wait in seconds, and ``journals`` are the folders of the journals."""
+        self._deadline = time.monotonic() + seconds
+        self._journals = tuple(journals)
+        self._is_extended = False
+
+    def left_s(self) -> float:
+        """Return how many seconds of the wait are left; 0 or less when it is over."""
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0 and not self._is_extended and self._is_whole():
+            self._is_extended = True
+            self._deadline = time.monotonic() + SUMMARY_S
+            return SUMMARY_S
+        return left_s
+
+    def say_if_late(self, say: Callable[[str], None]) -> None:
+        """Say that the recorder is not done, unless the recording is whole."""
+        if not self._is_whole():
+            say(LATE_RECORDER)
+
+    def _is_whole(self) -> bool:
+        return bool(self._journals) and not any(map(os.path.lexists, self._journals))
 
 
 def no_recorder(fault: OSError) -> str:

@@ -14,6 +14,7 @@ import sys
 import time
 
 from mcpproxy.relay import exit_status
+from mcpproxy.relay import journal as journals
 from mcpproxy.relay.journal import Journal
 
 
@@ -67,6 +68,13 @@ def hanging(wake_fd: int, asleep: mmap.mmap) -> None:
         signal.pause()
 
 
+def whole(wake_fd: int, asleep: mmap.mmap) -> None:
+    """Has completed the recording, and does not end."""
+    folder = journals.folder(sys.argv[2])
+    os.rename(folder, f"{folder}.done")
+    hanging(wake_fd, asleep)
+
+
 def busy(wake_fd: int, asleep: mmap.mmap) -> None:
     """Never gets done."""
     note(f"recorder {os.getpid()}")
@@ -74,7 +82,7 @@ def busy(wake_fd: int, asleep: mmap.mmap) -> None:
         sum(range(1_000_000))
 
 
-ENDLESS = ("hanging", "busy")
+ENDLESS = ("hanging", "busy", "whole")
 
 
 def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal, priority
+from mcpproxy.relay.exit_status import LATE_RECORDER, SUMMARY_S, RecorderWait
 from mcpproxy.relay.stdio import forked_recorder
 from tests.relay.hosts import LOOPS, Host, behind, peer, read_journal, stream
 
@@ -49,6 +50,33 @@ def test_a_recorder_that_never_ends_is_left_behind(kind: str, tmp_path: Path) ->
     kill(pid)
     assert errors.count(b"\n") == 2
     assert b"the recorder is not done" in errors
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_of_a_whole_recording_nobody_says_that_it_is_not_done(kind: str, tmp_path: Path) -> None:
+    from tests.relay.hosts import kill
+
+    with Host(behind(kind, peer("echo"), str(tmp_path / "t"), "whole")) as host:
+        host.until_said(b"recorder ")
+        host.end_input()
+        assert host.rest() == b""
+        assert host.wait() == 0
+        errors = host.all_errors()
+    kill(int(errors.split()[1]))
+    assert errors.count(b"\n") == 1
+
+
+def test_a_recorder_is_waited_for_once_more_when_the_recording_is_whole(tmp_path: Path) -> None:
+    folder, said = tmp_path / "t.journal", list[str]()
+    folder.mkdir()
+    wait = RecorderWait(0, [str(folder)])
+    assert wait.left_s() <= 0
+    wait.say_if_late(said.append)
+    assert said == [LATE_RECORDER]
+    folder.rmdir()
+    assert wait.left_s() == SUMMARY_S
+    wait.say_if_late(said.append)
+    assert said == [LATE_RECORDER]
 
 
 @pytest.mark.parametrize(("is_terminal", "is_awaited"), [(True, False), (False, True), (False, False)])

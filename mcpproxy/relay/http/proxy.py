@@ -27,12 +27,11 @@ import errno
 import os
 import signal
 import socket
-import time
 
 from mcpproxy.base.json_string import quoted
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.crash_buffer import TurnBuffer
-from mcpproxy.relay.exit_status import LATE_RECORDER, exit_payload, no_recorder
+from mcpproxy.relay.exit_status import RecorderWait, exit_payload, no_recorder
 from mcpproxy.relay.http.dial import Dialer
 from mcpproxy.relay.http.loop import READ, Loop, Timers
 from mcpproxy.relay.http.resolve import Resolver
@@ -258,11 +257,11 @@ class Proxy:
         if recorder is None:
             return
         recorder.leave(unwritten)
-        deadline = time.monotonic() + self._recorder_s
+        wait = RecorderWait(self._recorder_s, () if self._journal is None else (self._journal.folder,))
         while self.stderr_log.has_notes and not self._is_stop_repeated:
-            left_s = deadline - time.monotonic()
+            left_s = wait.left_s()
             if left_s <= 0:
-                self.stderr_log.say(LATE_RECORDER)
+                wait.say_if_late(self.stderr_log.say)
                 return
             self._turn(left_s)
 

@@ -41,7 +41,7 @@ import select
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import LATE_RECORDER, LINGER_S, exit_payload
+from mcpproxy.relay.exit_status import LINGER_S, RecorderWait, exit_payload
 from mcpproxy.relay.stdio.inheritance import release
 from mcpproxy.relay.stdio.server_life import PosixServerLife
 from mcpproxy.relay.stdio.sinks import RelaySource, Sink, inherited_sink, own_sink, widen
@@ -395,8 +395,9 @@ class Relay(PosixServerLife):
         if self.gate is not None:
             self.gate.stop()
         self.finishing = True
-        unwritten = b""
+        unwritten, folders = b"", ()
         if self.journal is not None:
+            folders = (self.journal.folder,)
             now_ns = time.monotonic_ns()
             self.record(journals.EXIT, now_ns, exit_payload(code, reason))
             unwritten = self.journal.close(now_ns)
@@ -407,19 +408,22 @@ class Relay(PosixServerLife):
         for sink in self.peers:
             self._close(sink)
         if self.recorder is not None:
-            self._await_recorder(self.recorder, unwritten)
+            self._await_recorder(self.recorder, unwritten, folders)
         self._write_pending_lines()
         if self.gate is not None:
             self.gate.close()
 
-    def _await_recorder(self, recorder: Recorder, unwritten: bytes) -> None:
-        """Tell the recorder that the session is over, and forward its last notes for ``recorder_s``."""
+    def _await_recorder(self, recorder: Recorder, unwritten: bytes, folders: tuple[str, ...]) -> None:
+        """Tell the recorder that the session is over, and forward its last notes for ``recorder_s``.
+
+        ``folders`` is that of the journal, empty without one.
+        """
         recorder.leave(unwritten)
-        deadline = time.monotonic() + self.recorder_s
+        wait = RecorderWait(self.recorder_s, folders)
         while self.sources:  # only the recorder's notes are left, which end when the recorder exits
-            left_s = deadline - time.monotonic()
+            left_s = wait.left_s()
             if left_s <= 0:
-                self.say(LATE_RECORDER)
+                wait.say_if_late(self.say)
                 return
             self._widen_stderr()
             self._turn(left_s)

@@ -19,7 +19,7 @@ import time
 from typing import IO, TYPE_CHECKING, Final
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import GRACE_S, LATE_RECORDER, LINGER_S, exit_payload, recorder_s, shell_code
+from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RecorderWait, exit_payload, recorder_s, shell_code
 from mcpproxy.relay.spawned_recorder import SpawnedRecorder
 from mcpproxy.relay.stderr_line import stderr_line
 from mcpproxy.relay.stdio.inheritance import occupy_standard, release
@@ -127,9 +127,11 @@ class ThreadedRelay(ServerLife):
         release(1)
         if self.recorder is not None and self.notes is not None:
             self.recorder.leave(unwritten)
-            self.notes.join(self.recorder_s)
+            wait = RecorderWait(self.recorder_s, () if self.journal is None else (self.journal.folder,))
+            while self.notes.is_alive() and (left_s := wait.left_s()) > 0:
+                self.notes.join(left_s)
             if self.notes.is_alive():
-                self.say(LATE_RECORDER)
+                wait.say_if_late(self.say)
 
     def say(self, text: str) -> None:
         if not self.quiet:
