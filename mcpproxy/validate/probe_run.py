@@ -71,7 +71,8 @@ async def run_probe(
         if context.exhausted:  # a limit of ours, which no revision has
             conclusion = Conclusion("skipped", f"the server {context.exhausted}")
         else:
-            conclusion = _failure(probe, failure)
+            conclusion = _failure(probe, failure, ping_fails=context.ping_fails)
+        context.ping_fails |= is_silent and probe.name == "ping"
         if isinstance(failure, TimedOutError):
             await context.drop_session()
     except TimeoutError:
@@ -127,9 +128,12 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
         await context.open()
 
 
-def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
-    """Return the conclusion for an error of the server."""
+def _failure(probe: Probe, failure: ValidateError, *, ping_fails: bool) -> Conclusion:
+    """Return the conclusion for an error of the server. ``ping_fails``: it does not answer a ping anyway."""
     frames = tuple(number for number in failure.frames if number)
+    if probe.unlawful and ping_fails and isinstance(failure, TimedOutError):
+        text = "the server does not answer a ping without a mistake of a client either"
+        return Conclusion("skipped", text, frames)
     if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
         effect = "the session is over" if isinstance(failure, GoneError) else "nothing is answered"
         text = f"{failure}; no revision forbids it, but after a mistake of a client {effect}"

@@ -26,6 +26,11 @@ def nameless_revision(server: Server) -> None:
 
 
 @flaw
+def silent_ping(server: Server) -> None:
+    server.methods["ping"] = lambda params: SILENT
+
+
+@flaw
 def refused_ping(server: Server) -> None:
     server.methods["ping"] = refuse()
 

@@ -212,3 +212,10 @@ def test_a_command_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
 def test_no_probe_is_without_its_flaw() -> None:
     broken = {case.probe for case in CASES if case.status != "passed"}
     assert {probe.name for probe in PROBES} - broken == {"connect"}
+
+
+def test_silence_after_a_mistake_shows_nothing_where_no_ping_is_answered(tmp_path: Path) -> None:
+    result = tried(target("silent-ping"), tmp_path, ("ping", "malformed-json"), timeout_s=1.5)
+    assert check(result, "ping").status == "failed"
+    after = check(result, "malformed-json").conclusion
+    assert (after.status, "without a mistake" in after.message) == ("skipped", True)
