@@ -9,9 +9,9 @@ from typing import Final
 
 from mcpproxy.recorder.judge import NothingJudged
 from mcpproxy.reports.judged_traces import JudgedTrace
-from mcpproxy.reports.transcripts.ending import not_begun
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
+from mcpproxy.session.ending import not_begun
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, RequestHead, ResponseHead, Signal
 from mcpproxy.session.outcomes import CallCounts, count_calls
 from mcpproxy.trace.reader import Trace

@@ -62,7 +62,8 @@ class FigureTools:
             opened = self._library.opened(self._library.find(recording))
             builder.add(opened.view, wanted)
             note = self._library.note_on_latest(recording, opened.listed, "match=* counts all")
-            return builder.result(order), opened.handle, note
+            failed = self._library.failed_start(opened.listed) if opened.listed.entry.has_not_begun else ""
+            return builder.result(order), opened.handle, "; ".join(filter(None, (failed, note)))
         if recording:
             raise AgentError("recording and match are two ways to say what is counted; leave one out")
         listed = self._library.matching(match)
@@ -79,6 +80,9 @@ class FigureTools:
         for _ in search.results(add, for_s=_COUNT_S):
             pass
         notes = [f"{len(search.faults)} could not be read whole"] if search.faults else []
+        failed = [each for each in listed[: search.place] if each.entry.has_not_begun]
+        notes += [f"{len(failed)} of them failed before any message"] if len(failed) > 1 else []
+        notes += [self._library.failed_start(failed[0])] if len(failed) == 1 else []
         if search.place < len(listed):
             notes.append(f"only the latest {search.place} of {len(listed)} were counted")
         return builder.result(order), f"all {match}", ", ".join(notes)

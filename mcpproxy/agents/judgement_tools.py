@@ -58,6 +58,9 @@ class JudgementTools:
         counts = {group.rule: group.count for group in groups}
         step = "list_recordings has the number of findings of each"
         note = self._library.note_on_latest(recording, opened.listed, step)
+        if opened.listed.entry.has_not_begun:
+            failed_start = f"nothing to judge: {self._library.failed_start(opened.listed)}"
+            note = "; ".join(filter(None, (failed_start, note)))
         page, rules, rows = AnswerPage(50, note), dict[str, RuleRow](), list[FindingRow]()
         next = ""
         for number, (row, found) in enumerate(self._findings(opened, groups, start)):
@@ -108,12 +111,16 @@ class JudgementTools:
         question = ("compare_recordings", first.handle, second.handle)
         start, _ = cursors.read(question, cursor)
         comparison = compare_recordings(self._library.loaded(first), self._library.loaded(second))
+        failed_starts = [
+            self._library.failed_start(each) for each in (first, second) if each.entry.has_not_begun
+        ]
+        notes = [self._library.shown(note) for note in comparison.notes]
         head = ComparisonPage(
             first.handle,
             second.handle,
             comparison_report.summary(comparison),
             [],
-            [self._library.shown(note) for note in comparison.notes[:_MAX_NOTES]],
+            [*failed_starts, *notes][:_MAX_NOTES],
         )
         different = [item for item in comparison.items if item.verdict != "same"]
         rows, has_more = AnswerPage(50, head).fill(map(self._difference_row, different[start:]))

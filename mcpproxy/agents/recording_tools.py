@@ -165,6 +165,7 @@ class RecordingTools:
         next = cursors.write(question, rows[-1].call) if has_more else ""
         found = [FoundCalls(opened.handle, rows)] if rows else []
         notes = ["the recording was not judged, so it has no findings"] * _lacks_findings(opened.view, wanted)
+        notes += [self._library.failed_start(listed)] if listed.entry.has_not_begun else []
         try:
             opened.view.index.refuse_damage()
         except TraceError:

@@ -30,7 +30,7 @@ from mcpproxy.export.pcapng_blocks import (
     section_header,
 )
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
-from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.session.ending import ending_text
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,

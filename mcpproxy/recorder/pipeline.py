@@ -149,6 +149,11 @@ class RecordingPipeline:
         return self._sink.state.tally
 
     @property
+    def failed_start(self) -> str:
+        """How the server failed before any message; empty if it did not."""
+        return self._sink.state.failed_start
+
+    @property
     def turns(self) -> "TurnCounter | None":
         """Before a model's interface: the numbers of requests, tools and calls."""
         return self._sink.state.turns

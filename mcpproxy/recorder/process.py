@@ -78,7 +78,15 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         reader.close()
         writer.close()
         lock.release()
-    notes.summarize(trace, recording.tally, note, recording.lag_ns, outside_changes, recording.turns)
+    notes.summarize(
+        trace,
+        recording.tally,
+        note,
+        recording.lag_ns,
+        outside_changes,
+        recording.turns,
+        recording.failed_start,
+    )
 
 
 def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:

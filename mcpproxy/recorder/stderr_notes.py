@@ -79,18 +79,22 @@ class StderrNotes:
         lag_ns: int = 0,
         outside_changes: str = "",
         turns: "TurnCounter | None" = None,
+        failed_start: str = "",
     ) -> None:
         """Show a summary of the session.
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file.
-        ``turns`` are the numbers to show where nothing is MCP."""
+        ``turns`` are the numbers to show where nothing is MCP. ``failed_start`` says how the server failed
+        before any message, which leaves nothing to judge."""
         count, _, senders = tally.senders.partition(" ")
         frames = f"{count} frame{'' if count == '1' else 's'} {senders}"
         calls = [tally.calls.words(running=False)] if tally.calls is not None else []
         parts = [frames, *calls, _findings(tally.total_findings, lists_info=self._mode != "text")]
         if turns is not None:
             parts = [turns.words]
+        elif failed_start:
+            parts = [frames, failed_start, "nothing to judge"]
         for repeated in tally.more:
             kind = (repeated.rule, repeated.blame, repeated.requirement)
             if kind in self._repeats:
@@ -114,6 +118,8 @@ class StderrNotes:
         members["frames"] = _json(tally.frames.items())
         if turns is not None:
             members |= {"model": _json(turns.numbers.items())}
+        if failed_start:
+            members["not_begun"] = quoted(failed_start)
         if (counts := tally.calls) is not None:
             members["calls"] = _json(calls_object(counts).items())
         self.say(StderrEvent("; ".join([*parts, where]), "summary", **members), is_last=True)

@@ -202,6 +202,8 @@ class TraceSink:
             self.state.calls.count_frame(event)
         elif isinstance(event, Stderr):
             self.state.last_words.add(event.raw)
+        elif isinstance(event, Eof | Signal):
+            self.state.take_first_end(event)
         self._writer.write(encode(event))
         self.state.at_ns = event.observed_at_ns
         self._judge(event)
@@ -210,8 +212,7 @@ class TraceSink:
         """Write how the session ended."""
         self.settle()
         state = self.state
-        if not any(state.tally.frames.values()):
-            close = state.last_words.explained(close)
+        close = state.end(close)
         self._judge(close)
         state.complete_tally()
         self._writer.write(encode_close(close, state.tally))

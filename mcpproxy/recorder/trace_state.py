@@ -15,12 +15,14 @@ from mcpproxy.session.frame import (
     NOT_DECODED,
     SERVER,
     Close,
+    Eof,
     Event,
     Finding,
     Frame,
     Gap,
     Note,
     Sender,
+    Signal,
     Stderr,
 )
 from mcpproxy.trace.records import Encoded, Header, Tally
@@ -94,6 +96,10 @@ class TraceState:
     calls: CallCounter = field(default_factory=CallCounter)
     """Counts the calls of exactly these records."""
     last_words: LastWords = field(default_factory=LastWords)
+    first_end: str = ""
+    """What began the end of the session: ``client``, ``server`` or ``signal``; empty if nothing did."""
+    failed_start: str = ""
+    """How the server failed before any message; empty if it did not, or has not ended."""
     """What the server wrote to stderr at last."""
     unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
@@ -126,6 +132,20 @@ class TraceState:
             self.tally.undecoded[event.why] += 1
         if self.turns is not None:
             self.turns.count_event(event)
+
+    def take_first_end(self, event: Eof | Signal) -> None:
+        """Note what began the end of the session, if nothing did before."""
+        self.first_end = self.first_end or (event.sender if isinstance(event, Eof) else "signal")
+
+    def end(self, close: Close) -> Close:
+        """Return how the session ended; if its server failed before any message, with the reason."""
+        if any(self.tally.frames.values()) or self.header is None:
+            return close
+        from mcpproxy.session.ending import not_begun  # few sessions have no message
+
+        close = self.last_words.explained(close)
+        self.failed_start = not_begun(close, self.header, 0, self.first_end)
+        return close
 
     def complete_tally(self) -> None:
         """Add to the tally the calls, the findings that were only counted, and what went wrong with them."""
@@ -205,6 +225,8 @@ def _restored(
             case Stderr():
                 state.stream_bytes[2] += len(event.raw) + event.terminated
                 state.last_words.add(event.raw)
+            case Eof() | Signal():
+                state.take_first_end(event)
             case Gap() if event is opened.hole:
                 if (shipped := opened.shipped_before(opened.files[1])) is None:
                     raise TraceError(

@@ -7,7 +7,7 @@ from typing import Final
 
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.session.ending import ending_text
 from mcpproxy.session.outcomes import sum_counts
 from mcpproxy.tui.call_lines import SEVERITY_MARKS, loss_tone
 from mcpproxy.tui.detail_lines import finding_lines

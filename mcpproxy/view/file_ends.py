@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import Request, Response
 from mcpproxy.recorder.liveness import is_relay_there
 from mcpproxy.recorder.lock import is_held
 from mcpproxy.relay import journal
-from mcpproxy.reports.transcripts.ending import ending_text, not_begun
+from mcpproxy.session.ending import ending_text, not_begun
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
 from mcpproxy.session.outcomes import count_calls
 from mcpproxy.trace import chain, upgrades

@@ -101,7 +101,12 @@ class RecordingEntry:
 
     @property
     def failed_text(self) -> str:
-        """The failed calls: ``2 of 7``, ``2 of 7, 1 cancelled``, ``1 waiting 11.0 s``; ``?`` if unknown."""
+        """The failed calls: ``2 of 7``, ``2 of 7, 1 cancelled``, ``1 waiting 11.0 s``; ``?`` if unknown.
+
+        It is ``at start`` if the server failed before any message.
+        """
+        if self.has_not_begun:
+            return "at start"
         calls = self.calls
         if calls is None or not calls.total:
             return "?" if calls is None else "no calls"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.style import tally
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.transcripts.ending import ending_text, not_begun
+from mcpproxy.session.ending import ending_text, not_begun
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.session.frame import Close, Event, Frame
 from mcpproxy.session.outcomes import Kind, Outcome

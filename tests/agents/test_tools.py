@@ -60,6 +60,10 @@ def test_a_recording_without_a_message_is_not_the_latest(tmp_path: Path) -> None
     assert "the latest is good" in agent.error("describe_recording", recording="zzzzzzzz")
     (tmp_path / "good.jsonl").unlink()
     assert latest() == "empty"  # there is no other
+    for tool in ("find_calls", "list_findings", "get_statistics", "get_context_cost"):
+        assert failed in agent(tool, recording="empty")["note"], tool
+    assert failed in agent("get_statistics", match="*")["note"]
+    assert failed in agent("compare_recordings", before="empty", after="empty")["notes"]
 
 
 def test_recordings_come_in_pages_the_latest_first(agent: Agent) -> None:

@@ -99,6 +99,7 @@ def test_a_masked_copy_masks_the_reason(mcpproxy: Mcpproxy, tmp_path: Path) -> N
         ("show", "{}"),
         ("show", "{}", "--frames"),
         ("show", "--all", "{folder}", "--filter", "status:error"),
+        ("show", "--all", "{folder}"),
         ("stats", "{}"),
         ("check", "{}"),
     ],
@@ -121,7 +122,7 @@ def test_what_needs_messages_says_why_there_are_none(mcpproxy: Mcpproxy, failed:
     )
 
 
-def test_the_list_says_why_if_it_has_room(
+def test_the_list_says_why_in_terminals_of_any_width(
     mcpproxy: Mcpproxy, failed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recordings.write(Path(failed).parent / "good.jsonl", recordings.CLEAN)
@@ -129,10 +130,13 @@ def test_the_list_says_why_if_it_has_room(
     assert heading.split()[-1] == "WHY"
     assert [row.endswith("no such command; did you mean npx?") for row in rows].count(True) == 1
     (row,) = (row for row in rows if "npxx" in row)
-    monkeypatch.setenv("COLUMNS", str(len(row) - 5))
-    assert "  no such command; did you mea…\n" in mcpproxy("list", str(Path(failed).parent)).out
-    monkeypatch.setenv("COLUMNS", "80")
-    assert "WHY" not in mcpproxy("list", str(Path(failed).parent)).out
+    assert "no findings" not in row
+    assert [" at start " in row for row in rows].count(True) == 1
+    for width in (len(row) - 5, 100, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = mcpproxy("list", str(Path(failed).parent)).out.splitlines()
+        assert all(len(line) <= width for line in lines)
+        assert "  no such command; di" in "\n".join(lines), width
     listed = json.loads(mcpproxy("list", "--json", str(Path(failed).parent)).out)["traces"]
     assert {each["reason"] for each in listed} == {None, "no such command; did you mean npx?"}
 

@@ -123,6 +123,14 @@ def test_a_clean_session_says_so(pipe: Pipe) -> None:
     )
 
 
+def test_a_server_that_failed_before_any_message_is_no_clean_session(pipe: Pipe) -> None:
+    live, failed_start = StderrNotes(pipe.writer), "the server exited with 1: KeyError: 'TOKEN'"
+    live.summarize("s.jsonl", Tally(calls=CallCounts(0, 0, 0)), failed_start=failed_start)
+    live.flush()
+    frames = "0 frames from the client, 0 from the server"
+    assert pipe.text() == f"mcpproxy: {frames}; {failed_start}; nothing to judge; trace s.jsonl\n"
+
+
 @pytest.mark.parametrize(
     ("calls", "told"),
     [

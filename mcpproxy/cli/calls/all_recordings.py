@@ -34,18 +34,20 @@ class AllRecordings:
 
         def found(path: str, view: View) -> Iterator[str]:
             nonlocal calls, matching
-            if self.wanted.asks_for_failures and view.not_begun:
-                yield from _heading_lines(view, style)
-                yield style.paint(f"  {view.not_begun}", "red")
-                yield ""
+            asks_for_starts = self.wanted.asks_for_failures or not self.wanted
+            failed_start, passing = view.not_begun if asks_for_starts else "", view.count(self.wanted)
+            if not (failed_start or passing):
+                return
+            if passing and not matching:
+                yield style.paint(CallLines(style).heading, "dim")
+            yield from _heading_lines(view, style)
+            if failed_start:
+                yield style.paint(f"  {failed_start}", "red")
                 failed_starts.append(path)
-            if passing := view.count(self.wanted):
-                if not matching:
-                    yield style.paint(CallLines(style).heading, "dim")
-                yield from _heading_lines(view, style)
+            if passing:
                 yield from call_lines(view, self.wanted, style, heads=self.heads, full=self.full)
-                yield ""
                 calls, matching = calls + passing, matching + 1
+            yield ""
 
         search = RecordingSearch(self.paths, open_view)
         yield from search.results(found)

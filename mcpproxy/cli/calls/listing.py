@@ -8,7 +8,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
-from mcpproxy.reports.transcripts.ending import ending_text
+from mcpproxy.session.ending import ending_text
 from mcpproxy.session.filter import Filter
 from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
 from mcpproxy.session.outcomes import WORDS, Outcome, count_calls

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from mcpproxy.base import paths
-from mcpproxy.base.style import Style, count, duration, tally
+from mcpproxy.base.style import Style, columns, count, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
@@ -31,6 +31,8 @@ that were cancelled, by a person or by a time limit of the client (1 cancelled),
 answer (1 unanswered) or got one that could not be read (1 unreadable), and those of a running session that
 have none yet (1 waiting 11.0 s); ? stands for what is not known without reading the whole recording. FINDINGS
 are what the session broke of the protocol.
+at start: the server could not be started, or failed before any message. WHY, a column that is there only if
+that happened, has the reason: that of the system, or the line of its stderr that names the error.
 1 declined: all calls were server/discover, GET or DELETE, and the server lawfully said that it has no such.
 A narrow terminal gets fewer columns, and one that is too narrow for all words a + for the rest: 1 of 6+ has
 refused, cancelled or unanswered calls, too.
@@ -68,6 +70,8 @@ _TEXTS: Final = ("LABEL", "CLIENT", "ENDED", "TRACE")
 """The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
 _LEFT_OUT: Final = ("CLIENT", "FRAMES", "DURATION")
 """The headings of the columns that are left out, in this order, if that is not enough."""
+_READABLE_REASON: Final = 30
+"""How many columns of a terminal are kept for reasons."""
 _READABLE: Final = 20
 _LEAST: Final = 7
 """To how many characters texts are cut before columns are left out, and after all of them are."""
@@ -192,7 +196,11 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     failed calls is kept as long as a label has room beside it.
     """
     reasons = [entry.reason for _, entry in listed]
-    rows = _with_reasons(_fitted(listed, style, has_handles=has_handles), reasons, style)
+    room = style
+    if any(reasons) and style.width is not None:  # a reason is worth more than the columns that are left out
+        needed = min(max(map(columns, ("WHY", *reasons))), _READABLE_REASON)
+        room = replace(style, width=max(style.width - needed - 2, 0))
+    rows = _with_reasons(_fitted(listed, room, has_handles=has_handles), reasons, style)
     return table(rows, style, right=_right(rows))
 
 
@@ -220,10 +228,10 @@ def _fitted(
 
 
 def _with_reasons(rows: list[list[str]], reasons: Sequence[str], style: Style) -> list[list[str]]:
-    """Return the rows with a last column that says why servers could not be started, if there is room."""
-    room = None if style.width is None else style.width - table_width(rows) - 2
-    if not any(reasons) or (room is not None and room < _READABLE):
+    """Return the rows with a last column that says why servers could not be started, or failed at once."""
+    if not any(reasons):
         return rows
+    room = None if style.width is None else max(style.width - table_width(rows) - 2, _LEAST)
     texts = ["WHY", *(reason if room is None else style.shorten(reason, room) for reason in reasons)]
     return [[*row, text] for row, text in zip(rows, texts, strict=True)]
 
@@ -240,7 +248,8 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
     words = tally(*(found.get(severity, 0) for severity in ("error", "warning", "info")))
     worst, more, _ = words.partition(",")
     worst = worst + "+" if more else worst.replace("no findings", "none")
-    words, worst = ("-", "-") if entry.findings is None else (words, worst)
+    is_judged = entry.findings is not None and not entry.has_not_begun
+    words, worst = (words, worst) if is_judged else ("-", "-")
     is_url = find_traces.is_url(entry.path)
     path = visible(entry.path if is_url else paths.inside(entry.path, paths.working_directory()))
     return {

@@ -16,8 +16,8 @@ from mcpproxy.base.visible import visible
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
 from mcpproxy.reports.text import finding_head, finding_line
-from mcpproxy.reports.transcripts.ending import ending_text
 from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
+from mcpproxy.session.ending import ending_text
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
     Close,

@@ -4,6 +4,7 @@ import os
 from contextlib import ExitStack, suppress
 from typing import Final
 
+from mcpproxy.base.style import count
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
 from mcpproxy.errors import TraceError
@@ -55,6 +56,6 @@ def run(argv: list[str]) -> int:
         view = stack.enter_context(open_view(path))
         texts = pieces(view, {**entry, "path": os.path.basename(file.recording)}, prompt, model_saw)
         write_new(file.output, (text.encode() for text in texts))
-        count = view.count()
-    file.tell_written(f"{count} rows")
+        rows = view.count()
+    file.tell_written(count(rows, "row"))
     return 0

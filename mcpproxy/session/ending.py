@@ -1,8 +1,18 @@
 """How a recording ended, in words."""
 
+from typing import Protocol
+
 from mcpproxy.base.visible import visible
 from mcpproxy.session.frame import SERVER, Close
-from mcpproxy.trace.records import Header
+
+
+class Begun(Protocol):
+    """What the header of a recording says of its server."""
+
+    @property
+    def transport(self) -> str: ...
+    @property
+    def command(self) -> tuple[str, ...]: ...
 
 
 def is_failure(close: Close, first_end: str) -> bool:
@@ -15,12 +25,12 @@ def is_failure(close: Close, first_end: str) -> bool:
     return close.ending == "not started" or (has_error and first_end in ("", SERVER))
 
 
-def not_begun(close: Close, header: Header, frames: int, first_end: str) -> str:
+def not_begun(close: Close, header: Begun, frames: int, first_end: str) -> str:
     """Return how a server failed before any of ``frames``; empty if it did not (see ``is_failure``)."""
     return ending_text(close, header) if is_failure(close, first_end) and not frames else ""
 
 
-def ending_text(close: Close, header: Header) -> str:
+def ending_text(close: Close, header: Begun) -> str:
     """Return in words how a recording ended. Over HTTP it ends with mcpproxy, not with the server."""
     match close.ending:
         case "exited" if header.transport == "http" and close.exit_code == 0:
