@@ -21,6 +21,7 @@ _LAUNCHERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pipx": ("", ("--spec", "--python", "--index-url", "-i", "--pip-args")),
     "ruby": ("e", ()),
     "env": ("", ("-u", "--unset", "-C", "--chdir")),
+    **dict.fromkeys(("mcp", "fastmcp"), ("", ("--with", "--with-editable", "-e", "--env-file", "-f", "-t"))),
     "sudo": ("", ("-u", "--user", "-g", "--group")),
     "wsl": ("", ("-d", "--distribution", "-u", "--user", "--cd")),
 }
@@ -28,6 +29,8 @@ _LAUNCHERS: dict[str, tuple[str, tuple[str, ...]]] = {
 value that names no program."""
 _REMOTES = ("mcp-remote",)
 """Launchers that start nothing and connect to a URL, which names the server. They take secrets in headers."""
+_SDKS = ("mcp", "fastmcp")
+"""Launchers that start a server from a file, and may name the object in it: ``run weather.py:app``."""
 _CONTAINERS = ("docker", "podman")
 _CONTAINER_FLAGS = ("--rm", "--init", "--interactive", "--tty", "--detach", "--privileged", "--read-only")
 _CONTAINER_LETTERS = "itdqP"
@@ -189,6 +192,10 @@ def _launched(launcher: str, arguments: list[str]) -> str:
             continue
         if (launcher, argument) == ("deno", "eval"):
             return ""
+        if launcher in _SDKS:
+            if argument == "dev":
+                continue
+            argument = argument.replace(".py:", ".py/").rpartition(".py/")[0] or argument
         if argument in _SUBCOMMANDS or "=" in argument or _takes_value(launcher, option):
             option = ""
             continue
