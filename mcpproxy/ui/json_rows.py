@@ -12,7 +12,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead, Stderr
-from mcpproxy.session.outcomes import CallCounts, sum_counts
+from mcpproxy.session.outcomes import CallCounts, Outcome, sum_counts
 from mcpproxy.trace.opened_trace import STILL_RECORDING
 from mcpproxy.trace.recorded_folders import FolderBelow
 from mcpproxy.view.call_members import call_members, milliseconds
@@ -50,7 +50,15 @@ def call(row: Call) -> JSONObject:
     """Return one row of the list."""
     members = cast("JSONObject", call_members(row))
     own: JSONObject = {"number": row.number, "started_ms": milliseconds(row.started_ns)}
-    return {**own, **members, "worst_findings": row.worst_findings, "said": row.said}
+    return {**own, **members, "worst_findings": row.worst_findings, "said": _said_beside_outcome(row)}
+
+
+def _said_beside_outcome(row: Call) -> str:
+    """Return what a row says of its result, without the status of HTTP: its outcome has that."""
+    status = str(row.error_code)
+    if row.outcome in (Outcome.HTTP_ERROR, Outcome.DECLINED) and row.said.partition(" ")[0] == status:
+        return row.said.removeprefix(status).lstrip()
+    return row.said
 
 
 def detail(found: Detail) -> JSONObject:

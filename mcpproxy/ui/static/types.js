@@ -25,7 +25,7 @@
  * @property {string} arguments
  * @property {string} result
  * @property {string} progress how far the call came by its last progress notification; empty if it had none
- * @property {string} said the result, or how far the call came if that is known and the result says nothing
+ * @property {string} said the result, or how far the call came if that is known and the result says nothing; without the status of HTTP that the outcome has
  * @property {string} cause why it got no result, in a few words, beyond its outcome and its result
  * @property {string} intervention what mcpproxy did to its messages because the user asked for it, in words
  * @property {number} findings
