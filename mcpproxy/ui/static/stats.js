@@ -30,11 +30,12 @@ function latency(row, name) {
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
+ * @param {import("./types.js").Recording} props.recording the recording as it is now
  * @param {import("./live.js").Live} props.live
  * @param {import("./address.js").Place} props.place
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function Stats({ summary, live, place, go }) {
+export function Stats({ summary, recording, live, place, go }) {
   const [order, setOrder] = useState("calls");
   const [answer, instead] = useAnswer(`/api/recordings/${summary.recording.id}/stats`, {}, live.version);
   if (!answer) return instead;
@@ -54,7 +55,7 @@ export function Stats({ summary, live, place, go }) {
     </table>
     <p class="count">${answer.token_estimate}</p>
     ${answer.never_used.length ? html`<p>Listed but never called: ${answer.never_used.map((/** @type {string} */ name) => html`<code>${visible(name)}</code> `)}</p>` : null}
-    <${LatencyPlot} id=${summary.recording.id} running=${live.running} filter=${place.filter} go=${go} />
+    <${LatencyPlot} id=${summary.recording.id} took=${recording.duration_ms} running=${live.running} filter=${place.filter} go=${go} />
   </div>`;
 }
 
@@ -76,8 +77,8 @@ function marks(element, from, to) {
   return axisMarks(from, to, element.clientWidth / 110);
 }
 
-/** @param {{id: string, running: boolean, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props */
-function LatencyPlot({ id, running, filter, go }) {
+/** @param {{id: string, took: number | null, running: boolean, filter: string, go: (change: Partial<import("./address.js").Place>) => void}} props `took` is how long the recording took in milliseconds, null while it is made */
+function LatencyPlot({ id, took, running, filter, go }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const [told, tell] = useState("loading");
   const [, words, kind] = state("unanswered", running);
@@ -106,7 +107,7 @@ function LatencyPlot({ id, running, filter, go }) {
           scales: { x: { time: false }, y: { distr: 3 } },
           legend: { show: false },
           axes: [
-            { ...axis, splits: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ from, /** @type {number} */ to) => marks(element, from, to).map((one) => one.ms), values: (/** @type {any} */ of) => marks(element, of.scales.x.min, of.scales.x.max).map((one) => one.text) },
+            { ...axis, size: 60, label: "since the start of the recording, when the call began", labelSize: 20, labelFont: "12px sans-serif", splits: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ from, /** @type {number} */ to) => marks(element, from, to).map((one) => one.ms), values: (/** @type {any} */ of) => marks(element, of.scales.x.min, of.scales.x.max).map((one) => one.text) },
             { ...axis, size: 70, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((ms) => (ms ? duration(ms) : "")) },
           ],
           series: [{}, dots(accent, 4), dots(warn, 7, back), dots(kind === "warn" ? warn : bad, 7, back), dots(bad, 6)],
@@ -118,7 +119,8 @@ function LatencyPlot({ id, running, filter, go }) {
         const index = plot.cursor.idx;
         if (typeof index === "number") go({ view: "calls", filter, call: answer.row[index] });
       });
-      tell(`${answer.at_ms.length.toLocaleString("en")} of ${answer.total.toLocaleString("en")} calls${answer.unanswered ? `, ${answer.unanswered.toLocaleString("en")} without an answer` : ""}${answer.total > answer.at_ms.length ? ": the slowest of each stretch of time" : ""}. A click opens the call.`);
+      const until = took === null ? "" : `, which took ${duration(took)}`;
+      tell(`The calls began from ${duration(answer.at_ms[0])} to ${duration(answer.at_ms.at(-1))} after the start of the recording${until}. ${answer.at_ms.length.toLocaleString("en")} of ${answer.total.toLocaleString("en")} calls${answer.unanswered ? `, ${answer.unanswered.toLocaleString("en")} without an answer` : ""}${answer.total > answer.at_ms.length ? ": the slowest of each stretch of time" : ""}. A click opens the call.`);
     };
     load().catch((error) => tell(error.message));
     return () => {
@@ -128,7 +130,7 @@ function LatencyPlot({ id, running, filter, go }) {
   }, [id, filter, kind]);
   return html`<figure>
     ${isExported ? null : html`<link rel="stylesheet" href="/static/vendor/uplot.css" />`}
-    <figcaption>Latency over the time of the recording${filter ? html` for <code>${filter}</code>` : null}: <span class="legend">answered</span> <span class="legend open warn">cancelled</span> and <span class=${`legend open ${kind}`}>${words}</span>, as long as it waited, <span class="legend bad">failed</span>. <span role="status" class="count">${told}</span></figcaption>
+    <figcaption>Latency by the time at which a call began${filter ? html` for <code>${filter}</code>` : null}: <span class="legend">answered</span> <span class="legend open warn">cancelled</span> and <span class=${`legend open ${kind}`}>${words}</span>, as long as it waited, <span class="legend bad">failed</span>. <span role="status" class="count">${told}</span></figcaption>
     <div ref=${box} class="plot" aria-hidden="true"></div>
   </figure>`;
 }
