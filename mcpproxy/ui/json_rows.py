@@ -207,6 +207,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "duration_ms": milliseconds(entry.duration_ns),
         "running": entry.running,
         "is_empty": entry.is_empty,
+        "has_not_begun": entry.has_not_begun,
         "state": entry.state,
         "ended": entry.ended,
         "failed": entry.failures if entry.calls or entry.has_not_begun else None,

@@ -366,7 +366,7 @@ def test_a_server_that_failed_before_any_message_is_among_the_failed(
         said = visitor.page.locator(".recording .failed")
         expect(said).to_have_text("failed before any message")
         expect(said).to_have_class("failed bad")
-        visitor.page.get_by_role("link", name="1 with failed calls").click()
+        visitor.page.get_by_role("link", name="1 failed before any message").click()
         visitor.sees("1 server that failed before any message; all 1 recording searched")
         visitor.breaks_no_rule("a server that did not begin")
         visitor.page.locator(".found a", has_text="the server exited with 3").click()

@@ -47,18 +47,24 @@ export function Sidebar({ isShown, isLoaded, recordings, runs, held, place, go, 
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   // A list that stands still under the pointer has the mark where it was, but the entry of this recording, too.
   const here = () => document.getElementById(`recording-${place.recording}`);
-  const failed = recordings.filter((one) => one.failed && one.lost !== "declined");
-  const isLost = failed.some((one) => lossClass(one.lost, one.running) === "bad");
+  const failed = recordings.filter((one) => one.failed && one.lost !== "declined" && !one.has_not_begun);
+  const notBegun = recordings.filter((one) => one.has_not_begun);
+  const isLost = notBegun.length > 0 || failed.some((one) => lossClass(one.lost, one.running) === "bad");
   const broken = recordings.filter((one) => one.findings?.error || one.findings?.warning);
-  /** @param {string} find @param {number} count @param {boolean} isSure @param {string} words @param {boolean} isBad @param {string} title */
-  const search = (find, count, isSure, words, isBad, title) => {
+  const isCounted = recordings.every((one) => one.failed !== null);
+  const unsuccessful = [
+    failed.length && `${isCounted ? "" : "at least "}${failed.length.toLocaleString("en")} with ${losses(failed)} calls`,
+    notBegun.length && `${notBegun.length.toLocaleString("en")} failed before any message`,
+  ].filter(Boolean).join(", ");
+  /** @param {string} find @param {string} words @param {boolean} isBad @param {string} title */
+  const search = (find, words, isBad, title) => {
     const all = { recording: place.recording, view: "search", find, filter: "", order: "", call: 0, other: "" };
     return html`<a class=${`troubled ${isBad ? "bad" : "warn"}`} href=${href(all)} title=${title} onClick=${(/** @type {MouseEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       go(all);
       onChosen();
-    }}>${isSure ? "" : "at least "}${count.toLocaleString("en")} with ${words}</a>`;
+    }}>${words}</a>`;
   };
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const fitting = recordings.filter((one) => words.every((word) => one.searched.includes(word)));
@@ -85,8 +91,8 @@ export function Sidebar({ isShown, isLoaded, recordings, runs, held, place, go, 
       <h2>Recordings <span class="count" role="status">${words.length ? `${fitting.length.toLocaleString("en")} of ` : ""}${recordings.length.toLocaleString("en")}</span></h2>
       <input id="choose" type="search" value=${text} spellcheck=${false} autocomplete="off" aria-label="Filter the recordings" placeholder="filter: label, server, failed …"
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} />
-      ${failed.length && !isExported ? search(UNSUCCESSFUL, failed.length, recordings.every((one) => one.failed !== null), `${losses(failed)} calls`, isLost, "all calls that failed, were refused or cancelled, or have no answer") : null}
-      ${broken.length && !isExported ? search(BROKEN, broken.length, recordings.every((one) => one.findings), "findings", broken.some((one) => one.findings?.error), "all that broke the protocol: errors and warnings") : null}
+      ${unsuccessful && !isExported ? search(UNSUCCESSFUL, unsuccessful, isLost, "all calls that failed, were refused or cancelled, or have no answer, and the servers that failed before any message") : null}
+      ${broken.length && !isExported ? search(BROKEN, `${recordings.every((one) => one.findings) ? "" : "at least "}${broken.length.toLocaleString("en")} with findings`, broken.some((one) => one.findings?.error), "all that broke the protocol: errors and warnings") : null}
     </div>
     <div class="list" ref=${list}>
       ${!fitting.length && isLoaded ? html`<p class="empty">${recordings.length ? "No recording has these words." : "No recording yet."}</p>` : null}
