@@ -40,12 +40,17 @@ function RuleText({ rule }) {
 /**
  * @param {object} props
  * @param {import("./types.js").Summary} props.summary
+ * @param {import("./types.js").Recording} props.recording the recording as it is now
  * @param {import("./live.js").Live} props.live
  * @param {(change: Partial<import("./address.js").Place>) => void} props.go
  */
-export function Findings({ summary, live, go }) {
+export function Findings({ summary, recording, live, go }) {
   const [rules, instead] = useAnswer(`/api/recordings/${summary.recording.id}/findings`, {}, live.version);
   if (!rules) return instead;
+  if (!rules.length && recording.has_not_begun) {
+    return html`<p class="empty">There is nothing to judge: no message was sent before <span class="bad">${visible(recording.ended)}</span>.
+      ${summary.target ? html`<br />Its command was <code>${visible(summary.target)}</code>` : null}</p>`;
+  }
   if (!rules.length) {
     return html`<p class="empty">No finding was recorded. If this recording was made without judging, <code>mcpproxy check</code> judges it now.</p>`;
   }
