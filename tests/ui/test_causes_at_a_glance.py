@@ -1,16 +1,18 @@
 """What a person sees of a session that failed, before the first click."""
 
+import json
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.ui.browser import Visitor, browser, served, visitor
-from tests.view.situations import INITIALIZE, Conversation, write
+from tests.view.situations import INITIALIZE, SITUATIONS, Conversation, begun, forecast, text, write
 
 __all__ = ["browser", "visitor"]
 
 BUSY = "the index is being built, come back in ten minutes"
+CRASHED = "ModuleNotFoundError: No module named 'pandas'"
 
 
 def refused_with_503() -> tuple[str, ...]:
@@ -38,3 +40,53 @@ def test_a_row_says_the_status_of_http_once_and_the_reason(
         expect(visitor.page.locator(".row .result").first).to_have_text(f"→ body: {BUSY}")
         told = visitor.page.locator(".row .c-preview .words").last
         expect(told).to_have_attribute("title", f"body: {BUSY}")
+
+
+def test_the_head_says_in_words_that_no_server_named_itself(visitor: Visitor, tmp_path: Path) -> None:
+    with served(write(tmp_path / "s.jsonl", refused_with_503())) as running:
+        visitor.opens(running.url)
+        told = "desk 2.1 asked for MCP 2025-11-25; no server has told its name"
+        expect(visitor.page.locator(".about")).to_contain_text(told)
+
+
+def exits_with_a_traceback() -> tuple[str, ...]:
+    """A server whose first words are its last ones."""
+    session = Conversation(started_at="2030-01-01T00:00:00Z")
+    for line in ("Traceback (most recent call last):", "    import pandas", CRASHED):
+        session.record("stderr", 60, {"text": line})
+    *records, last = session.closes(ms=70, code=1)
+    return *records, json.dumps({**json.loads(last), "reason": CRASHED})
+
+
+def test_a_server_that_failed_before_any_message_is_shown_first_and_says_why(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    *records, last = SITUATIONS["failed tool"]
+    counted = {"total": 3, "failed": 1, "unanswered": 0, "cancelled": 0}
+    write(tmp_path / "good.jsonl", (*records, json.dumps({**json.loads(last), "calls": counted})))
+    write(tmp_path / "crashed.jsonl", exits_with_a_traceback())
+    with served(tmp_path) as running:
+        visitor.opens(running.url)
+        why = f"the server exited with 1: {CRASHED}"
+        about = visitor.page.locator(".about .bad")
+        expect(about).to_have_text(why)
+        expect(visitor.page.locator(".recording.here .who")).to_have_text(why)
+        assert any(CRASHED in row for row in visitor.rows())
+        link = visitor.page.locator(".choose a").first
+        expect(link).to_have_text("1 with failed calls, 1 failed before any message")
+        expect(link).to_have_class("troubled bad")
+        visitor.presses("3")
+        visitor.sees(f"There is nothing to judge: no message was sent before {why}.")
+        visitor.breaks_no_rule("findings of a session that did not begin")
+
+
+def test_the_plot_of_latencies_says_what_its_axis_is(visitor: Visitor, tmp_path: Path) -> None:
+    session = begun()
+    for number in range(5):
+        session.asks(number + 2, "tools/call", forecast("Oslo"), ms=100 + number * 90)
+        session.answers(number + 2, text("sunny"), ms=110 + number * 90)
+    with served(write(tmp_path / "s.jsonl", session.closes(ms=65_000))) as running:
+        visitor.opens(running.url)
+        visitor.presses("5")
+        told = "The calls began from 1.00 ms to 460 ms after the start of the recording, which took 1m05s."
+        expect(visitor.page.locator("figcaption")).to_contain_text(told)

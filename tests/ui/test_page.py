@@ -85,7 +85,8 @@ def test_a_situation_is_seen_at_a_glance(visitor: Visitor, page: Served, name: s
 
 def test_a_recording_without_a_message_is_not_opened_first(visitor: Visitor, tmp_path: Path) -> None:
     write(tmp_path / "good.jsonl", recordings.CLEAN)
-    write(tmp_path / "empty.jsonl", recordings.without_a_message("2030-01-01T00:00:00Z"))
+    left = json.dumps({**json.loads(recordings.HEADER), "started_at": "2030-01-01T00:00:00Z"})
+    write(tmp_path / "empty.jsonl", (left, recordings.close(0, 0)))
     with served(tmp_path) as running:
         visitor.enters(running.url)
         visitor.page.wait_for_selector(".scroller .row .c-outcome")

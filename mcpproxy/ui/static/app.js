@@ -4,7 +4,7 @@ import { usePlace } from "./address.js";
 import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
 import { Findings } from "./findings.js";
-import { Tally, plural, state, visible } from "./format.js";
+import { Tally, peers, plural, state, visible } from "./format.js";
 import { HeldPanel, NOTHING, focusHeld, heldCount, subscribeFolder } from "./held.js";
 import { Help } from "./help.js";
 import { needs } from "./keys.js";
@@ -85,7 +85,7 @@ function App() {
     return isExported ? undefined : subscribeFolder(renew, setHeld);
   }, []);
   useLayoutEffect(() => {
-    const latest = folder.recordings.find((one) => !one.is_empty) ?? folder.recordings[0];
+    const latest = folder.recordings.find((one) => !one.is_empty || one.has_not_begun) ?? folder.recordings[0];
     if (!place.recording && place.view !== "search" && latest) go({ recording: latest.id }, true); // back leads out of the page
   }, [folder.recordings.length, place.recording, place.view]);
   useEffect(() => {
@@ -248,9 +248,9 @@ function Opened({ summary, folder, place, go, paused }) {
   return html`
     <p class="about">
       <strong>${visible(recording.label)}</strong>
-      ${sessions.slice(0, 3).map((one) => html`<span>${one.client ? `${one.client} → ` : ""}${one.server}${one.revision ? `, ${one.revision}` : ""}${one.name ? html` <button type="button" class="link" title="only this session" onClick=${() => go({ view: "calls", filter: `session:${one.name}`, call: 0 })}>${one.name}</button>` : null}</span>`)}
+      ${sessions.slice(0, 3).map((one) => html`<span>${peers(one, live.running)}${one.name ? html` <button type="button" class="link" title="only this session" onClick=${() => go({ view: "calls", filter: `session:${one.name}`, call: 0 })}>${one.name}</button>` : null}</span>`)}
       ${sessions.length > 3 ? html`<span>${plural(sessions.length - 3, "more session")}</span>` : null}
-      <span>${live.running ? html`<span class="running">● running</span>` : recording.ended}</span>
+      <span>${live.running ? html`<span class="running">● running</span>` : html`<span class=${recording.has_not_begun ? "bad" : ""}>${visible(recording.ended)}</span>`}</span>
       ${failed ? html`<span class="bad">${plural(failed, "failed call")}</span>` : null}
       ${Object.entries({ refused, unanswered, unreadable, cancelled }).map(([name, number]) => {
         const [, said, kind] = state(name, live.running);

@@ -185,6 +185,18 @@ export function outcome(call, running = false) {
   return [symbol, `${call.outcome === "http-error" ? "HTTP" : words} ${call.error_code}`, kind];
 }
 
+/**
+ * Return who talked in a session, and by which revision. A client alone has asked for the revision: no server has
+ * said its name, as where none answered.
+ *
+ * @param {import("./types.js").Summary["sessions"][number]} one
+ * @param {boolean} running
+ */
+export function peers({ client, server, revision, protocol }, running) {
+  if (server || !client) return `${client ? `${client} → ` : ""}${server}${revision && (client || server) ? `, ${revision}` : ""}`;
+  return `${client}${revision ? ` asked for ${protocol.toUpperCase()} ${revision}` : ""}; no server has told its name${running ? " yet" : ""}`;
+}
+
 /** @param {import("./types.js").Call} call */
 export function title(call) {
   if (call.kind === "notification") return call.method.replace(/^notifications\//, "");
