@@ -179,7 +179,7 @@ LABELS = {
     "node /srv/foo-mcp/bin/cli.js": "foo-mcp",
     "python /opt/weather/server.py": "weather",
     "/srv/weather/.venv/bin/mcp-server --port 1": "weather",
-    "/usr/local/bin/mcp run notes.py": "mcp",
+    "/usr/local/bin/mcp run notes.py": "notes",
     "bash /opt/weather/start.sh": "weather",
     "uv run python": "python",
     "npx -y mcp-remote@latest https://mcp.linear.app/sse --transport sse-only": "mcp.linear.app",
