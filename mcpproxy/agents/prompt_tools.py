@@ -94,7 +94,7 @@ class PromptTools:
     def _rows(self, report: PromptReport, handles: Sequence[str]) -> Iterator[PromptRow]:
         """Yield a row for each thing on the wire; ``became`` is empty if the model got it as it was."""
         for refused in report.refusals:
-            match = refused.match
+            match = next((tool.match for tool in refused.tools if tool.match is not None), None)
             yield PromptRow(
                 "refusal",
                 self._shown(refusal_words(refused, report)),
