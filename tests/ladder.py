@@ -57,6 +57,7 @@ LAYERS: Final[Mapping[str, Mapping[str, str]]] = {
         "session_server": "a server of Streamable HTTP: who may use it, streams that are resumed, refusals",
         "replay": "a recording in the place of the server or of the client",
         "validate": "a client of our own that probes a server",
+        "client_tests": "servers of our own, odd and wrong ones, that probe a client",
         "fuzz": "changed copies of recorded requests, and what a server does wrong with them",
         "bridge": "stdio on one side, Streamable HTTP on the other",
         "hosts": "configuration files of hosts: servers found, wrapped and unwrapped",

@@ -79,7 +79,10 @@ COMMANDS = {
         ),
     },
     "Judge": {
-        "validate": ("mcpproxy.cli.commands.validate", "connect to a server as a client, probe it, report"),
+        "validate": (
+            "mcpproxy.cli.commands.validate",
+            "probe a server, or a client, and report",
+        ),
         "check": ("mcpproxy.cli.commands.check", "judge recordings again; exit code 1 if a rule was broken"),
         "rules": ("mcpproxy.cli.commands.rules", "all rules and how strict each protocol revision is"),
         "pin": ("mcpproxy.cli.commands.pin", "approve the tools of a server, for check --pins"),

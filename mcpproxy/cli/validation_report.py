@@ -3,6 +3,7 @@
 The checks on stdout are printed while the validation runs; everything else is written at its end.
 """
 
+import argparse
 import sys
 from collections.abc import Iterable
 from itertools import chain
@@ -21,6 +22,30 @@ from mcpproxy.validate.report import validated, validation
 from mcpproxy.validate.report.validation import Detail
 
 _BAR_COLUMNS: Final = 20
+
+
+def add_detail_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how much is printed."""
+    add = parser.add_argument
+    add(
+        "-q",
+        "--quiet",
+        "--failed",
+        dest="detail",
+        action="store_const",
+        const="failures",
+        default="marks",
+        help="print nothing but what failed and the summary",
+    )
+    add(
+        "-v",
+        "--verbose",
+        "--all",
+        dest="detail",
+        action="store_const",
+        const="checks",
+        help="print a line for each check: ok, skip and why",
+    )
 
 
 class ProgressPrinter:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final, Literal, get_args
 
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.session.frame import Finding, Severity
+from mcpproxy.session.frame import Blame, Finding, Severity
 
 Status = Literal["passed", "failed", "warning", "info", "skipped"]
 Category = Literal[
@@ -72,6 +72,8 @@ class CheckResult:
     revision: str = ""
     trace: str = ""
     is_known: bool = False
+    blame: Blame = "server"
+    """Which peer is tested: whose fault it is if the check failed."""
 
     @property
     def status(self) -> Status:
@@ -114,6 +116,8 @@ class Validation:
     untested: str = ""
     is_interrupted: bool = False
     strict: bool = False
+    client: JSONObject = field(default_factory=dict)
+    """The ``clientInfo`` of the client, where a client is tested."""
     duration_ms: float = field(default=0, compare=False)
 
     @cached_property

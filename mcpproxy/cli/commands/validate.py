@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from importlib import import_module
 from typing import Final
 
 from mcpproxy.base import paths
@@ -48,7 +49,20 @@ exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the server could
   mcpproxy validate --revision all --only tools,errors --call 'add={"a": 1, "b": 2}' -- python server.py"""
 
 
+PARTS: Final = ("server", "client")
+"""What is tested. Without such a word it is a server."""
+
+
 def run(argv: list[str]) -> int:
+    """Run ``validate``, which is short for ``validate server``, or ``validate client``."""
+    part = argv[0] if argv else ""
+    if part == "client":
+        code: int = import_module("mcpproxy.cli.commands.validating.client").run(argv[1:])
+        return code
+    return validate_server(argv[1:] if part == "server" else argv)
+
+
+def validate_server(argv: list[str]) -> int:
     """Validate one server.
 
     Raises:
@@ -154,7 +168,7 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     argv, command = split_command(argv)
     parser = Parser("validate", DESCRIPTION, EPILOG)
-    parser.usage = "mcpproxy validate [OPTION...] (-- COMMAND [ARG...] | URL)"
+    parser.usage = "mcpproxy validate [server] [OPTION...] (-- COMMAND [ARG...] | URL)"
     add = parser.add_argument
     add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a server over HTTP")
     add(
@@ -201,25 +215,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         action="store_true",
         help="call every tool, whatever it declares, with made-up arguments",
     )
-    add(
-        "-q",
-        "--quiet",
-        "--failed",
-        dest="detail",
-        action="store_const",
-        const="failures",
-        default="marks",
-        help="print nothing but what failed and the summary",
-    )
-    add(
-        "-v",
-        "--verbose",
-        "--all",
-        dest="detail",
-        action="store_const",
-        const="checks",
-        help="print a line for each check: ok, skip and why",
-    )
+    validation_report.add_detail_options(parser)
     report_options.add_options(parser)
     add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
     host_options.add(parser)

@@ -15,6 +15,7 @@ PARTS: Final = {
     "replay": ("server", "client"),
     "export": ("html", "har", "pcapng", "mermaid", "otlp"),
     "faults": ("list", "plan"),
+    "validate": ("server", "client"),
 }
 """Command -> its parts. Each part has a parser of its own."""
 

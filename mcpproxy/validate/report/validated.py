@@ -75,7 +75,7 @@ def suites(validation: Validation) -> Iterator[Suite]:
 
     Checks that failed or gave a warning, but do not count, are in the notes of the suite.
     """
-    server = str(validation.server.get("name") or validation.target)
+    tested = str((validation.server or validation.client).get("name") or validation.target)
     for revision in dict.fromkeys(check.revision for check in validation.checks):
         checks = [check for check in validation.checks if check.revision == revision]
         notes = [
@@ -85,7 +85,7 @@ def suites(validation: Validation) -> Iterator[Suite]:
             for line in text.check_lines(check)
         ]
         cases = tuple(_case(validation, check) for check in checks)
-        yield Suite(f"{server} {revision}".strip(), cases, (*notes, *map(visible, validation.notes)))
+        yield Suite(f"{tested} {revision}".strip(), cases, (*notes, *map(visible, validation.notes)))
 
 
 def _case(validation: Validation, check: CheckResult) -> Case:
@@ -115,7 +115,7 @@ def _finding(check: CheckResult) -> Finding:
     return Finding(
         rule,
         _SEVERITY[check.status],
-        "server",
+        check.blame,
         message,
         frame,
         tuple(related),

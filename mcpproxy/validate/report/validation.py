@@ -39,16 +39,16 @@ def lines(
 ) -> Iterator[str]:
     """Yield the lines of the whole run."""
     if detail != "failures":
-        yield header(validation.server, validation.target, style)
+        yield header(validation.server or validation.client, validation.target, style)
         for revision in validation.revisions or ("",):
             checks = [check for check in validation.checks if check.revision == revision]
             yield from revision_lines(revision, validation.transport, checks, style, detail)
     yield from end(validation, catalogue, style, detail)
 
 
-def header(server: JSONObject, target: str, style: Style = PLAIN) -> str:
-    """Return the first line: the name and version of the server, and how it is reached."""
-    name = f"{server.get('name', 'a server without name')} {server.get('version', '')}".strip()
+def header(tested: JSONObject, target: str, style: Style = PLAIN) -> str:
+    """Return the first line: name and version of the server or client, and how it is reached or started."""
+    name = f"{tested.get('name', 'a server without name')} {tested.get('version', '')}".strip()
     return f"{style.paint(visible(name), 'bold')}  {visible(target)}"
 
 

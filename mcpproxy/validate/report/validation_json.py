@@ -15,6 +15,7 @@ def lines(validation: Validation) -> Iterator[str]:
             "target": validation.target,
             "transport": validation.transport,
             "server": validation.server,
+            "client": validation.client,
             "revisions": validation.revisions,
             "valid": validation.is_valid,
             "verdict": validation.verdict,

@@ -1,0 +1,1 @@
+"""``mcpproxy validate`` of clients."""

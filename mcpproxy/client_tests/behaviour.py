@@ -1,0 +1,54 @@
+"""What a client does that it might as well leave, and the reverse: facts without a verdict."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mcpproxy.base.process_words import end_text
+from mcpproxy.base.style import count
+from mcpproxy.client_tests.lawful import PAGES
+from mcpproxy.client_tests.verdict import Played, lacking
+
+_LISTS: Final = (("two-pages", 2), ("empty-page", 2), ("many-pages", PAGES))
+
+
+def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
+    """Yield the facts that the scenarios show, by name of scenario: the name of a fact, and a clause."""
+    done = {name: one for name, one in played.items() if not lacking(one)}
+    if ordinary := done.get("ordinary"):
+        seen = ordinary.seen
+        declared = ", ".join(map(str, seen.capabilities)) or "none"
+        yield "revision-offered", f"offers {seen.wanted or 'no revision'}; capabilities: {declared}"
+        if ordinary.stay.code is None:
+            yield "stays", "stays connected when it has done all, so that an exit with an error tells nothing"
+        elif ordinary.stay.code:
+            yield "exit-code", f"{end_text(ordinary.stay.code)} with an ordinary server, too"
+        if calls := seen.requests["tools/call"]:
+            verb = (
+                "sends a" if seen.with_token == calls else "sends no" if not seen.with_token else "may send a"
+            )
+            yield "progress-token", f"{verb} progressToken with a call"
+    for name, pages in _LISTS:
+        if name in done:
+            read = min(done[name].seen.cursors + 1, pages)
+            yield name, f"reads {read} of {count(pages, 'page')}"
+    if changed := done.get("list-changed"):
+        again = changed.seen.requests["tools/list"] > 1
+        yield "list-changed", f"{'asks' if again else 'does not ask'} again when the list has changed"
+    for name in ("old-revision", "unknown-revision"):
+        if name in done:
+            goes_on = done[name].seen.notifications["notifications/initialized"]
+            yield name, f"{'goes on with' if goes_on else 'does not accept'} the revision that is offered"
+    if silent := done.get("never-answers"):
+        yield "call-timeout", _patience(silent)
+    for name in ("unknown-content", "wrong-type", "asks-undeclared", "exit-in-call", "wrong-id"):
+        if name in done and done[name].stay.code is not None and done[name].stay.code:
+            yield name, f"{end_text(done[name].stay.code)}: {done[name].stay.last_words or 'without a word'}"
+
+
+def _patience(silent: Played) -> str:
+    if silent.stay.code is None:
+        return f"waits for a call without an answer for more than {silent.stay.seconds:.0f} s"
+    waited = (silent.seen.last_ns - silent.seen.asked_ns) / 1e9
+    if silent.seen.notifications["notifications/cancelled"]:
+        return f"cancels a call without an answer after {waited:.1f} s"
+    return f"gives up within {silent.stay.seconds:.1f} s of its start, without cancelling the call"

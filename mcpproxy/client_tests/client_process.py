@@ -1,0 +1,119 @@
+"""The client under test as a process: started, watched, and ended with everything that it started."""
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.client.child_process import GRACE_S, ChildProcess
+
+_POLL_S: Final = 0.05
+_CHUNK_BYTES: Final = 1 << 16
+_TAIL_BYTES: Final = 4096
+_SHOWN: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """How long a client stayed: its ``code`` if it exited by itself, ``None`` if mcpproxy ended it.
+
+    ``seconds`` is the time until then, and ``last_words`` the last line that it wrote to stderr.
+    """
+
+    code: int | None
+    seconds: float
+    last_words: str
+
+
+async def stay(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    limit_s: float,
+    quiet_s: float,
+    watched: str,
+    token: str,
+    settled: Callable[[], Awaitable[None]],
+) -> Stay:
+    """Run the client until it exits, at most ``limit_s`` seconds, and end what still runs.
+
+    It is ended earlier if nothing was added to the files of the folder ``watched`` for ``quiet_s`` seconds;
+    0 switches that off. ``token`` is a text that is in the environment of the client, by which processes
+    are found that have left its group. ``settled`` waits, for a limited time, for the end of the server.
+
+    Raises:
+        McpProxyError: the command cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    process = await ChildProcess.start(command, env=env, has_stderr=True)
+    process.stdin.close()
+    assert process.stderr is not None
+    tail: deque[bytes] = deque(maxlen=2)
+    users = [
+        asyncio.create_task(_drain(process.stdout, deque(maxlen=1))),
+        asyncio.create_task(_drain(process.stderr, tail)),
+    ]
+    started = changed = loop.time()
+    size = 0
+    code: int | None = None
+    try:
+        while code is None and loop.time() - started < limit_s:
+            if await process.wait_for_exit(_POLL_S):
+                code = process.exit_code
+            elif (now_size := _size(watched)) != size:
+                size, changed = now_size, loop.time()
+            elif quiet_s and size and loop.time() - changed > quiet_s:
+                break
+        took_s = loop.time() - started
+        if code is None:
+            process.signal(signal.SIGTERM)
+            if not await process.wait_for_exit(GRACE_S):
+                process.signal(signal.SIGKILL)
+        await settled()  # what is in the group of the client, such as its server, ends by itself now
+    finally:
+        await process.end(users)
+        end_strays(token, spare=token)
+    return Stay(code, took_s, _last_line(b"".join(tail)))
+
+
+def end_strays(token: str, spare: str = "") -> None:
+    """Kill the processes of this user that have ``token`` in their environment or command (on Linux).
+
+    Those with ``spare`` in their command are left: servers of ours, which end when their client has gone.
+    """
+    for folder in Path("/proc").glob("[0-9]*") if os.path.isdir("/proc/self") else ():
+        with suppress(OSError):
+            if int(folder.name) == os.getpid():
+                continue
+            command = (folder / "cmdline").read_bytes()
+            if spare and spare.encode() in command:
+                continue
+            if token.encode() in command or token.encode() in (folder / "environ").read_bytes():
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+async def _drain(stream: asyncio.StreamReader, tail: deque[bytes]) -> None:
+    while chunk := await stream.read(_CHUNK_BYTES):
+        tail.append(chunk[-_TAIL_BYTES:])
+
+
+def _size(folder: str) -> int:
+    """Return how many bytes are in the files of a folder and of the folders in it."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.path.getsize(os.path.join(where, name))
+    return total
+
+
+def _last_line(text: bytes) -> str:
+    """Return the last line of the stderr of the client that is not blank, in a form that can be printed."""
+    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
+    return visible(lines[-1].strip()[:_SHOWN]) if lines else ""

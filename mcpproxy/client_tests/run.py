@@ -1,0 +1,193 @@
+"""A whole run: each scenario is played to the client, recorded and judged, and makes a check."""
+
+import os
+import time
+from dataclasses import dataclass
+from functools import partial
+from secrets import token_hex
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.client_tests.behaviour import behaviour
+from mcpproxy.client_tests.client_process import end_strays, stay
+from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.seen import seen_in
+from mcpproxy.client_tests.served import VARIABLE, completed, recorded, served
+from mcpproxy.client_tests.verdict import Played, verdict
+from mcpproxy.judging import judge
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.recorder.secret_arguments import shown
+from mcpproxy.reports.judged_traces import JudgedTrace
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.ruleset.selection import Selection
+from mcpproxy.session.frame import Finding
+from mcpproxy.validate.check_list import ProgressCallbacks
+from mcpproxy.validate.outcome import CheckResult, Conclusion, JudgedRecording, Validation
+
+TIMEOUT_S: Final = 20.0
+QUIET_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTest:
+    """What is tested: the ``command`` of a client; its server is on stdio, or over HTTP at ``listen``.
+
+    ``timeout_s`` is how long it may take with one server, and ``quiet_s`` after how long without a message a
+    client that does not exit by itself is ended. Recordings are put in ``folder``.
+    """
+
+    command: tuple[str, ...]
+    scenarios: tuple[Scenario, ...]
+    folder: str
+    listen: str = ""
+    timeout_s: float = TIMEOUT_S
+    quiet_s: float = QUIET_S
+    strict: bool = False
+
+    @property
+    def transport(self) -> str:
+        """``stdio`` or ``http``."""
+        return "http" if self.listen else "stdio"
+
+    @property
+    def name(self) -> str:
+        """The command of the client, without secrets."""
+        return shown(self.command)
+
+
+class ClientRun:
+    """One run. ``test`` runs it; ``result`` returns the results so far, even after an interruption."""
+
+    def __init__(self, test: ClientTest, rules: Ruleset, progress: ProgressCallbacks) -> None:
+        self._test: Final = test
+        self._rules: Final = rules
+        self._selection: Final = Selection.of(rules.catalogue)
+        self._progress: Final = progress
+        self._played: Final[dict[str, Played]] = {}
+        self._checks: Final[list[CheckResult]] = []
+        self._judged: Final[list[JudgedRecording]] = []
+        self._told: Final[set[str]] = set()
+        self._notes: Final[list[str]] = []
+        self._untested = ""
+        self._client: JSONObject = {}
+        self._revision = ""
+        self._started: Final = time.monotonic()
+
+    async def test(self) -> None:
+        """Play all scenarios.
+
+        Raises:
+            McpProxyError: the client cannot be started, or the server cannot listen.
+        """
+        paths.make_private(self._test.folder)
+        scenarios = [one for one in self._test.scenarios if self._test.transport in one.transports]
+        for number, scenario in enumerate(scenarios, start=1):
+            self._progress.begins(scenario.name, number, len(scenarios))
+            await self._play(scenario)
+            if self._untested:
+                return
+        for name, clause in behaviour(self._played):
+            scenario = next((one for one in scenarios if one.name == name), scenarios[0])
+            conclusion = Conclusion("info", clause)
+            self._add(
+                CheckResult(f"{name} (behaviour)", scenario.category, conclusion, 0, revision=self._revision)
+            )
+
+    def result(self, *, is_interrupted: bool = False) -> Validation:
+        """The result so far."""
+        return Validation(
+            self._test.name,
+            self._test.transport,
+            {},
+            revisions=(self._revision,) if self._checks else (),
+            checks=tuple(self._checks),
+            traces=tuple(self._judged),
+            notes=tuple(self._notes),
+            untested=self._untested,
+            is_interrupted=is_interrupted,
+            strict=self._test.strict,
+            client=self._client,
+            duration_ms=(time.monotonic() - self._started) * 1e3,
+        )
+
+    async def _play(self, scenario: Scenario) -> None:
+        """Play one scenario, and add its check."""
+        test, mark = self._test, token_hex(16)
+        trace = os.path.join(test.folder, f"{scenario.name}.jsonl")
+        ordinary = self._played.get("ordinary")
+        exits = ordinary is not None and ordinary.stay.code is not None
+        began = time.monotonic()
+        try:
+            async with served(scenario, trace, mark, test.listen) as server:
+                stayed = await stay(
+                    server.placed_in(test.command),
+                    {VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark},
+                    limit_s=test.timeout_s,
+                    quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
+                    watched=test.folder,
+                    token=mark,
+                    settled=_nothing if test.listen else partial(completed, trace),
+                )
+            await completed(trace)
+            traces = recorded(trace)
+        finally:
+            end_strays(mark)
+        judged = [judge(one, self._rules, self._selection) for one in traces]
+        findings: list[tuple[str, Finding]] = []
+        for one in judged:
+            findings += [(one.path, finding) for finding in one.findings if _counts(finding)]
+            self._judged.append(_judged_recording(one))
+            self._notes.extend(f"{one.path}: {note}" for note in one.notes)
+        played = Played(scenario, seen_in(traces), stayed, findings)
+        if ordinary is None:
+            self._revision = next((one.revision for one in judged if one.revision), "")
+            if not played.seen.messages:
+                self._untested = _unreached(played, test)
+                return
+            self._client = {"name": "a client without name", **played.seen.client}
+            self._progress.opens(self._revision, self._client)
+        self._played[scenario.name] = played
+        conclusion, path = verdict(played, ordinary, self._told, self._rules.catalogue, self._revision)
+        took_ms = (time.monotonic() - began) * 1e3
+        codes = (conclusion.rule,) if conclusion.rule else ()
+        self._add(
+            CheckResult(
+                scenario.name,
+                scenario.category,
+                conclusion,
+                took_ms,
+                codes,
+                self._revision,
+                path,
+                blame="client",
+            )
+        )
+
+    def _add(self, check: CheckResult) -> None:
+        self._checks.append(check)
+        self._progress.ends(check)
+
+
+async def _nothing() -> None:
+    """Over HTTP the server is no process of the client."""
+
+
+def _counts(finding: Finding) -> bool:
+    return finding.blame == "client" and finding.severity != "info"
+
+
+def _judged_recording(one: JudgedTrace) -> JudgedRecording:
+    about = tuple(finding for finding in one.findings if finding.blame == "client")
+    return JudgedRecording(one.path, about, one.frames)
+
+
+def _unreached(played: Played, test: ClientTest) -> str:
+    """Return why nothing can be said: the client did not come to the ordinary server."""
+    words = f": {played.stay.last_words}" if played.stay.last_words else ""
+    how = f"exited with {played.stay.code}{words}" if played.stay.code is not None else "was ended"
+    after = f"after {played.stay.seconds:.1f} s"
+    where = "connects to" if test.listen else "runs"
+    return (
+        f"the client sent no message to our server, and {how} {after}; "
+        f"see that it {where} what {VARIABLE} says, or put {{server}} in its command"
+    )

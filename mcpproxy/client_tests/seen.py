@@ -1,0 +1,75 @@
+"""What a client did in a scenario, by the frames of its recordings."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.message_parts import as_object, singles
+from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.trace.reader import Trace
+
+
+@dataclass(slots=True)
+class Seen:
+    """Counts over the sessions of one scenario.
+
+    ``requests`` and ``notifications`` count those of the client by method. ``cursors`` is how many lists were
+    asked for with a cursor, ``with_token`` how many calls carry a progress token. ``last_ns`` is the time of
+    its last message and ``asked_ns`` that of its first call, since the recording started. ``pings`` counts
+    those of the server; ``open_pings`` are those without an answer: recording and frame by id.
+    """
+
+    sessions: int = 0
+    messages: int = 0
+    requests: Counter[str] = field(default_factory=Counter[str])
+    notifications: Counter[str] = field(default_factory=Counter[str])
+    cursors: int = 0
+    with_token: int = 0
+    pings: int = 0
+    open_pings: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    client: JSONObject = field(default_factory=dict[str, JSON])
+    capabilities: JSONObject = field(default_factory=dict[str, JSON])
+    wanted: str = ""
+    asked_ns: int = 0
+    last_ns: int = 0
+
+
+def seen_in(traces: Iterable[Trace]) -> Seen:
+    """Return what the client did in these recordings."""
+    seen = Seen()
+    for trace in traces:
+        seen.sessions += 1
+        for event in trace.events():
+            if type(event) is Frame and event.sender == CLIENT:
+                _take(event, seen)
+            elif type(event) is Frame and event.sender == SERVER:
+                for message in singles(event.message):
+                    if isinstance(message, Request) and message.method == "ping":
+                        seen.pings += 1
+                        seen.open_pings[str(message.id)] = trace.path, event.seq
+    return seen
+
+
+def _take(frame: Frame, seen: Seen) -> None:
+    seen.messages += 1
+    seen.last_ns = frame.observed_at_ns
+    for message in singles(frame.message):
+        if isinstance(message, Notification):
+            seen.notifications[message.method] += 1
+        if isinstance(message, Response | ErrorResponse):
+            seen.open_pings.pop(str(message.id), None)
+        if not isinstance(message, Request):
+            continue
+        seen.requests[message.method] += 1
+        params = as_object(message.params) or {}
+        if message.method == "initialize":
+            seen.client = as_object(params.get("clientInfo")) or seen.client
+            seen.capabilities = as_object(params.get("capabilities")) or seen.capabilities
+            wanted = params.get("protocolVersion")
+            seen.wanted = wanted if isinstance(wanted, str) else seen.wanted
+        elif message.method == "tools/list":
+            seen.cursors += "cursor" in params
+        elif message.method == "tools/call":
+            seen.asked_ns = seen.asked_ns or frame.observed_at_ns
+            seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})

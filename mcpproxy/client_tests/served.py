@@ -1,0 +1,126 @@
+"""How a client finds the server of a scenario: as a command, or as a URL; and where it is recorded."""
+
+import asyncio
+import os
+import re
+import shlex
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base.own_process import own_command
+from mcpproxy.client.child_process import ChildProcess
+from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.errors import TraceError, UsageError
+from mcpproxy.opening import open_trace
+from mcpproxy.relay import journal
+from mcpproxy.trace.reader import Trace
+
+VARIABLE: Final = "MCPPROXY_SERVER"
+"""The environment variable in which a client finds its server: a command line, or a URL."""
+
+PLACEHOLDER: Final = "{server}"
+"""What stands for the server in the command of a client."""
+
+_COMPLETE_S: Final = 10.0
+"""How long to wait for the end of the recordings after the client has gone."""
+_POLL_S: Final = 0.02
+_START_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that waits for the client: its ``command``, or its ``url``."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value of the environment variable."""
+        return self.url or shlex.join(self.command)
+
+    def placed_in(self, command: Sequence[str]) -> list[str]:
+        """Return the command of the client with its server in it.
+
+        An argument that is ``{server}`` alone becomes the arguments of the server's command; within an
+        argument it becomes one text, quoted for a shell.
+        """
+        placed: list[str] = []
+        for argument in command:
+            if argument == PLACEHOLDER and self.command:
+                placed += self.command
+            else:
+                placed.append(argument.replace(PLACEHOLDER, self.text))
+        return placed
+
+
+@asynccontextmanager
+async def served(scenario: Scenario, trace: str, mark: str, listen: str) -> AsyncGenerator[Served]:
+    """Yield the server of a scenario, recorded in ``trace``; over HTTP if ``listen`` is an address.
+
+    Raises:
+        McpProxyError: the server cannot listen there.
+    """
+    server = own_command("mcpproxy.client_tests.server", scenario.name, mark)
+    options = ("--live", "off", "--grace", "1s", "--trace", trace, "--reserve", "0")
+    if not listen:
+        yield Served(tuple(own_command("mcpproxy", "run", "--quiet", *options, "--", *server)))
+        return
+    command = own_command("mcpproxy", "bridge", "--stdio", "--listen", listen, *options, "--", *server)
+    bridge = await ChildProcess.start(command, has_stderr=True)
+    assert bridge.stderr is not None
+    drain: asyncio.Task[bytes] | None = None
+    try:
+        yield Served(url=await _address(bridge.stderr, listen))
+        drain = asyncio.create_task(bridge.stderr.read())
+        bridge.signal(15)
+        await bridge.wait_for_exit(_START_S)
+    finally:
+        if drain is not None:
+            drain.cancel()
+        await bridge.end(())
+
+
+async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
+    """Return the URL that the bridge says it listens on."""
+    line = b""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_START_S):
+            while line := await stderr.readline():
+                for word in line.decode(errors="replace").split():
+                    if word.startswith("http://"):
+                        return word
+                if b"listening" not in line and b"recording" not in line:
+                    break
+    said = line.decode(errors="replace").strip().removeprefix("mcpproxy: ")
+    raise UsageError("--listen", f"cannot listen on {listen}", said or "name another port")
+
+
+async def completed(trace: str) -> None:
+    """Wait, for a limited time, until the recordings of a scenario are complete: their journals are gone."""
+    deadline = time.monotonic() + _COMPLETE_S
+    while any(os.path.isdir(journal.folder(path)) for path in _files(trace)):
+        if time.monotonic() > deadline:
+            break
+        await asyncio.sleep(_POLL_S)
+
+
+def recorded(trace: str) -> list[Trace]:
+    """Return the recordings of a scenario, as far as they are complete; none if there was no session."""
+    traces: list[Trace] = []
+    for path in _files(trace):
+        with suppress(TraceError):  # it was killed before its first line
+            traces.append(open_trace(path))
+    return traces
+
+
+def _files(trace: str) -> list[str]:
+    """Return the recordings with the name ``trace``, those of further sessions after it."""
+    stem, suffix = os.path.splitext(trace)
+    name = re.compile(rf"{re.escape(os.path.basename(stem))}(-http)?(-\d+)?{re.escape(suffix)}(\.journal)?")
+    folder = os.path.dirname(trace)
+    found = {one.removesuffix(".journal") for one in os.listdir(folder) if name.fullmatch(one)}
+    return [os.path.join(folder, one) for one in sorted(found, key=lambda one: (len(one), one))]

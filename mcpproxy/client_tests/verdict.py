@@ -1,0 +1,117 @@
+"""The verdict on a client in one scenario.
+
+It fails where it breaks a MUST of the specification, crashes or hangs; it is warned about where it breaks a
+SHOULD. All that a client may do or leave is told as an info of the whole run (see ``behaviour``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base.process_words import end_text
+from mcpproxy.base.style import count
+from mcpproxy.client_tests.client_process import Stay
+from mcpproxy.client_tests.peer import ANSWER_S
+from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.seen import Seen
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.session.frame import Finding
+from mcpproxy.validate.outcome import STATUS_OF, Conclusion
+
+_PING: Final = "LIFE-004/R-040"
+"""The requirement that a ping is answered: its rule and its id."""
+
+_FIRST: Final = {"error": 0, "warning": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One scenario that was played: what the client did, how it ended, and what is wrong by the rules.
+
+    ``findings`` are errors and warnings about the client, each with the path of its recording.
+    """
+
+    scenario: Scenario
+    seen: Seen
+    stay: Stay
+    findings: Sequence[tuple[str, Finding]]
+
+
+def lacking(played: Played) -> str:
+    """Return what the client did not do that the scenario needs; empty if it did all."""
+    scenario, seen = played.scenario, played.seen
+    if not seen.sessions:
+        return "the client did not start its server"
+    if not seen.requests[scenario.needs]:
+        return f"the client sent no {scenario.needs}"
+    if scenario.declared and not any(name in seen.capabilities for name in scenario.declared):
+        return f"the client declares none of {', '.join(scenario.declared)}"
+    return ""
+
+
+def verdict(
+    played: Played, ordinary: Played | None, told: set[str], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str]:
+    """Return the conclusion about one scenario, and the path of the recording with its frames.
+
+    ``ordinary`` is what the client did with the ordinary server, ``None`` if this is that server: an exit
+    with an error says something only of a client that exits with none there. ``told`` are the requirements
+    that an earlier scenario has reported; those of this one are added.
+    """
+    new = [pair for pair in played.findings if pair[1].requirement not in told]
+    told.update(finding.requirement for _, finding in new)
+    new.sort(key=lambda pair: _FIRST.get(pair[1].severity, 2))
+    if new and new[0][1].severity == "error":
+        return _broken(new)
+    if unanswered := _deaf(played.seen, catalogue, revision):
+        return unanswered
+    if reason := _failure(played, ordinary):
+        return Conclusion("failed", reason), ""
+    if new:
+        return _broken(new)
+    if reason := lacking(played):
+        return Conclusion("skipped", reason), ""
+    known = " (what it breaks is told above)" if played.findings else ""
+    return Conclusion("passed", f"{count(played.seen.messages, 'message')} judged{known}"), ""
+
+
+def _deaf(seen: Seen, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
+    """Return the verdict on a client that answers no ping, though the server waited for each.
+
+    The judge says nothing of them, because it does not know that the server waited before it went on.
+    """
+    if seen.pings < 2 or len(seen.open_pings) < seen.pings:
+        return None
+    requirement = catalogue.requirements.get(_PING)
+    if requirement is None or requirement.severity([revision]) != "error":
+        return None
+    path = next(iter(seen.open_pings.values()))[0]
+    frames = tuple(frame for where, frame in seen.open_pings.values() if where == path)
+    text = f"client answered none of {seen.pings} pings, each of which waited {ANSWER_S:.0f} s"
+    source = requirement.source([revision])
+    return Conclusion("failed", text, frames, requirement.rule, source, requirement.id), path
+
+
+def _broken(found: Sequence[tuple[str, Finding]]) -> tuple[Conclusion, str]:
+    path, first = found[0]
+    others = len({finding.requirement for _, finding in found}) - 1
+    more = f" (and {others} more: mcpproxy check)" if others else ""
+    frames = tuple(number for number in (first.frame, *first.related) if number)
+    status = STATUS_OF[first.severity]
+    text = f"{first.message}{more}"
+    return Conclusion(status, text, frames, first.rule, first.source, first.requirement), path
+
+
+def _failure(played: Played, ordinary: Played | None) -> str:
+    """Return how the client crashed or hung; empty if it did not."""
+    stay, reaction = played.stay, played.scenario.reaction
+    said = f": {stay.last_words}" if stay.last_words else ""
+    if stay.code is not None and stay.code < 0:
+        return f"the client {end_text(stay.code)}{said}"
+    if ordinary is None or ordinary.stay.code != 0:
+        return ""
+    if stay.code is None and reaction != "may wait":
+        return f"the client hangs: it was ended after {stay.seconds:.0f} s"
+    if stay.code and reaction == "goes on":
+        return f"the client {end_text(stay.code)}, and with the ordinary server with 0{said}"
+    return ""

@@ -1,0 +1,104 @@
+"""A minimal client with the standard library only; it keeps the protocol, but for the flaw that is named.
+
+python minimal_client.py FLAW SERVER [ARG...]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+Object = dict[str, object]
+
+FLAW, *COMMAND = sys.argv[1:]
+server = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+assert server.stdin is not None
+assert server.stdout is not None
+last_id = 0
+
+
+def send(message: Object) -> None:
+    assert server.stdin is not None
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    server.stdin.flush()
+
+
+def answer(request: Object) -> None:
+    """Answer a request of the server: a ping, and a refusal of all that this client does not declare."""
+    if FLAW == "ignores-requests":
+        return
+    if request["method"] == "ping":
+        request_id = 99 if FLAW == "wrong-answer-id" else request["id"]
+        send({"id": request_id, "result": {}})
+    else:
+        send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+
+
+def ask(method: str, params: Object | None = None) -> Object:
+    """Send a request; return the response to it, whatever comes before."""
+    global last_id
+    assert server.stdout is not None
+    if FLAW != "same-id" or not last_id:
+        last_id += 1
+    send({"id": last_id, "method": method, **({} if params is None else {"params": params})})
+    while line := server.stdout.readline():
+        try:
+            message = json.loads(line)
+        except ValueError:
+            if FLAW == "dies-of-garbage":
+                os.abort()
+            continue
+        if "method" in message:
+            if "id" in message:
+                answer(message)
+            if FLAW == "crashes-on-change" and message["method"] == "notifications/tools/list_changed":
+                sys.exit("cannot cope with a change")
+        elif message.get("id") == last_id:
+            if FLAW == "strict-members" and "x-more" in message.get("result", {}):
+                sys.exit("unknown member x-more")
+            return message
+    if FLAW == "hangs-at-end":
+        time.sleep(600)
+    sys.exit("the server has gone")
+
+
+def main() -> None:
+    if FLAW == "never-starts":
+        return
+    hello: Object = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    if FLAW == "lists-first":
+        ask("tools/list")
+    started = ask("initialize", {**hello, "clientInfo": {"name": "minimal", "version": "1"}})
+    offered = started["result"]["protocolVersion"]  # pyright: ignore
+    if offered != "2025-11-25":
+        return
+    if FLAW != "no-initialized":
+        send({"method": "notifications/initialized"})
+    if FLAW == "writes-a-log":
+        assert server.stdin is not None
+        server.stdin.write(b"connected\n")
+    if "tools" not in started["result"]["capabilities"] and FLAW != "lists-undeclared":  # pyright: ignore
+        return
+    cursor: object = None
+    tools: list[Object] = []
+    while True:
+        if FLAW == "own-cursor" and cursor is not None:
+            cursor = "2"
+        result = ask("tools/list", {} if cursor is None else {"cursor": cursor})["result"]
+        tools += result["tools"]  # pyright: ignore
+        cursor = result.get("nextCursor")  # pyright: ignore
+        if cursor is None or FLAW == "first-page-only":
+            break
+    if tools:
+        arguments: object = [] if FLAW == "arguments-as-array" else {}
+        ask("tools/call", {"name": tools[0]["name"], "arguments": arguments})
+    if FLAW == "leaves-a-child":
+        child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        Path(os.environ["CHILD_FILE"]).write_text(str(child.pid))
+    server.stdin.close()  # pyright: ignore
+    server.wait()
+
+
+main()

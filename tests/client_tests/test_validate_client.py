@@ -1,0 +1,148 @@
+"""``mcpproxy validate client`` as users call it: lawful clients, and clients with one flaw."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.cli.main import main
+
+HERE = Path(__file__).parent
+SDK = (sys.executable, str(HERE / "sdk_client.py"))
+LIMIT = "60"
+"""More than any client here needs on a busy machine."""
+
+
+class Outcome:
+    """What the command left behind."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path, *argv: str) -> None:
+        self.code = main(["validate", "client", f"--trace-dir={folder / 'recordings'}", *argv])
+        self.out, self.err = capsys.readouterr()
+
+
+def minimal(flaw: str) -> tuple[str, ...]:
+    return (sys.executable, str(HERE / "minimal_client.py"), flaw, "{server}")
+
+
+def statuses(outcome: Outcome) -> dict[str, str]:
+    """The status of each check, by name; what is only told is left out."""
+    checks = json.loads(outcome.out)["checks"]
+    return {check["name"]: check["status"] for check in checks if check["status"] != "info"}
+
+
+QUICK = "old-revision,no-capabilities,two-pages,empty-page,list-changed,ping-in-call,unknown-request"
+WRONG = "unknown-revision,unknown-content,wrong-type,duplicate-answer,garbage-lines,exit-in-call"
+
+
+def test_a_client_that_keeps_the_protocol(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    only = f"--only={QUICK},many-pages,unknown-members,stderr-flood,{WRONG}"
+    outcome = Outcome(capsys, tmp_path, "--json", only, f"--timeout={LIMIT}", "--", *minimal("none"))
+    assert outcome.code == 0
+    assert set(statuses(outcome).values()) == {"passed"}
+    told = {check["name"]: check["message"] for check in json.loads(outcome.out)["checks"]}
+    assert told["many-pages (behaviour)"] == "reads 20 of 20 pages"
+    assert told["progress-token (behaviour)"] == "sends no progressToken with a call"
+
+
+@pytest.mark.parametrize("listen", [(), ("--listen=127.0.0.1:0",)], ids=["stdio", "http"])
+def test_the_client_of_the_sdk(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, listen: tuple[str, ...]
+) -> None:
+    only = "--only=two-pages,ping-in-call,unknown-request,unknown-content"
+    outcome = Outcome(capsys, tmp_path, "--json", *listen, only, f"--timeout={LIMIT}", "--", *SDK)
+    assert outcome.code == 0
+    assert set(statuses(outcome).values()) == {"passed"}
+    assert json.loads(outcome.out)["client"]["name"] == "mcp"
+
+
+FLAWS = [
+    ("lists-first", "ordinary", "PROTO-005"),
+    ("no-initialized", "ordinary", "SEQ-002"),
+    ("writes-a-log", "ordinary", "STDIO-003"),
+    ("same-id", "ordinary", "RPC-005"),
+    ("arguments-as-array", "ordinary", "RPC-023"),
+    ("lists-undeclared", "no-capabilities", "PROTO-009"),
+    ("own-cursor", "two-pages", "PAGE-002"),
+    ("wrong-answer-id", "ping-in-call", "PROTO-007"),
+    ("ignores-requests", "ping-in-call", "LIFE-004"),
+]
+
+
+@pytest.mark.parametrize(("flaw", "scenario", "rule"), FLAWS)
+def test_a_planted_fault_is_found_with_its_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, scenario: str, rule: str
+) -> None:
+    outcome = Outcome(
+        capsys, tmp_path, "--json", f"--only={scenario}", f"--timeout={LIMIT}", "--", *minimal(flaw)
+    )
+    assert outcome.code == 1
+    failed = [check for check in json.loads(outcome.out)["checks"] if check["status"] == "failed"]
+    assert [(check["name"], check["broken"]) for check in failed] == [(scenario, rule)]
+    assert failed[0]["source"].startswith("https://")
+    assert failed[0]["frames"]
+
+
+ENDS = [
+    ("crashes-on-change", "list-changed", "with exit code 1, and with the ordinary server with 0: cannot"),
+    ("strict-members", "unknown-members", "with exit code 1, and with the ordinary server with 0: unknown"),
+    ("dies-of-garbage", "garbage-lines", "was ended by SIGABRT"),
+    ("hangs-at-end", "exit-in-call", "hangs: it was ended after"),
+]
+
+
+@pytest.mark.parametrize(("flaw", "scenario", "text"), ENDS)
+def test_a_client_that_crashes_or_hangs_fails(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, scenario: str, text: str
+) -> None:
+    outcome = Outcome(capsys, tmp_path, "-q", f"--only={scenario}", "--timeout=20", "--", *minimal(flaw))
+    assert outcome.code == 1
+    assert f"FAIL  {scenario}: the client " in outcome.out
+    assert text in outcome.out
+
+
+def test_nothing_of_the_client_is_left(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = tmp_path / "child"
+    monkeypatch.setenv("CHILD_FILE", str(note))
+    outcome = Outcome(capsys, tmp_path, "--only=ordinary", "--", *minimal("leaves-a-child"))
+    assert outcome.code == 0
+    with pytest.raises(ProcessLookupError):
+        for _ in range(1000):  # it was killed, and is there until its parent has heard of it
+            os.kill(int(note.read_text()), 0)
+            time.sleep(0.01)
+
+
+def test_a_client_that_does_not_come(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outcome = Outcome(capsys, tmp_path, "--", *minimal("never-starts"))
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert "the client sent no message to our server, and exited with 0" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        ((), "the command of the client is missing"),
+        (("--", "no-such-client-here"), "no-such-client-here: no such command"),
+        (("--", "python", "{sever}"), "'{sever}' does not name the server; write {server}"),
+        (("--only=two-page", "--", "python"), "did you mean two-pages?"),
+        (("--listen=here", "--", "python"), "--listen here is not HOST:PORT"),
+    ],
+)
+def test_mistakes_of_users(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, argv: tuple[str, ...], text: str
+) -> None:
+    outcome = Outcome(capsys, tmp_path, *argv)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert text in outcome.err.replace(": write", "; write")
+
+
+def test_validate_server_is_the_long_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "server"]) == 2
+    assert "one of -- COMMAND and URL is needed" in capsys.readouterr().err
