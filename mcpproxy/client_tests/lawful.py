@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mcpproxy.client_tests.peer import TOOL, Asked, Peer
+from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
@@ -24,7 +24,7 @@ _REQUESTS: Final[dict[str, tuple[str, JSONObject | None]]] = {
 """By capability of the client: the request that it allows, and its params."""
 
 
-def _oldest(peer: Peer, asked: Asked) -> None:
+def _oldest(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.welcome(asked, STATEFUL[0])
 
 
@@ -32,53 +32,53 @@ def _tool(number: int) -> JSONObject:
     return {**TOOL, "name": f"echo{number}"}
 
 
-def _two_pages(peer: Peer, asked: Asked) -> None:
+def _two_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
     if asked.params.get("cursor") == "second":
         peer.result(asked, {"tools": [_tool(2)]})
     else:
         peer.result(asked, {"tools": [_tool(1)], "nextCursor": "second"})
 
 
-def _empty_page(peer: Peer, asked: Asked) -> None:
+def _empty_page(peer: ScriptedServer, asked: PeerRequest) -> None:
     if asked.params.get("cursor") == "second":
         peer.result(asked, {"tools": [TOOL]})
     else:
         peer.result(asked, {"tools": [], "nextCursor": "second"})
 
 
-def _many_pages(peer: Peer, asked: Asked) -> None:
+def _many_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
     cursor = asked.params.get("cursor")
     number = int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else 1
     more: JSONObject = {"nextCursor": str(number + 1)} if number < PAGES else {}
     peer.result(asked, {"tools": [_tool(number)], **more})
 
 
-def _changed(peer: Peer, asked: Asked) -> None:
+def _changed(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.ordinary(asked)
     if peer.seen["tools/list"] == 1:
         for _ in range(3):
             peer.notify("notifications/tools/list_changed")
 
 
-def _pings(peer: Peer, asked: Asked) -> None:
+def _pings(peer: ScriptedServer, asked: PeerRequest) -> None:
     for _ in range(2):
         peer.ask("ping")
     peer.ordinary(asked)
 
 
-def _asks_declared(peer: Peer, asked: Asked) -> None:
+def _asks_declared(peer: ScriptedServer, asked: PeerRequest) -> None:
     for capability, (method, params) in _REQUESTS.items():
         if capability in peer.client_capabilities:
             peer.ask(method, params)
     peer.ordinary(asked)
 
 
-def _asks_unknown(peer: Peer, asked: Asked) -> None:
+def _asks_unknown(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.ask("mcpproxy/no-such-method")
     peer.ordinary(asked)
 
 
-def _progress(peer: Peer, asked: Asked) -> None:
+def _progress(peer: ScriptedServer, asked: PeerRequest) -> None:
     meta = asked.params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
     if token is not None:
@@ -87,7 +87,7 @@ def _progress(peer: Peer, asked: Asked) -> None:
     peer.ordinary(asked)
 
 
-def _unknown_members(peer: Peer, asked: Asked) -> None:
+def _unknown_members(peer: ScriptedServer, asked: PeerRequest) -> None:
     content: JSONObject = {
         "type": "text",
         "text": "done",
@@ -97,7 +97,7 @@ def _unknown_members(peer: Peer, asked: Asked) -> None:
     peer.result(asked, {"content": [content], "x-more": {"a": None}, "_meta": {"example.com/b": 1}})
 
 
-def _out_of_order(peer: Peer, asked: Asked) -> None:
+def _out_of_order(peer: ScriptedServer, asked: PeerRequest) -> None:
     """Answer two calls in reverse; a client that sends none before the first is answered gets its answer."""
     peer.kept.append(asked)
     if len(peer.kept) == 1:
@@ -110,17 +110,17 @@ def _out_of_order(peer: Peer, asked: Asked) -> None:
         peer.kept.clear()
 
 
-def _logs(peer: Peer, asked: Asked) -> None:
+def _logs(peer: ScriptedServer, asked: PeerRequest) -> None:
     for level in ("debug", "emergency"):
         peer.notify("notifications/message", {"level": level, "data": {"step": [1, None]}})
     peer.ordinary(asked)
 
 
-def _large(peer: Peer, asked: Asked) -> None:
+def _large(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.text(asked, "0123456789abcdef" * (1 << 16))
 
 
-def _not_ascii(peer: Peer, asked: Asked) -> None:
+def _not_ascii(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.text(asked, "\u2028 \u0000 \U0001f600 \ufeff")
 
 

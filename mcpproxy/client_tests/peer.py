@@ -1,6 +1,6 @@
 """The server that a scenario plays, on stdin and stdout: an ordinary server, unless a script does otherwise.
 
-A script gets the ``Peer`` and a request, and sends what it likes. A thread reads the stream of the client, so
+A script gets the ``ScriptedServer`` and a request, and sends what it likes. A thread reads the stream of the client, so
 that a script can wait for an answer of the client, for a limited time.
 """
 
@@ -34,7 +34,7 @@ TOOL: Final[JSONObject] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PeerRequest:
     """A request of the client."""
 
     id: JSON
@@ -42,17 +42,17 @@ class Asked:
     params: JSONObject
 
 
-Script = Callable[["Peer", Asked], None]
+Script = Callable[["ScriptedServer", PeerRequest], None]
 """Answers one request of the client, or does not."""
 
 
-class Peer:
+class ScriptedServer:
     """One session of a scenario. ``seen`` counts the client's requests by method, with the current one."""
 
     def __init__(self, scripts: Mapping[str, Script], capabilities: JSONObject, source: BinaryIO) -> None:
         self.seen: Final[Counter[str]] = Counter()
         self.client_capabilities: JSONObject = {}
-        self.kept: Final[list[Asked]] = []
+        self.kept: Final[list[PeerRequest]] = []
         """Requests that a script has put off."""
         self._scripts: Final = scripts
         self._capabilities: Final = capabilities
@@ -66,11 +66,11 @@ class Peer:
         while (message := self._next(None)) is not None:
             self._take(message)
 
-    def result(self, asked: Asked, result: JSONObject) -> None:
+    def result(self, asked: PeerRequest, result: JSONObject) -> None:
         """Answer with a result."""
         self.send({"jsonrpc": "2.0", "id": asked.id, "result": result})
 
-    def text(self, asked: Asked, text: str) -> None:
+    def text(self, asked: PeerRequest, text: str) -> None:
         """Answer a call of a tool with a text."""
         self.result(asked, {"content": [{"type": "text", "text": text}]})
 
@@ -118,7 +118,7 @@ class Peer:
         except OSError:  # the client has gone
             self.leave(0)
 
-    def ordinary(self, asked: Asked) -> None:
+    def ordinary(self, asked: PeerRequest) -> None:
         """Answer as an ordinary server does."""
         match asked.method:
             case "initialize":
@@ -135,13 +135,13 @@ class Peer:
             case _:
                 self.refuse(asked, -32601, "Method not found")
 
-    def welcome(self, asked: Asked, revision: str) -> None:
+    def welcome(self, asked: PeerRequest, revision: str) -> None:
         """Answer ``initialize`` with this revision."""
         about: JSONObject = {"name": "mcpproxy-client-test", "version": "1.0"}
         offer: JSONObject = {"protocolVersion": revision, "capabilities": self._capabilities}
         self.result(asked, {**offer, "serverInfo": about})
 
-    def refuse(self, asked: Asked, code: int, text: str) -> None:
+    def refuse(self, asked: PeerRequest, code: int, text: str) -> None:
         """Answer with an error."""
         self.send({"jsonrpc": "2.0", "id": asked.id, "error": {"code": code, "message": text}})
 
@@ -153,11 +153,11 @@ class Peer:
         method = message.get("method")
         if not isinstance(method, str) or "id" not in message:
             return
-        asked = Asked(message["id"], method, as_object(message.get("params")) or {})
+        asked = PeerRequest(message["id"], method, as_object(message.get("params")) or {})
         self.seen[method] += 1
         if method == "initialize":
             self.client_capabilities = as_object(asked.params.get("capabilities")) or {}
-        self._scripts.get(method, Peer.ordinary)(self, asked)
+        self._scripts.get(method, ScriptedServer.ordinary)(self, asked)
 
     def _next(self, limit_s: float | None) -> JSONObject | None:
         """Return the next message; ``None`` at the end of the stream, or after ``limit_s`` seconds."""

@@ -55,7 +55,7 @@ class ClientTest:
         return shown(self.command)
 
 
-class ClientRun:
+class ClientTestRun:
     """One run. ``test`` runs it; ``result`` returns the results so far, even after an interruption."""
 
     def __init__(self, test: ClientTest, rules: Ruleset, progress: ProgressCallbacks) -> None:

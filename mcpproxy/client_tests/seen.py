@@ -11,7 +11,7 @@ from mcpproxy.trace.reader import Trace
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenClient:
     """Counts over the sessions of one scenario.
 
     ``requests`` and ``notifications`` count those of the client by method. ``cursors`` is how many lists were
@@ -35,9 +35,9 @@ class Seen:
     last_ns: int = 0
 
 
-def seen_in(traces: Iterable[Trace]) -> Seen:
+def seen_in(traces: Iterable[Trace]) -> SeenClient:
     """Return what the client did in these recordings."""
-    seen = Seen()
+    seen = SeenClient()
     for trace in traces:
         seen.sessions += 1
         for event in trace.events():
@@ -51,7 +51,7 @@ def seen_in(traces: Iterable[Trace]) -> Seen:
     return seen
 
 
-def _take(frame: Frame, seen: Seen) -> None:
+def _take(frame: Frame, seen: SeenClient) -> None:
     seen.messages += 1
     seen.last_ns = frame.observed_at_ns
     for message in singles(frame.message):

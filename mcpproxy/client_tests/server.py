@@ -6,7 +6,7 @@ The mark only tells this process from those of other runs.
 import sys
 import time
 
-from mcpproxy.client_tests.peer import Peer
+from mcpproxy.client_tests.peer import ScriptedServer
 from mcpproxy.client_tests.scenarios import SCENARIOS
 
 
@@ -17,7 +17,7 @@ def main() -> None:
         sys.stderr.write(f"{number:>6} a line that only a log would want to have ......\n")
     sys.stderr.flush()
     time.sleep(scenario.delay_s)
-    Peer(scenario.scripts, scenario.capabilities, sys.stdin.buffer).serve()
+    ScriptedServer(scenario.scripts, scenario.capabilities, sys.stdin.buffer).serve()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from mcpproxy.base.style import count
 from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.peer import ANSWER_S
 from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.seen import Seen
+from mcpproxy.client_tests.seen import SeenClient
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
@@ -32,7 +32,7 @@ class Played:
     """
 
     scenario: Scenario
-    seen: Seen
+    seen: SeenClient
     stay: Stay
     findings: Sequence[tuple[str, Finding]]
 
@@ -75,7 +75,7 @@ def verdict(
     return Conclusion("passed", f"{count(played.seen.messages, 'message')} judged{known}"), ""
 
 
-def _deaf(seen: Seen, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
+def _deaf(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
     """Return the verdict on a client that answers no ping, though the server waited for each.
 
     The judge says nothing of them, because it does not know that the server waited before it went on.

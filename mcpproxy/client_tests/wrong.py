@@ -2,51 +2,51 @@
 
 from typing import Final
 
-from mcpproxy.client_tests.peer import Asked, Peer
+from mcpproxy.client_tests.peer import PeerRequest, ScriptedServer
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 
-def _newer(peer: Peer, asked: Asked) -> None:
+def _newer(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.welcome(asked, "2099-01-01")
 
 
-def _unknown_content(peer: Peer, asked: Asked) -> None:
+def _unknown_content(peer: ScriptedServer, asked: PeerRequest) -> None:
     content: JSONObject = {"type": "hologram", "shape": "cube"}
     peer.result(asked, {"content": [content, {"type": "text", "text": "done"}]})
 
 
-def _undeclared(peer: Peer, asked: Asked) -> None:
+def _undeclared(peer: ScriptedServer, asked: PeerRequest) -> None:
     for capability, method in (("roots", "roots/list"), ("sampling", "sampling/createMessage")):
         if capability not in peer.client_capabilities:
             peer.ask(method, {"messages": [], "maxTokens": 1} if capability == "sampling" else None)
     peer.ordinary(asked)
 
 
-def _wrong_id(peer: Peer, asked: Asked) -> None:
-    peer.text(Asked("no-such-id", asked.method, asked.params), "not for you")
+def _wrong_id(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.text(PeerRequest("no-such-id", asked.method, asked.params), "not for you")
 
 
-def _twice(peer: Peer, asked: Asked) -> None:
+def _twice(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.ordinary(asked)
     peer.ordinary(asked)
 
 
-def _garbage(peer: Peer, asked: Asked) -> None:
-    peer.write(b"Listening on port 3000 {\n\xff\xfe\n[1,\n")
+def _garbage(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.write(b"Listening on port 3000 {\n[1,\n")
     peer.ordinary(asked)
 
 
-def _exits(peer: Peer, asked: Asked) -> None:
+def _exits(peer: ScriptedServer, asked: PeerRequest) -> None:
     del asked
     peer.leave(3)
 
 
-def _silent(peer: Peer, asked: Asked) -> None:
+def _silent(peer: ScriptedServer, asked: PeerRequest) -> None:
     del peer, asked
 
 
-def _wrong_type(peer: Peer, asked: Asked) -> None:
+def _wrong_type(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.result(asked, {"content": "done", "isError": "no"})
 
 

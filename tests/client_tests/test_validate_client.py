@@ -109,7 +109,7 @@ ENDS = [
 def test_a_client_that_crashes_or_hangs_fails(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, scenario: str, text: str
 ) -> None:
-    outcome = Outcome(capsys, tmp_path, "-q", f"--only={scenario}", "--timeout=20", "--", *minimal(flaw))
+    outcome = Outcome(capsys, tmp_path, "-q", f"--only={scenario}", "--timeout=30", "--", *minimal(flaw))
     assert outcome.code == 1
     assert f"FAIL  {scenario}: the client " in outcome.out
     assert text in outcome.out

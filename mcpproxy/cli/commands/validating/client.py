@@ -10,7 +10,7 @@ from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError, nearest, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
-from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, ClientRun, ClientTest
+from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, ClientTest, ClientTestRun
 from mcpproxy.client_tests.scenarios import chosen
 from mcpproxy.client_tests.served import PLACEHOLDER
 from mcpproxy.reports.baseline import Entry
@@ -65,7 +65,7 @@ def run(argv: list[str]) -> int:
     printer = validation_report.ProgressPrinter(
         test.name, test.transport, terminal_style(), options.detail, is_silent=is_printed_at_end
     )
-    result = _played(ClientRun(test, rules, printer.callbacks()), printer)
+    result = _played(ClientTestRun(test, rules, printer.callbacks()), printer)
     fixed: tuple[Entry, ...] | None = None
     if accepted is not None and not result.is_interrupted:
         result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
@@ -86,7 +86,7 @@ def run(argv: list[str]) -> int:
     return result.exit_code
 
 
-def _played(client_run: ClientRun, printer: validation_report.ProgressPrinter) -> Validation:
+def _played(client_run: ClientTestRun, printer: validation_report.ProgressPrinter) -> Validation:
     try:
         async_main.run_until_terminated(client_run.test())
     except KeyboardInterrupt:
