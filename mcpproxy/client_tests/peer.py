@@ -1,7 +1,7 @@
 """The server that a scenario plays, on stdin and stdout: an ordinary server, unless a script does otherwise.
 
-A script gets the ``ScriptedServer`` and a request, and sends what it likes. A thread reads the stream of the client, so
-that a script can wait for an answer of the client, for a limited time.
+A script gets the ``ScriptedServer`` and a request, and sends what it likes. A thread reads the stream of the
+client, so that a script can wait for an answer of the client, for a limited time.
 """
 
 import json
