@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.checks.hosts.facts import GRADES, SEEN, Grade, HostChoice, HostFact, KnownHost
 from mcpproxy.errors import UsageError, nearest
+from mcpproxy.reports.judged_traces import NamedHost
 from mcpproxy.ruleset import host_facts
 
 ALL = "all"
@@ -59,3 +60,9 @@ def _named(name: str, known: dict[str, KnownHost]) -> Iterator[tuple[str, str]]:
         guess = nearest(id, [*known, SEEN, ALL])
         next_step = f"did you mean {guess}?" if guess else f"use one of {', '.join(known)}, {SEEN} or {ALL}"
         raise UsageError("--hosts", f"nothing is known of a host {id!r}", next_step)
+
+
+def named(choice: HostChoice) -> tuple[NamedHost, ...]:
+    """Return the hosts that were named, without the client that is there."""
+    judged = choice.hosts(None)[: len(choice.named)]
+    return tuple((each.host.id, each.label, bool(each.facts)) for each in judged)

@@ -106,6 +106,7 @@ class PageApp:
                 Route(f"{one}/spans", self.spans),
                 Route(f"{one}/sequence", self.sequence),
                 Route(f"{one}/prompt", self.prompt),
+                Route(f"{one}/works-in", self.works_in),
                 Route(f"{one}/send", self.send, methods=["POST"]),
                 Route(f"{one}/held", self.held_calls),
                 Route(f"{one}/held", self.release, methods=["POST"]),
@@ -283,6 +284,13 @@ class PageApp:
         from mcpproxy.ui.prompt_seen import prompt_seen
 
         return _json(await anyio.to_thread.run_sync(prompt_seen, entry, entries))
+
+    async def works_in(self, request: Request) -> Response:
+        """Return in which hosts the server of a recording works."""
+        entry = await self._library.entry(request.path_params["id"])
+        from mcpproxy.ui.works_in import works_in
+
+        return _json(await anyio.to_thread.run_sync(works_in, entry.path))
 
     async def stats(self, request: Request) -> Response:
         """Return counts, latencies and sizes for each method and tool."""

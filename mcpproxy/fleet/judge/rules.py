@@ -75,9 +75,7 @@ class JudgeRules:
             return ()
         from mcpproxy.reports import host_choice
 
-        choice = host_choice.chosen(self.hosts, self.hosts_grade)
-        judged = choice.hosts(None)[: len(choice.named)]
-        return tuple((each.host.id, each.label, bool(each.facts)) for each in judged)
+        return host_choice.named(host_choice.chosen(self.hosts, self.hosts_grade))
 
     def key(self) -> str:
         """Return a name for the rules: the version of mcpproxy, and a digest of everything that they read.

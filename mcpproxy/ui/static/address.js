@@ -10,7 +10,7 @@ import { useEffect, useState } from "./preact.js";
 /**
  * @typedef {object} Place
  * @property {string} recording the id of the recording, empty if none is chosen
- * @property {string} view calls, timeline, findings, tools, stats, compare, prompt or search
+ * @property {string} view calls, timeline, findings, tools, stats, compare, prompt, works-in or search
  * @property {string} filter
  * @property {string} order what the calls are sorted by, after a `-` the largest first; empty for the order of the recording
  * @property {string} other the id of the recording to compare with

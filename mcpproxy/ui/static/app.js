@@ -1,5 +1,5 @@
 // @ts-check
-/** The page: recordings on the left, one of seven views of the chosen one on the right. */
+/** The page: recordings on the left, one of eight views of the chosen one on the right. */
 import { usePlace } from "./address.js";
 import { get, isExported } from "./api.js";
 import { Calls } from "./calls.js";
@@ -27,6 +27,9 @@ const VIEWS = [
     ["compare", "Compare", lazy(() => import("./compare.js").then((module) => module.Compare))],
   ])),
   ["prompt", "Prompt", lazy(() => import("./prompt.js").then((module) => module.Prompt))],
+  ...(isExported ? [] : /** @type {[string, string, any][]} */ ([
+    ["works-in", "Works in", lazy(() => import("./works_in.js").then((module) => module.WorksIn))],
+  ])),
 ];
 const THEMES = ["system", "dark", "light"];
 
@@ -88,6 +91,10 @@ function App() {
     const latest = folder.recordings.find((one) => !one.is_empty || one.has_not_begun) ?? folder.recordings[0];
     if (!place.recording && place.view !== "search" && latest) go({ recording: latest.id }, true); // back leads out of the page
   }, [folder.recordings.length, place.recording, place.view]);
+  useEffect(() => {
+    // In a narrow window the row of views is wider than the window.
+    document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [place.view]);
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
   }, [theme]);

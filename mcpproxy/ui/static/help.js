@@ -9,7 +9,7 @@ const KEYS = [
   ["Escape", "back: close the detail, leave the filter"],
   ["/", "to the filter"],
   ["a", "search all recordings"],
-  ["1 … 7", "calls, timeline, findings, tools, stats, compare, prompt"],
+  ["1 … 8", "calls, timeline, findings, tools, stats, compare, prompt, works in"],
   ["[ / ]", "previous, next recording"],
   ["b", "to the messages that breakpoints hold; there j and k next and previous, s show, r resume, e edit, d drop, x error"],
   ["l", "the list of recordings, there or away"],

@@ -1,0 +1,30 @@
+"""In which hosts the server of a recording works, for the page."""
+
+from typing import cast
+
+from mcpproxy import judging
+from mcpproxy.checks.hosts.family import host_checks
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.reports import host_choice
+from mcpproxy.reports.host_matrix import STATES, as_objects, host_rows
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.selection import Selection
+from mcpproxy.view.growing_trace import GrowingTrace
+
+_FAMILY = "HOST"
+
+
+def works_in(path: str) -> JSONObject:
+    """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``, and its states.
+
+    Raises:
+        TraceError: the recording cannot be read.
+        RuleError: a table of facts is not valid.
+    """
+    choice = host_choice.chosen((host_choice.ALL,))
+    rules = ruleset.load(())
+    selection = Selection.of(rules.catalogue, (_FAMILY,), (), (_FAMILY,))
+    rules = rules.extended(selection.wanted or (), [host_checks(choice)])
+    judged = judging.judge(GrowingTrace(path).open(), rules, selection)
+    rows = host_rows(host_choice.named(choice), judged.findings)
+    return cast("JSONObject", {"states": [*STATES], "hosts": as_objects(rows)})
