@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, get_args
 
-from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Blame, Finding, Severity
 
 Status = Literal["passed", "failed", "warning", "info", "skipped"]
@@ -116,7 +116,7 @@ class Validation:
     untested: str = ""
     is_interrupted: bool = False
     strict: bool = False
-    client: JSONObject = field(default_factory=dict)
+    client: JSONObject = field(default_factory=dict[str, JSON])
     """The ``clientInfo`` of the client, where a client is tested."""
     duration_ms: float = field(default=0, compare=False)
 
