@@ -3,19 +3,19 @@
 import asyncio
 import os
 import signal
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mcpproxy.base.telling_line import telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.client.child_process import GRACE_S, ChildProcess
 
 _POLL_S: Final = 0.05
 _CHUNK_BYTES: Final = 1 << 16
-_TAIL_BYTES: Final = 4096
+_TAIL_BYTES: Final = 1 << 16
 _SHOWN: Final = 160
 
 
@@ -23,7 +23,7 @@ _SHOWN: Final = 160
 class Stay:
     """How long a client stayed: its ``code`` if it exited by itself, ``None`` if mcpproxy ended it.
 
-    ``seconds`` is the time until then, and ``last_words`` the last line that it wrote to stderr.
+    ``seconds`` is the time until then, and ``last_words`` what its stderr says of an error, or its last line.
     """
 
     code: int | None
@@ -54,9 +54,9 @@ async def stay(
     process = await ChildProcess.start(command, env=env, has_stderr=True)
     process.stdin.close()
     assert process.stderr is not None
-    tail: deque[bytes] = deque(maxlen=2)
+    tail = bytearray()
     users = [
-        asyncio.create_task(_drain(process.stdout, deque(maxlen=1))),
+        asyncio.create_task(_drain(process.stdout, bytearray())),
         asyncio.create_task(_drain(process.stderr, tail)),
     ]
     started = changed = loop.time()
@@ -79,7 +79,7 @@ async def stay(
     finally:
         await process.end(users)
         end_strays(token, spare=token)
-    return Stay(code, took_s, _last_line(b"".join(tail)))
+    return Stay(code, took_s, _told(tail))
 
 
 def end_strays(token: str, spare: str = "") -> None:
@@ -98,9 +98,10 @@ def end_strays(token: str, spare: str = "") -> None:
                 os.kill(int(folder.name), signal.SIGKILL)
 
 
-async def _drain(stream: asyncio.StreamReader, tail: deque[bytes]) -> None:
+async def _drain(stream: asyncio.StreamReader, tail: bytearray) -> None:
     while chunk := await stream.read(_CHUNK_BYTES):
-        tail.append(chunk[-_TAIL_BYTES:])
+        tail += chunk
+        del tail[:-_TAIL_BYTES]
 
 
 def _size(folder: str) -> int:
@@ -113,7 +114,6 @@ def _size(folder: str) -> int:
     return total
 
 
-def _last_line(text: bytes) -> str:
-    """Return the last line of the stderr of the client that is not blank, in a form that can be printed."""
-    lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
-    return visible(lines[-1].strip()[:_SHOWN]) if lines else ""
+def _told(stderr: bytes | bytearray) -> str:
+    """Return the line of the client's stderr that says most, in a form that can be printed."""
+    return visible(telling_line(stderr.decode(errors="replace").splitlines())[:_SHOWN])

@@ -68,6 +68,12 @@ def test_the_client_of_the_sdk(
     assert outcome.code == 0
     assert set(statuses(outcome).values()) == {"passed"}
     assert json.loads(outcome.out)["client"]["name"] == "mcp"
+    (told,) = [
+        check["message"]
+        for check in json.loads(outcome.out)["checks"]
+        if check["name"] == "unknown-content (behaviour)"
+    ]
+    assert "hologram" in told  # its last line is the frame of a group of exceptions
 
 
 FLAWS = [
