@@ -92,10 +92,6 @@ function App() {
     if (!place.recording && place.view !== "search" && latest) go({ recording: latest.id }, true); // back leads out of the page
   }, [folder.recordings.length, place.recording, place.view]);
   useEffect(() => {
-    // In a narrow window the row of views is wider than the window.
-    document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [place.view]);
-  useEffect(() => {
     document.documentElement.dataset.theme = theme;
   }, [theme]);
   useLayoutEffect(() => {
