@@ -112,12 +112,17 @@ class Leg:
         self._recorder.leave(unwritten)
         if self._notes_ended is not None:
             wait = RecorderWait(self._wait_s, (self._journal.folder,))
-            while not self._notes_ended.is_set() and (left_s := wait.left_s()) > 0:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(left_s):
-                        await self._notes_ended.wait()
-            if not self._notes_ended.is_set():
-                wait.say_if_late(self._stderr.say)
+            await wait_for_notes(self._notes_ended, wait, self._stderr)
+
+
+async def wait_for_notes(ended: asyncio.Event, wait: RecorderWait, stderr: StderrLines) -> None:
+    """Wait for the last lines of a recorder, and say on stderr if it is late."""
+    while not ended.is_set() and (left_s := wait.left_s()) > 0:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await ended.wait()
+    if not ended.is_set():
+        wait.say_if_late(stderr.say)
 
 
 def forward_notes(notes: int, stderr: StderrLines, on_end: Callable[[], None]) -> None:

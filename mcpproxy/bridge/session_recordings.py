@@ -12,11 +12,10 @@ import os
 import subprocess
 from base64 import b64encode
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from mcpproxy.base.own_process import own_command
-from mcpproxy.bridge.leg import StderrLines, forward_notes
+from mcpproxy.bridge.leg import StderrLines, forward_notes, wait_for_notes
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import RECORDER_S, RecorderWait, no_recorder
 from mcpproxy.relay.journal import Journal
@@ -117,12 +116,7 @@ class SessionRecordings:
             await asyncio.sleep(_NEWS_S)
         if not self._pending:
             recorder.stdin.close()
-        while not self._notes_ended.is_set() and (left_s := wait.left_s()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._notes_ended.wait()
-        if not self._notes_ended.is_set():
-            wait.say_if_late(self._stderr.say)
+        await wait_for_notes(self._notes_ended, wait, self._stderr)
 
     def _ensure_recorder(self) -> None:
         if self._recorder is not None:
