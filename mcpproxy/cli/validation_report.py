@@ -11,11 +11,11 @@ from typing import Final
 
 from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.base.visible import without_commands
-from mcpproxy.cli import output
-from mcpproxy.cli.terminal import StatusLine, emit
+from mcpproxy.cli import baseline_options, output
+from mcpproxy.cli.terminal import StatusLine, emit, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports.baseline import Entry
+from mcpproxy.reports.baseline import Baseline, Entry
 from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.report import validated, validation
@@ -122,6 +122,47 @@ class ProgressPrinter:
             sys.stdout.write(f"\n{margin}" if number else margin)
         sys.stdout.write(validation.mark(check, self._style))
         sys.stdout.flush()
+
+
+def is_printed_at_end(options: argparse.Namespace, accepted: Baseline | None) -> bool:
+    """Whether the report is written at the end alone: only text on stdout is printed while checks are made.
+
+    With a baseline, only the comparison at the end shows how to print a check.
+    """
+    return options.format != "text" or bool(options.output) or accepted is not None
+
+
+def conclude(
+    result: Validation,
+    printer: ProgressPrinter,
+    options: argparse.Namespace,
+    accepted: Baseline | None,
+    catalogue: Catalogue,
+    base: str | None,
+) -> Validation:
+    """Compare a validation with the baseline, report it as the options say, and return it.
+
+    Paths of recordings are relative to ``base``; it is ``None`` if nobody asked for the recordings.
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    fixed: tuple[Entry, ...] | None = None
+    if accepted is not None and not result.is_interrupted:
+        result, fixed = baseline_options.compared(result, accepted, catalogue, options)
+    printer.finish(result, catalogue)
+    if is_printed_at_end(options, accepted) and not (result.is_interrupted and not result.checks):
+        report(
+            result,
+            catalogue,
+            options.format,
+            options.output,
+            terminal_style(),
+            fixed=fixed,
+            detail=options.detail,
+            base=base,
+        )
+    return result
 
 
 def report(

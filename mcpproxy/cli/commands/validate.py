@@ -25,7 +25,6 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.reports import host_matrix, pin_file
-from mcpproxy.reports.baseline import Entry
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
@@ -79,10 +78,9 @@ def validate_server(argv: list[str]) -> int:
     if host_rules and (options.format != "text" or options.output):
         next_step = "add --trace FILE, and use check --hosts with its recordings"
         raise UsageError("--hosts", "validate says it on stdout as text only", next_step)
-    # With a baseline, only the comparison at the end shows how to print a check.
-    is_printed_at_end = options.format != "text" or bool(options.output) or accepted is not None
+    is_silent = validation_report.is_printed_at_end(options, accepted)
     printer = validation_report.ProgressPrinter(
-        target.name, target.transport, terminal_style(), options.detail, is_silent=is_printed_at_end
+        target.name, target.transport, terminal_style(), options.detail, is_silent=is_silent
     )
     recordings = Recordings(rules, options.trace or "", label)
     try:
@@ -93,21 +91,8 @@ def validate_server(argv: list[str]) -> int:
 
             emit([github.command("error", str(fault), title="mcpproxy validate")], has_commands=True)
         raise
-    fixed: tuple[Entry, ...] | None = None
-    if accepted is not None and not result.is_interrupted:
-        result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
-    printer.finish(result, rules.catalogue)
-    if is_printed_at_end and not (result.is_interrupted and not result.checks):
-        validation_report.report(
-            result,
-            rules.catalogue,
-            options.format,
-            options.output,
-            terminal_style(),
-            fixed=fixed,
-            detail=options.detail,
-            base=os.getcwd() if options.trace else None,
-        )
+    base = os.getcwd() if options.trace else None
+    result = validation_report.conclude(result, printer, options, accepted, rules.catalogue, base)
     if host_rules and result.checks:
         rows = host_options.rows_of((trace.path for trace in result.traces), host_rules)
         emit(["", *host_matrix.lines(rows, terminal_style())])

@@ -13,7 +13,6 @@ from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, ClientTest, ClientTestRun
 from mcpproxy.client_tests.scenarios import chosen
 from mcpproxy.client_tests.served import PLACEHOLDER
-from mcpproxy.reports.baseline import Entry
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.outcome import Validation
 
@@ -61,26 +60,13 @@ def run(argv: list[str]) -> int:
         options.strict,
     )
     rules = ruleset.load()
-    is_printed_at_end = options.format != "text" or bool(options.output) or accepted is not None
+    is_silent = validation_report.is_printed_at_end(options, accepted)
     printer = validation_report.ProgressPrinter(
-        test.name, test.transport, terminal_style(), options.detail, is_silent=is_printed_at_end
+        test.name, test.transport, terminal_style(), options.detail, is_silent=is_silent
     )
     result = _played(ClientTestRun(test, rules, printer.callbacks()), printer)
-    fixed: tuple[Entry, ...] | None = None
-    if accepted is not None and not result.is_interrupted:
-        result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
-    printer.finish(result, rules.catalogue)
-    if is_printed_at_end and result.checks:
-        validation_report.report(
-            result,
-            rules.catalogue,
-            options.format,
-            options.output,
-            terminal_style(),
-            fixed=fixed,
-            detail=options.detail,
-            base=os.getcwd() if options.trace_dir else None,
-        )
+    base = os.getcwd() if options.trace_dir else None
+    result = validation_report.conclude(result, printer, options, accepted, rules.catalogue, base)
     if result.untested:
         tell(result.untested)
     return result.exit_code
