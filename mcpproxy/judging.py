@@ -15,6 +15,7 @@ from mcpproxy.session.ending import not_begun
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, RequestHead, ResponseHead, Signal
 from mcpproxy.session.outcomes import CallCounts, count_calls
 from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import NO_MCP
 
 _FRAMES_PER_PROGRESS: Final = 2048
 """How many frames are judged between two calls of ``progress``: some hundredths of a second."""
@@ -46,7 +47,8 @@ def judge(
         lists_all=shown is not None,
         has_faults=bool(trace.header.faults),
     )
-    observe = NothingJudged().observe if trace.header.model else observer.observe
+    unjudged = NO_MCP if trace.header.model else ""
+    observe = NothingJudged().observe if unjudged else observer.observe
     frames = 0
     findings: list[Finding] = []
     places = {0: (trace.path, 1)}
@@ -98,6 +100,7 @@ def judge(
         calls=calls,
         waiting_ns=waiting_ns,
         not_begun=failed_start,
+        not_judged=unjudged,
     )
 
 

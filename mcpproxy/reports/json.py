@@ -68,6 +68,7 @@ def trace_object(trace: JudgedTrace) -> dict[str, object]:
         "findings": _findings(trace),
         "notes": list(trace.notes),
         **({"not_begun": trace.not_begun} if trace.not_begun else {}),
+        **({"not_judged": trace.not_judged} if trace.not_judged else {}),
         **({"more": [more_object(entry) for entry in trace.more]} if trace.more else {}),
         **({"known": [_located(entry) for entry in trace.known]} if trace.known else {}),
     }

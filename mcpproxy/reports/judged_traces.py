@@ -36,7 +36,8 @@ class JudgedTrace:
     frame 0 is the session. ``calls`` says how many calls failed, or did so far; ``None`` if the recording
     does not say it. ``waiting_ns`` is how long the oldest unanswered call of a running recording has waited,
     ``None`` if there is none. ``not_begun`` says that the server ended before any message because it could
-    not be started, or failed; empty if it did not.
+    not be started, or failed; empty if it did not. ``not_judged`` says why its frames
+    are none that are judged; empty if they are.
     """
 
     path: str
@@ -52,6 +53,7 @@ class JudgedTrace:
     calls: CallCounts | None = None
     waiting_ns: int | None = None
     not_begun: str = ""
+    not_judged: str = ""
 
     @property
     def known(self) -> "tuple[Located, ...]":
@@ -129,6 +131,7 @@ class JudgedTraces:
             *incomplete,
             *counted,
             *failed,
+            *(Remark(trace.path, trace.not_judged, "note") for trace in self.traces if trace.not_judged),
             *(Remark(trace.path, trace.reason, "not judged") for trace in self.unjudged),
         )
 

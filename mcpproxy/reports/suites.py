@@ -44,6 +44,8 @@ def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> I
             message=trace.not_begun,
             kind="failed before any message",
         )
+    elif trace.not_judged:
+        yield Case(_classname(trace.path), "not judged", status="skipped", message=trace.not_judged)
     elif not rules:
         yield Case(_classname(trace.path), "no findings")
     for code in rules:

@@ -40,6 +40,8 @@ def trace_lines(
         yield f"{style.paint(path + ':', 'bold')} {visible(more_text(repeated))}"
     for note in trace.notes:
         yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {visible(note)}"
+    if trace.not_judged:
+        yield f"{style.paint(path + ':', 'bold')} {trace.not_judged}"
 
 
 def finding_lines(
@@ -89,7 +91,7 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     if not verdict.traces:
         return
     counts = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
-    if all(trace.not_begun for trace in verdict.traces):
+    if all(trace.not_begun or trace.not_judged for trace in verdict.traces):
         counts = "nothing to judge"
     if verdict.known:
         counts += f", {verdict.known} known"

@@ -137,10 +137,16 @@ class Tally:
         return total
 
 
+NO_MCP: Final = "it is of a model's interface, which is not judged; mcpproxy prompt says what the model saw"
+"""Why a recording before a model's interface has no findings of its own."""
+
+
 def not_judged(header: Header, tally: Tally | None) -> str:
     """Why a recording has not been judged, or not to its end; empty if it was judged."""
     if header.imported:
         return "it was recorded by another program, not judged; mcpproxy check judges what it can"
+    if header.model:
+        return NO_MCP
     return tally.not_judged if tally else ""
 
 

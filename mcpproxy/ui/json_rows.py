@@ -208,6 +208,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
         "running": entry.running,
         "is_empty": entry.is_empty,
         "has_not_begun": entry.has_not_begun,
+        "model": entry.model,
         "state": entry.state,
         "ended": entry.ended,
         "failed": entry.failures if entry.calls or entry.has_not_begun else None,

@@ -100,6 +100,7 @@ def _from_header(path: str, header: Header) -> RecordingEntry:
         command=tuple(map(visible, header.command)),
         cwd=visible(header.cwd),
         imported=visible(header.imported),
+        model=visible(header.model),
         started_at=visible(header.started_at),
         started_ns=started_ns,
         active_ns=started_ns,

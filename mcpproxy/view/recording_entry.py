@@ -43,6 +43,8 @@ class RecordingEntry:
     protocol: str = "mcp"
     revision: str = ""
     imported: str = ""
+    model: str = ""
+    """Of a model's interface, which is not judged: the dialect that the user named, or ``any``."""
     started_at: str = ""
     started_ns: int = 0
     reason: str = ""
@@ -103,10 +105,12 @@ class RecordingEntry:
     def failed_text(self) -> str:
         """The failed calls: ``2 of 7``, ``2 of 7, 1 cancelled``, ``1 waiting 11.0 s``; ``?`` if unknown.
 
-        It is ``at start`` if the server failed before any message.
+        It is ``at start`` if the server failed before any message, and ``-`` before a model's interface.
         """
         if self.has_not_begun:
             return "at start"
+        if self.model:
+            return "-"
         calls = self.calls
         if calls is None or not calls.total:
             return "?" if calls is None else "no calls"

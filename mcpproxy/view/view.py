@@ -152,7 +152,7 @@ class View:
         """The numbers of findings in words, as ``tally`` says them, ``not judged``, or ``nothing to judge``
         if the server failed before any message.
         """
-        if self.header.imported:
+        if self.header.imported or self.header.model:
             return "not judged"
         if self.not_begun:
             return "nothing to judge"

@@ -42,6 +42,7 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
                 "path": path,
                 "transport": "stdio",
                 "upstream": None,
+                "model": None,
                 "label": "weather",
                 "server": None,
                 "client": None,

@@ -175,7 +175,7 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
 def summary(view: View, style: Style) -> str:
     """Return the numbers of a recording in one line: calls, frames, findings."""
     calls = count_calls(call_outcomes(view.columns))
-    parts = [count(calls.total, "call")]
+    parts = [count(view.count(), "exchange") if view.header.model else count(calls.total, "call")]
     for number, word in calls.unsuccessful(running=view.running):
         parts.append(style.paint(f"{number:,} {word}", "yellow" if word in _MILD else "red"))
     found = view.findings.counts()

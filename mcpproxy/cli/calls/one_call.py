@@ -62,7 +62,8 @@ def detail(view: View, number: int, style: Style, model_side: ModelSide) -> Iter
     facts += [f"session {name}"] if (name := view.index.session_name(call.session)) else []
     facts += [call.intervention] if call.intervention else []
     facts += [f"in call {call.parent}"] if call.parent else []
-    facts += [f"{size(call.request_bytes)} out, {size(call.answer_bytes)} back"] if call.answer else []
+    sizes = (call.request_bytes, call.answer_bytes)  # those of messages: other bodies have their own lines
+    facts += [f"{size(sizes[0])} out, {size(sizes[1])} back"] if call.answer and any(sizes) else []
     yield style.paint(_INDENT + ", ".join(map(visible, facts)), "dim")
     for part in call_detail.told:
         yield ""

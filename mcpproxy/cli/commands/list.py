@@ -170,6 +170,7 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
         "path": entry.path,
         "transport": entry.transport or None,
         "upstream": entry.upstream or None,
+        "model": entry.model or None,
         "label": entry.label or None,
         "server": _named(entry.server, entry.server_version) or None,
         "client": _named(entry.client, entry.client_version) or None,
@@ -248,7 +249,7 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
     words = tally(*(found.get(severity, 0) for severity in ("error", "warning", "info")))
     worst, more, _ = words.partition(",")
     worst = worst + "+" if more else worst.replace("no findings", "none")
-    is_judged = entry.findings is not None and not entry.has_not_begun
+    is_judged = entry.findings is not None and not (entry.has_not_begun or entry.model)
     words, worst = (words, worst) if is_judged else ("-", "-")
     is_url = find_traces.is_url(entry.path)
     path = visible(entry.path if is_url else paths.inside(entry.path, paths.working_directory()))

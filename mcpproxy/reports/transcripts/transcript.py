@@ -235,6 +235,8 @@ class Transcript:
             words = self._style.paint(words, "yellow")
         frames = sum(self._sent.frames.values())
         found = tally(self._found["error"], self._found["warning"], self._found["info"])
+        if self._header.imported or self._header.model:
+            found = "not judged"
         return [
             self._event_line(close.observed_at_ns, "close", words),
             f"{INDENT}{count(frames, 'frame')} ({self._sent.senders}), {found}",

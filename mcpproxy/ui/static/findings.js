@@ -51,6 +51,9 @@ export function Findings({ summary, recording, live, go }) {
     return html`<p class="empty">There is nothing to judge: no message was sent before <span class="bad">${visible(recording.ended)}</span>.
       ${summary.target ? html`<br />Its command was <code>${visible(summary.target)}</code>` : null}</p>`;
   }
+  if (!rules.length && recording.model) {
+    return html`<p class="empty">This is a recording of a model's interface, which is not judged. <em>Prompt</em> says what the model saw.</p>`;
+  }
   if (!rules.length) {
     return html`<p class="empty">No finding was recorded. If this recording was made without judging, <code>mcpproxy check</code> judges it now.</p>`;
   }

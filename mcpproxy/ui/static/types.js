@@ -116,6 +116,7 @@
  * @property {boolean} running
  * @property {boolean} is_empty whether it has ended without a message
  * @property {boolean} has_not_begun whether its server failed before any message
+ * @property {string} model of a model's interface: the dialect that the user named, or `any`; empty before an MCP server
  * @property {string} state running, starting, ended, cut or unreadable
  * @property {string} ended how it ended, in words
  * @property {string | null} failed its failed and unanswered calls in words, "2 of 7 calls failed, 1 unanswered", or that its server failed before any message; empty if there is none, null if that is not known
