@@ -375,7 +375,8 @@ class PromptPage(RecordedTexts):
     """What became of the servers' words before a model read them.
 
     ``servers`` has the handles of the servers' recordings, each with how its tools are named in the prompt;
-    empty if they have no beginning in common. ``unchanged`` counts what came through as it was.
+    empty if they have no beginning in common. ``unchanged`` counts what came through as it was, ``missing``
+    the requests that could not be read.
     """
 
     recording: str
@@ -385,6 +386,7 @@ class PromptPage(RecordedTexts):
     servers: dict[str, str]
     unchanged: int
     rows: list[PromptRow]
+    missing: str = ""
     next: str = ""
 
 

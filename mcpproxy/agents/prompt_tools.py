@@ -16,7 +16,7 @@ from mcpproxy.prompt.findings import PromptFinding
 from mcpproxy.prompt.judged_runs import findings_of_run
 from mcpproxy.prompt.report import PromptReport
 from mcpproxy.prompt.run import has_turns, is_beside, is_of_a_model, read_run
-from mcpproxy.prompt.words import call_words, list_words, refusal_words, text_words, tool_words
+from mcpproxy.prompt.words import call_words, list_words, refusal_words, text_words, tool_words, unread_words
 from mcpproxy.ruleset import catalogue
 
 _LOOKED_AT: Final = 200
@@ -58,6 +58,7 @@ class PromptTools:
             },
             len(rows) - len(changed),
             [],
+            unread_words(report),
         )
         fitting, has_more = AnswerPage(_MAX_ROWS, head).fill(changed[start:])
         next = cursors.write(question, start + len(fitting)) if has_more else ""

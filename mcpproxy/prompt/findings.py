@@ -26,6 +26,8 @@ from mcpproxy.view.runs import Certainty, link_between
 
 TOOLS_LOST: Final = ("PROMPT-001", "PROMPT-002")
 PROMPTS: Final = (*TOOLS_LOST, "PROMPT-003", "PROMPT-004", "PROMPT-005")
+_MOST_SAID: Final = 240
+"""How many characters of a service's refusal are told: the reason stands at its end."""
 
 
 @slotted(frozen=True)
@@ -132,9 +134,8 @@ def _refusal(refused: RefusedTool, way: ServerWay) -> Violation | None:
         return None
     at = f" at {unquoted(place.pointer.removeprefix(place.member))}" if place.pointer != place.member else ""
     blame = SERVER if place.is_of_the_server else CLIENT
-    problem = (
-        f"{blame} {place.did} of {shown(wire.name)} that the service refused{at}: {shown(refused.meant.said)}"
-    )
+    said = shown(refused.meant.said, _MOST_SAID)
+    problem = f"{blame} {place.did} of {shown(wire.name)} that the service refused{at}: {said}"
     return Violation(
         "PROMPT-005",
         "X-026",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mcpproxy.base.style import size
+from mcpproxy.base.style import count, size
 from mcpproxy.base.visible import visible
 from mcpproxy.model.tool_names import written
 from mcpproxy.prompt.call_ways import CallWay, PieceWay
@@ -24,6 +24,14 @@ _HOW_FOUND: Final = {
     Certainty.LIKELY: "tool and arguments fit",
     Certainty.GUESS: "only the tool fits",
 }
+
+
+def unread_words(report: PromptReport) -> str:
+    """Say how many requests to the model are not in the report; empty if all are."""
+    if not report.unread:
+        return ""
+    are = "are" if report.unread > 1 else "is"
+    return f"{count(report.unread, 'request')} {are} missing here: too long to be read, cut, or not JSON"
 
 
 def list_words(server: ServerWay) -> Iterator[str]:

@@ -38,12 +38,12 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeio' and noun else 'a'} {noun}"
 
 
-def shown(value: JSON) -> str:
-    """Return a scalar as JSON text, cut to a readable length; for an object or an array, its kind."""
+def shown(value: JSON, most: int = _MAX_CHARACTERS) -> str:
+    """Return a scalar as JSON text of at most ``most`` characters; for an object or an array, its kind."""
     if isinstance(value, dict | list):
         return kind(value)
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _whole_number(value)
-    return _without_surrogates(text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…")
+    return _without_surrogates(text if len(text) <= most else text[: most - 1] + "…")
 
 
 def seconds(duration_ns: int) -> str:

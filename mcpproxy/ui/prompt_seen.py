@@ -20,6 +20,7 @@ from mcpproxy.prompt.words import (
     refusal_words,
     text_words,
     tool_words,
+    unread_words,
 )
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.ruleset import catalogue
@@ -81,6 +82,7 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
         "dialect": DIALECTS[report.dialect].title if report.dialect else "",
         "requests": report.requests,
         "tokens": [first.input, last.input] if first is not None and last is not None else None,
+        "unread": unread_words(report),
         "refusals": [list(refusal_words(refused, report)) for refused in report.refusals],
         "servers": [
             _server(way, entry, [one for one in found if one.server == way.server.number])

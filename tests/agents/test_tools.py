@@ -15,11 +15,14 @@ from mcpproxy.agents.recording_tools import RecordingTools
 from mcpproxy.agents.tool_table import UNTRUSTED
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
+from mcpproxy.ui.prompt_seen import prompt_seen
+from mcpproxy.view import folder
 from mcpproxy.view.stats import tokens
 from tests import descriptors
 from tests.agents.agent import Agent, calls_in, with_recordings, with_situations
 from tests.cli import recordings
 from tests.prompt.sides import model, server
+from tests.recorder.model.conversations import journal_of, recorded, turns
 from tests.view.situations import SITUATIONS, Conversation, write
 
 HTTP = "everything-http-2025-06-18"
@@ -547,6 +550,15 @@ def test_what_a_model_got_of_a_server(tmp_path: Path) -> None:
     named = agent("get_prompt", recording="model")
     assert named["rows"] == told["rows"]
     assert "w: has no request to a model's interface" in agent.error("get_prompt", recording="w")
+
+
+def test_requests_that_could_not_be_read_are_counted(tmp_path: Path) -> None:
+    [(path, body, answer)] = turns(1)
+    recorded(tmp_path, journal_of([(path, body, answer), (path, b'{"messages": [', answer)]))
+    told = Agent(tmp_path)("get_prompt")
+    assert told["missing"] == "1 request is missing here: too long to be read, cut, or not JSON"
+    [own] = folder.recordings(str(tmp_path))
+    assert prompt_seen(own, [own])["unread"] == told["missing"]
 
 
 def test_a_call_says_what_the_model_saw_of_it(tmp_path: Path) -> None:

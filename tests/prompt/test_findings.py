@@ -338,7 +338,8 @@ def test_a_refusal_says_what_and_where(tmp_path: Path) -> None:
     tools = [offered(f"{PREFIX}now", "Says now.", SCHEMA)]
     server = served(tmp_path, [tool("now", "Says now.", SCHEMA)])
     (one,) = findings(asked(tmp_path, tools, refusal=refusal), server)
-    assert one.finding.message.startswith(
-        'server wrote a schema of "now" that the service refused at /properties/tags: "tools.0.custom.'
+    assert one.finding.message == (
+        f'server wrote a schema of "now" that the service refused at /properties/tags: "{message}"'
+        " (frame 2 of m.jsonl)"
     )
     assert (one.finding.frame, one.model_frame) == (4, 2)

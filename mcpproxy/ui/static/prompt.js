@@ -22,6 +22,7 @@ export function Prompt({ summary, place }) {
   return html`<div class="page prompt">
     <p><strong>${seen.model || "a model"}</strong>${seen.dialect ? `, ${seen.dialect}` : ""}, ${plural(seen.requests, "request")} with tools${seen.tokens ? `; ${seen.tokens[0].toLocaleString("en")} tokens in the first answered one, ${seen.tokens[1].toLocaleString("en")} in the last` : ""}.
       ${isModel || isExported ? null : html` <a href=${href({ ...place, recording: seen.recording, view: "calls", filter: "", order: "", call: 0 })}>the recording of the model</a>`}</p>
+    ${seen.unread ? html`<p class="warn">${seen.unread}</p>` : null}
     ${seen.refusals.map((/** @type {string[]} */ [refused, ...meant]) => html`<p class="problem">${refused}${meant.map((words) => html`<br />${words}`)}</p>`)}
     ${seen.servers.map((/** @type {any} */ server) => html`<${Server} server=${server} model=${seen.recording} place=${place} />`)}
     ${isModel && !seen.servers.length ? html`<p class="empty">No server was recorded at the same time.</p>` : null}

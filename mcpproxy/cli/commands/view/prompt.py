@@ -20,7 +20,14 @@ from mcpproxy.prompt.judged_runs import findings_of_run
 from mcpproxy.prompt.report import PromptReport, ServerWay
 from mcpproxy.prompt.report_json import as_json
 from mcpproxy.prompt.run import has_turns, is_of_a_model, model_beside, open_beside, read_run, with_its_folder
-from mcpproxy.prompt.words import call_words, list_words, refusal_words, text_words, tool_words
+from mcpproxy.prompt.words import (
+    call_words,
+    list_words,
+    refusal_words,
+    text_words,
+    tool_words,
+    unread_words,
+)
 from mcpproxy.reports.text import finding_line
 from mcpproxy.ruleset import catalogue
 
@@ -115,11 +122,7 @@ def lines(
     dialect = DIALECTS[report.dialect].title if report.dialect else "no request with tools"
     told = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
     yield style.paint(", ".join(filter(None, told)), "bold") + _tokens(report)
-    if report.unread:
-        are = "are" if report.unread > 1 else "is"
-        unread = (
-            f"{count(report.unread, 'request')} {are} missing here: too long to be read, cut, or not JSON"
-        )
+    if unread := unread_words(report):
         yield style.paint(unread, "yellow")
     for refused in report.refusals:
         refusal, *meant = refusal_words(refused, report)
