@@ -149,7 +149,7 @@ def judged(rule: Rule, revision: str | None) -> list[Finding]:
     read: JSONObject = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
     families = {
         "VER": range_checks(compiled("", {"any": {"files": ">=1"}})),
-        "HOST": host_checks(HostChoice(tuple((host, "") for host in HOSTS), least="thread")),
+        "HOST": host_checks(HostChoice(tuple((host, "") for host in HOSTS), HOSTS, "thread")),
         "PIN": pin_checks({"files": Approved(("2025-11-25",), None, {"read": read})}),
     }
     more = [family for name, family in families.items() if rule.code.startswith(name)]

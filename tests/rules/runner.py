@@ -5,7 +5,7 @@ A fixture is JSON Lines. The first line is its header, every other line one even
     {"about": "one sentence", "revisions": ["2025-06-18"]}    (and "ranges", as check --versions reads,
                                                                or "pins": server -> instructions, tools;
                                                                "redacted": values in it were masked;
-                                                               "hosts": facts about a host)
+                                                               "hosts": facts about a host, or ["seen"])
     {"handshake": {"client": {}, "server": {"tools": {}}}}
     {"ask": {"id": 1, "method": "tools/list"}, "capabilities": {}}
     {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
@@ -86,7 +86,7 @@ class Fixture:
     ranges: Mapping[str, object] = field(default_factory=dict[str, object])
     pins: Mapping[str, Any] | None = None
     redacted: bool = False
-    hosts: tuple[Mapping[str, Any], ...] = ()
+    hosts: tuple[Mapping[str, Any] | str, ...] = ()
 
     @property
     def rule(self) -> str:
@@ -328,8 +328,12 @@ def _approved(server: Mapping[str, Any], revision: str) -> Approved:
 
 
 def _hosts(fixture: Fixture) -> HostChoice:
-    """Return a host that may come, with the facts in the header of the fixture."""
-    rows = [{**row, "date": date.fromisoformat(row["date"])} for row in fixture.hosts]
+    """Return a host that may come, with the facts in the header, or the client that is there."""
+    rows = [
+        {**row, "date": date.fromisoformat(row["date"])} for row in fixture.hosts if not isinstance(row, str)
+    ]
+    if not rows:
+        return HostChoice(known=(KnownHost("host", "Host", (), (), True, ()),))
     facts = tuple(fact(fixture.path.name, row, rows[0]["date"]) for row in rows)
     return HostChoice(((KnownHost("host", "Host", (), (), True, facts), "1.0"),))
 

@@ -13,6 +13,13 @@ from mcpproxy.checks.engine.once import Keyed, remember, unreported
 from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, StateUpdate
 from mcpproxy.checks.hosts.facts import Client, HostChoice, HostFact, JudgedHost, client_of, client_of_session
 from mcpproxy.checks.hosts.hits import clause, listed, sentence
+from mcpproxy.checks.hosts.observed import (
+    calls_without_token,
+    observed_limit,
+    observed_pages,
+    remember_call,
+    remember_given_up,
+)
 from mcpproxy.checks.hosts.pages import (
     PAGED,
     ReadPages,
@@ -26,10 +33,10 @@ from mcpproxy.checks.hosts.tools import MEETS, size_of
 from mcpproxy.checks.server.listings import listed as listed_items
 from mcpproxy.checks.server.listings import page
 from mcpproxy.checks.stateless.servers import server
-from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject, Request, Response
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import seconds, shown, token
-from mcpproxy.session.frame import SERVER, Close, Signal
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Signal
 from mcpproxy.session.history import History
 
 RULES: Final[dict[str, tuple[str, str]]] = {
@@ -114,8 +121,21 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         if choice is None or not isinstance(event, Close):
             return
         for (caller, *_), reading in history.of(UnfinishedReadings).readings.items():
-            found = _in_unfinished(choice, reading)
+            found = list(_in_unfinished(choice, reading))
             yield from unreported("HOST", found, history, caller)
+            if not found and event.ending != "cut" and not history.has_gap:
+                seen = observed_pages(choice, reading, history)
+                yield from () if seen is None else (seen,)
+
+    def limit(event: Signal | Close, history: History) -> Iterator[Violation]:
+        """Report after which time the client that is there gives calls up (HOST-016)."""
+        if choice is not None and isinstance(event, Close):
+            yield from observed_limit(choice, history)
+
+    def no_token(event: Signal | Close, history: History) -> Iterator[Violation]:
+        """Report that the client that is there sends no progressToken (HOST-022)."""
+        if choice is not None and isinstance(event, Close):
+            yield from calls_without_token(choice, history)
 
     def results(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the result of a call (HOST-012, HOST-013, HOST-014)."""
@@ -149,10 +169,16 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
             Check(("HOST-015", "HOST-016"), times, ANSWERS, sender=SERVER),
             Check(("HOST-018",), requests, (Request,), sender=SERVER),
         ),
-        events=(EventCheck(("HOST-007",), unread_pages),),
+        events=(
+            EventCheck(("HOST-007",), unread_pages),
+            EventCheck(("HOST-016",), limit),
+            EventCheck(("HOST-022",), no_token),
+        ),
         updates=(
             StateUpdate(remember_reported, (Request, *ANSWERS), sender=SERVER),
             StateUpdate(remember_reading, (Response,), PAGED, sender=SERVER),
+            StateUpdate(remember_call, ANSWERS, ("tools/call",), sender=SERVER),
+            StateUpdate(remember_given_up, (Notification,), ("notifications/cancelled",), sender=CLIENT),
         )
         if choice is not None
         else (),

@@ -68,8 +68,9 @@ def left_unread(reading: ReadPages, pages: int) -> str:
     """Return the same for a list whose last page was never seen; empty if the host reads what was seen."""
     if len(reading.counts) < pages:
         return ""
-    noun = NOUNS[reading.method]
-    return f"what comes after your first {reading.counts[pages - 1]:,} {noun} does not exist for it"
+    number, nouns = reading.counts[pages - 1], NOUNS[reading.method]
+    first = f"your first {number:,} {nouns}" if number > 1 else f"your first {nouns.removesuffix('s')}"
+    return f"what comes after {first if number else 'your first page'} does not exist for it"
 
 
 def remember_reading(context: MessageContext, history: History) -> None:

@@ -116,8 +116,10 @@ def _host_lines(rule: Rule, style: Style) -> Iterator[str]:
     from mcpproxy.reports import host_choice  # for a few rules only
 
     columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
-    yield from _heading("Hosts", style)
-    for host, fact in host_choice.facts_of(rule.code):
+    facts = list(host_choice.facts_of(rule.code))
+    if facts:
+        yield from _heading("Hosts", style)
+    for host, fact in facts:
         versions = fact.versions or "versions unknown"
         yield from _prose(f"{host.name} ({versions}) {fact.says}: {fact.effect}, {fact.evidence}", columns)
         yield from _prose(fact.source, columns, indent="    ")

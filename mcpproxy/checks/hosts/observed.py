@@ -1,0 +1,162 @@
+"""What the session itself shows of the client that is there: this needs no table of facts.
+
+A client reads one page of a list and goes on, ends calls after the same time again and again, or sends no
+``progressToken``. Each is reported at the end of a session, as an info, if the client that is there was
+asked about, and no fact has said it.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
+from mcpproxy.checks.hosts.facts import Client, HostChoice, client_of, client_of_session
+from mcpproxy.checks.hosts.hits import words
+from mcpproxy.checks.hosts.pages import ReadPages, left_unread
+from mcpproxy.checks.utilities.cancelled_requests import Cancellations
+from mcpproxy.protocol.jsonrpc import ABSENT, Notification, request_id
+from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.wording import seconds, shown
+from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.history import History, SentRequest
+
+PAGES: Final = ("HOST-007", "X-033")
+GIVEN_UP: Final = ("HOST-016", "X-042")
+NO_TOKEN: Final = ("HOST-022", "X-048")
+
+_OFTEN: Final = 3
+"""After how many calls that were given up after the same time this is a limit of the client."""
+_MOST_WAITS: Final = 64
+_LONG_NS: Final = 10_000_000_000
+"""A call that takes so long is one whose progress people want to see."""
+
+
+@slotted(eq=False)
+class Watched:
+    """The calls of a session: how many, how many with a ``progressToken``, and how long the client waited.
+
+    ``seq`` is the frame of the slowest call, ``ended`` has the waits for calls that the client cancelled,
+    in nanoseconds, each with its tool and the frame of the cancellation.
+    """
+
+    client: Client | None = None
+    candidates: tuple[str, ...] = ()
+    calls: int = 0
+    tokens: int = 0
+    slowest_ns: int = 0
+    tool: str = ""
+    seq: int = 0
+    ended: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
+
+    def take(self, request: SentRequest, now_ns: int) -> None:
+        """Record how long a call took, or was waited for."""
+        if (taken_ns := now_ns - request.sent_ns) > self.slowest_ns:
+            self.slowest_ns, self.tool, self.seq = taken_ns, tool_of(request), request.seq
+
+
+def remember_call(context: MessageContext, history: History) -> None:
+    """Record a call that is answered: that it was made, and how long it took."""
+    if (request := context.answers) is None:
+        return
+    watched = history.of(Watched)
+    watched.client, watched.candidates = client_of(context, history), context.candidates
+    _count(watched, request)
+    watched.take(request, context.frame.observed_at_ns)
+
+
+def remember_given_up(context: MessageContext[Notification], history: History) -> None:
+    """Record a call that the client cancels before it is answered."""
+    id = request_id(member(context.message.params, "requestId"))
+    request = history.of(Cancellations).request(history, CLIENT, id) if id is not None else None
+    if request is None or request.method != "tools/call" or request.answered_seq:
+        return
+    watched, now_ns = history.of(Watched), context.frame.observed_at_ns
+    watched.candidates = context.candidates
+    _count(watched, request)
+    watched.take(request, now_ns)
+    if len(watched.ended) < _MOST_WAITS:
+        watched.ended.append((now_ns - request.sent_ns, tool_of(request), context.seq))
+
+
+def observed_limit(choice: HostChoice, history: History) -> Iterator[Violation]:
+    """Yield that a client gave calls up after the same time again and again (HOST-016)."""
+    watched, client = _watched(choice, history)
+    waits = [wait for wait, _, _ in watched.ended]
+    if client is None or len(waits) < _OFTEN:
+        return
+    if max(waits) - min(waits) <= max(500_000_000, max(waits) // 50):
+        says = f"gave up {len(waits):,} calls after {seconds(sorted(waits)[len(waits) // 2])} each"
+        met = f"tool {words(shown(tool) for _, tool, _ in watched.ended)}"
+        yield _violation(choice, client, GIVEN_UP, says, met, watched.ended[-1][2], watched.candidates)
+
+
+def calls_without_token(choice: HostChoice, history: History) -> Iterator[Violation]:
+    """Yield that a client waited for calls without a ``progressToken`` (HOST-022)."""
+    watched, client = _watched(choice, history)
+    if client is None or watched.tokens:
+        return
+    if watched.slowest_ns >= _LONG_NS or watched.ended:
+        slow = f"it waited {seconds(watched.slowest_ns)} for tool {shown(watched.tool)}"
+        met = f"none of its {watched.calls:,} calls has one" if watched.calls > 1 else "its call has none"
+        says = "sends no progressToken, so it hears of no progress"
+        met = f"{met}, and {slow}"
+        yield _violation(choice, client, NO_TOKEN, says, met, watched.seq, watched.candidates)
+
+
+def observed_pages(choice: HostChoice, reading: ReadPages, history: History) -> Violation | None:
+    """Return that a client read no further in a list, and went on with something else (HOST-007)."""
+    client = reading.client
+    if not choice.known or client is None or history.client.last_answered_seq <= reading.seq:
+        return None
+    met = left_unread(reading, len(reading.counts))
+    says = f"did not ask for the next page of {reading.method}"
+    return _violation(choice, client, PAGES, says, met, reading.seq, reading.candidates, "/result/nextCursor")
+
+
+def tool_of(request: SentRequest) -> str:
+    """Return the tool that a request calls; empty if it names none."""
+    name = member(request.params, "name")
+    return name if isinstance(name, str) else ""
+
+
+def _watched(choice: HostChoice, history: History) -> tuple[Watched, Client | None]:
+    """Return the calls of a session, and its client, if one is known and was asked about."""
+    watched = history.of(Watched)
+    client = client_of_session(history) or watched.client
+    return watched, client if choice.known and watched.calls else None
+
+
+def _count(watched: Watched, request: SentRequest) -> None:
+    watched.calls += 1
+    watched.tokens += member(request.params, "_meta", "progressToken") not in (None, ABSENT)
+
+
+def _violation(
+    choice: HostChoice,
+    client: Client,
+    rule: tuple[str, str],
+    says: str,
+    met: str,
+    seq: int,
+    candidates: tuple[str, ...],
+    pointer: str = "",
+) -> Violation:
+    host = next((host for host in choice.known if host.is_client(client[0])), None)
+    name = host.name if host is not None else shortened(client[0])
+    version = f" {shortened(client[1])}" if client[1] and (host is None or host.tells_version) else ""
+    reason = f"{says}: {met} (observed in this recording)"
+    return Violation(
+        *rule,
+        f"Legal MCP. {name}{version} {reason}",
+        pointer=pointer,
+        blame=SERVER,
+        at_most="info",
+        frame=seq,
+        candidates=candidates,
+        data={
+            "host": host.id if host is not None else shortened(client[0]),
+            "effect": "changed",
+            "says": says,
+            "reason": reason,
+        },
+    )
