@@ -87,6 +87,10 @@ class Host:
     skills: str = ""
     """The folder of the user's skills, as in ``path`` of a file; empty if it is not known."""
     model: ModelSetting | None = None
+    reserved: tuple[str, ...] = ()
+    """Names of servers that the host does not take."""
+    from_desktop: bool = False
+    """Whether it is started from the desktop and takes the ``PATH`` that it gets there."""
 
 
 @cache
@@ -227,6 +231,8 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         entry=tuple(row.get("entry", {}).items()),
         skills=row.get("skills", ""),
         model=_model(row["model"]) if "model" in row else None,
+        reserved=tuple(row.get("reserved", ())),
+        from_desktop=row.get("from_desktop", False),
     )
 
 

@@ -64,19 +64,26 @@ def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
     return own_program()
 
 
-def plan_wrap(entry: ServerEntry, command: Sequence[str], record: WrapRecord | None) -> EntryPlan | None:
+def plan_wrap(
+    entry: ServerEntry, command: Sequence[str], record: WrapRecord | None, folder: str = ""
+) -> EntryPlan | None:
     """Return the plan that wraps an entry with a command; ``None`` if it is already wrapped in this way.
 
-    ``command`` are the words that start mcpproxy, if the user has given any.
+    ``command`` are the words that start mcpproxy, if the user has given any. ``folder`` is to be on the
+    ``PATH`` of the server.
 
     Raises:
         HostFileError: it is wrapped with another command for mcpproxy: the user has to unwrap it first.
     """
     assert entry.shape is not None
     program = program_for(entry, command)
+    path = ["--path", folder] if folder else []
     if entry.wrapping:
+        if folder and folder not in entry.argv[: entry.wrapping]:
+            fact = f"{entry.name} is wrapped without this folder: {folder}"
+            raise HostFileError(entry.file.path, fact, "unwrap it and wrap it again")
         return _plan_new_program(entry, program, record, bool(command))
-    ours = [*program, "--label", entry.label, "--"]
+    ours = [*program, "--label", entry.label, *path, "--"]
     made = wrap_changes(entry.file.document, entry.node, entry.shape, ours)
     changes = tuple(change for _, change in made)
     return EntryPlan(entry, [edit for edit, _ in made], (*ours, *entry.argv), record=_record(entry, changes))

@@ -1,5 +1,6 @@
 """A home folder for each test, in which no host is installed yet."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +17,24 @@ _ELSEWHERE = (
 )  # fmt: skip
 
 
+def installed(program: Path, script: str = "#!/bin/sh\n") -> Path:
+    """Write a program, and return its path."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(script)
+    program.chmod(0o755)
+    return program
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder. The current folder is a project in it, under version control."""
+    """The home folder. The current folder is a project in it, under version control.
+
+    The commands of the servers in the tests are on the ``PATH``.
+    """
     home = tmp_path / "home"
+    for command in ("npx", "uvx", "x"):
+        installed(tmp_path / "commands" / command)
+    monkeypatch.setenv("PATH", str(tmp_path / "commands"), prepend=os.pathsep)
     (home / "project" / ".git").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     for name in _ELSEWHERE:

@@ -233,6 +233,7 @@ def test_for_programs(mcpproxy: Mcpproxy, home: Path) -> None:
         "lost": [],
         "unreadable": [{"file": f"{bad}:1:2", "reason": "not readable as JSON (it ends too early)"}],
         "misread": [],
+        "not_startable": [],
     }
 
 

@@ -92,6 +92,7 @@ def test_options() -> None:
         "live": "json",
         "is_awaited": True,
         "grace_s": 1.5,
+        "folders": [],
         "given": {
             "--trace": ["t"],
             "--label": ["x"],

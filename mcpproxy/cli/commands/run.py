@@ -5,6 +5,7 @@ This module runs before the server starts, so it imports as little as possible.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mcpproxy.base import paths
@@ -43,6 +44,11 @@ cannot be run, 2 if the arguments are wrong or what they name cannot be written.
                 "TIME",
                 "how long the server may take to exit after the host has gone: 90, 90s or 10m (default: 5s)",
             ),
+            (
+                "--path",
+                "DIR",
+                "look for COMMAND, and for what it starts, in DIR before the PATH; may be given again",
+            ),
         ),
         **new_recording.OPTIONS,
     },
@@ -56,6 +62,7 @@ class RunOptions(new_recording.RecordingOptions):
     def __init__(self, given: Given, command: list[str]) -> None:
         super().__init__("run", given)
         self.grace_s = _grace_s(given.text("--grace")) if "--grace" in given else 5.0
+        self.folders = given["--path"]
         self.command = _words(given.text("--command")) if "--command" in given else command
 
 
@@ -81,6 +88,8 @@ def run(argv: list[str]) -> int:
         from mcpproxy.relay.spawned_recorder import recorder_command
         from mcpproxy.relay.stdio import threads
 
+        if options.folders:
+            os.environ["PATH"] = os.pathsep.join((*options.folders, os.environ.get("PATH", os.defpath)))
         record = recorder_command(trace, options.live, options.is_quiet) if journal else None
         return threads.run(
             options.command,
@@ -111,6 +120,7 @@ def run(argv: list[str]) -> int:
         greeting=greeting,
         is_awaited=options.is_awaited,
         make_gate=options.stdio_gate(trace),
+        folders=options.folders,
     )
 
 

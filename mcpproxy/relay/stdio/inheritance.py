@@ -11,7 +11,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mcpproxy.relay.stdio.signals import Signals
 else:
@@ -78,10 +78,11 @@ class WrappedServer:
             pass
 
 
-def start_server(command: list[str], signals: Signals) -> WrappedServer:
+def start_server(command: list[str], signals: Signals, folders: Sequence[str] = ()) -> WrappedServer:
     """Start ``command``, whose program is searched in PATH, with pipes for its standard streams.
 
-    ``signals`` has the signal dispositions and the signal mask for the server.
+    ``signals`` has the signal dispositions and the signal mask for the server. ``folders`` come before the
+    PATH that it gets.
 
     Raises:
         OSError: the program does not exist or cannot be run.
@@ -96,7 +97,7 @@ def start_server(command: list[str], signals: Signals) -> WrappedServer:
     (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
     streams = (stdin, stdout, stderr)
     try:
-        pid = _spawn(command, streams, environment(), signals)
+        pid = _spawn(command, streams, environment(folders), signals)
     except OSError:
         for fd in (to_server, from_server, errors):
             os.close(fd)
@@ -168,14 +169,21 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     return pid
 
 
-def environment() -> list[bytes]:
+def environment(folders: Sequence[str] = ()) -> list[bytes]:
     """Return the entries of the environment that the host gave us; most are ``name=value``.
+
+    ``folders`` come before those of its PATH.
 
     ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
     ``os.environ`` lacks entries without ``=`` and repeated names.
     """
     try:
         with open("/proc/self/environ", "rb", buffering=0) as file:
-            return file.readall().split(b"\0")[:-1]
+            entries = file.readall().split(b"\0")[:-1]
     except OSError:
-        return [name + b"=" + value for name, value in os.environb.items()]
+        entries = [name + b"=" + value for name, value in os.environb.items()]
+    if folders:
+        former = next((entry[5:] for entry in entries if entry.startswith(b"PATH=")), os.defpath.encode())
+        path = b":".join((*map(os.fsencode, folders), former))
+        entries = [b"PATH=" + path, *(entry for entry in entries if not entry.startswith(b"PATH="))]
+    return entries

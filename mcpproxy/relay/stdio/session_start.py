@@ -7,6 +7,8 @@ from mcpproxy.relay.stdio.signals import Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.forked_recorder import RecorderMain
     from mcpproxy.relay.stdio.line_gate import MakeLineGate
@@ -22,6 +24,7 @@ def run(
     greeting: str = "",
     is_awaited: bool = False,
     make_gate: MakeLineGate | None = None,
+    folders: Sequence[str] = (),
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
@@ -34,6 +37,7 @@ def run(
         greeting: the line to write to stderr when the server has started.
         is_awaited: whether the end waits for the recorder's last lines, also if stderr is no terminal.
         make_gate: makes what holds the messages of both sides before they pass, if something does.
+        folders: where the program, and what it starts, is looked for before the PATH.
 
     Returns:
         The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
@@ -46,7 +50,7 @@ def run(
     signals = Signals()
     server = error = None
     try:
-        server = start_server(command, signals)
+        server = start_server(command, signals, folders)
     except OSError as caught:
         error = caught
     signals.catch_ignored()

@@ -25,6 +25,7 @@ from mcpproxy.hosts.looks import Look, digests, last_look, save_look
 from mcpproxy.hosts.misread import misreadings
 from mcpproxy.hosts.recorded import add_recorded_entries, host_of, is_wrapped, lost_wraps, recover_records
 from mcpproxy.hosts.server_entries import Search, ServerEntry
+from mcpproxy.hosts.startable import start_faults
 from mcpproxy.reports.text_table import table
 
 DESCRIPTION: Final = """\
@@ -82,6 +83,7 @@ def run(argv: list[str]) -> int:
     listed = [row for row in rows if row.news] if only_news else rows
     report_problems(search)
     report_misreadings(search.entries)
+    report_start_faults(search.entries)
     if options.json:
         emit([json.dumps(_as_object(search, listed, lost_records, removed), indent=2)])
     elif only_news:
@@ -169,6 +171,12 @@ def report_misreadings(entries: Sequence[ServerEntry]) -> None:
     """Print what the hosts of ``entries`` will not read of their files."""
     for found in misreadings(entries):
         tell(f"{short(found.path)}:{found.line}: {found.fact}; {found.next_step}")
+
+
+def report_start_faults(entries: Sequence[ServerEntry]) -> None:
+    """Print what will keep the hosts of ``entries`` from starting or using them."""
+    for found in start_faults(entries):
+        tell(f"{found.entry.name} in {short(found.entry.file.path)}: {found.fact}; {found.next_step}")
 
 
 def _row(entry: ServerEntry, book: Ledger, before: Look, hashes: Mapping[tuple[str, str], str]) -> ServerRow:
@@ -321,5 +329,9 @@ def _as_object(
         "misread": [
             {"file": found.path, "line": found.line, "reason": found.fact}
             for found in misreadings(search.entries)
+        ],
+        "not_startable": [
+            {"file": found.entry.file.path, "name": found.entry.name, "reason": found.fact}
+            for found in start_faults(search.entries)
         ],
     }

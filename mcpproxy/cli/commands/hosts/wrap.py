@@ -17,6 +17,7 @@ from mcpproxy.cli.commands.hosts.hosts import (
     places,
     report_misreadings,
     report_problems,
+    report_start_faults,
 )
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
@@ -27,6 +28,7 @@ from mcpproxy.hosts.plans import EntryPlan, FilePlan, plan_file, plan_http_wrap,
 from mcpproxy.hosts.recorded import is_wrapped, recover_records, wrap_of
 from mcpproxy.hosts.remote import address_of, proxy_command
 from mcpproxy.hosts.server_entries import Search, ServerEntry
+from mcpproxy.hosts.startable import folder_of_command
 
 DESCRIPTION: Final = """\
 Put mcpproxy before a server in the configuration file of a host. Only the command and the head of the
@@ -40,7 +42,7 @@ EPILOG: Final = """\
 
 A user's files get the absolute path of mcpproxy, because a host that is started from the desktop often lacks
 the PATH of a terminal. Files of a project that are under version control get the bare name. --command sets
-another command, such as /opt/bin/mcpproxy."""
+another command, such as /opt/bin/mcpproxy. For the same reason it may not find npx: --keep-path helps."""
 
 FIRST_PORT: Final = 8765
 
@@ -60,11 +62,13 @@ def run(argv: list[str]) -> int:
     )
     changes = Changes(goes_on=options.all, code=report_problems(search) if options.all else 0)
     report_misreadings(chosen)
+    if not options.keep_path:
+        report_start_faults(chosen)
     addresses = _ListenAddresses(records, options.listen)
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
         with changes.planning():
-            if step := _step(entry, command, records, addresses):
+            if step := _step(entry, command, records, addresses, keeps_path=options.keep_path):
                 steps.setdefault(entry.file.real_path, []).append(step)
             elif not options.all:
                 tell(f"{entry.name} is wrapped already ({short(entry.file.path)})")
@@ -103,6 +107,11 @@ def _options(argv: list[str]) -> argparse.Namespace:
         "--command",
         metavar="'COMMAND ARG...'",
         help="the command by which the host starts mcpproxy, such as /opt/bin/mcpproxy",
+    )
+    parser.add_argument(
+        "--keep-path",
+        action="store_true",
+        help="give the server the folder in which this terminal finds its command, for a host that lacks it",
     )
     parser.add_argument(
         "--http",
@@ -211,7 +220,12 @@ class _ListenAddresses:
 
 
 def _step(
-    entry: ServerEntry, command: Sequence[str], records: Ledger, addresses: _ListenAddresses
+    entry: ServerEntry,
+    command: Sequence[str],
+    records: Ledger,
+    addresses: _ListenAddresses,
+    *,
+    keeps_path: bool,
 ) -> EntryPlan | None:
     """Return how to wrap a server; ``None`` if it is wrapped already. ``command`` is as for ``plan_wrap``.
 
@@ -221,7 +235,7 @@ def _step(
     record = records.records.get(entry.place)
     record = record and (wrap_of(entry, record) or record)
     if entry.url_at is None:
-        return plan_wrap(entry, command, record)
+        return plan_wrap(entry, command, record, folder_of_command(entry) if keeps_path else "")
     return None if is_wrapped(entry, record) else plan_http_wrap(entry, addresses.choose_address(record))
 
 
