@@ -87,7 +87,7 @@ def is_acp(frame: Frame, message: Single, history: History) -> bool:
     """
     initialize = history.initialize
     if initialize is not None and acp.looks_like_mcp(initialize.params):
-        return False
+        return False  # it was recognised by its own version, or is none of ACP
     if isinstance(message, Request | Notification):
         if message.method == "initialize":
             return frame.sender == CLIENT and acp.is_initialize(message.params)

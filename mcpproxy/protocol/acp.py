@@ -225,12 +225,15 @@ def is_initialize(params: object) -> bool:
 
     In ACP the version is a small integer, and in MCP a date. If it is neither, the members decide: MCP has
     ``capabilities`` and ``clientInfo``, version 1 of ACP ``clientCapabilities``, and version 2 ``info``.
+    The integer 1 is the version of ACP with any members: they may all be left out there, and others added.
     """
     if not isinstance(params, dict):
         return False
     members = cast("JSONObject", params)
     version = members.get("protocolVersion")
     has_number = isinstance(version, int | float) and type(version) is not bool and 0 <= version <= 0xFFFF
+    if type(version) is int and version == 1:
+        return True
     if looks_like_mcp(members):
         return has_number and ("clientCapabilities" in members or "info" in members)
     if isinstance(version, str) and version.isdecimal():

@@ -137,6 +137,10 @@ INFO: Final = {"name": "example", "version": "1.0"}
 OPENINGS: Final[dict[str, tuple[dict[str, object], bool]]] = {
     "version 1": ({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": INFO}, True),
     "version 1, with nothing else": ({"protocolVersion": 1}, True),
+    "version 1, with members of MCP": (
+        {"protocolVersion": 1, "capabilities": {}, "clientInfo": INFO},
+        True,
+    ),
     "version 2": ({"protocolVersion": 2, "capabilities": {}, "info": INFO}, True),
     "both versions at once": (
         {
