@@ -96,11 +96,11 @@ class TraceState:
     calls: CallCounter = field(default_factory=CallCounter)
     """Counts the calls of exactly these records."""
     last_words: LastWords = field(default_factory=LastWords)
+    """What the server wrote to stderr at last."""
     first_end: str = ""
     """What began the end of the session: ``client``, ``server`` or ``signal``; empty if nothing did."""
     failed_start: str = ""
     """How the server failed before any message; empty if it did not, or has not ended."""
-    """What the server wrote to stderr at last."""
     unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 

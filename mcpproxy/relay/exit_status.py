@@ -19,7 +19,8 @@ LINGER_S: Final = 0.25
 """How long the children of a server that has exited may keep its pipes open."""
 
 RECORDER_S: Final = 1.0
-"""How long the end of a session waits for the recorder, if somebody reads its summary."""
+"""How long the end of a session waits for the recorder, if somebody reads its summary, or the server failed
+of its own accord."""
 
 UNREAD_S: Final = 0.05
 """The same if nobody reads it, because the host waits for our exit: a late recorder goes on alone."""

@@ -21,10 +21,25 @@ from mcpproxy.recorder.stderr_notes import Mode
 from mcpproxy.recorder.wakeup import Wakeup
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame
-from tests.recorder.journals import EXIT, START, Accuser, JournalFolder, client, packed, server, start
+from mcpproxy.view.folder import recording
+from mcpproxy.view.view import open_view
+from tests.recorder.journals import (
+    EXIT,
+    START,
+    Accuser,
+    Entry,
+    JournalFolder,
+    client,
+    mark,
+    packed,
+    server,
+    start,
+    stderr,
+)
 from tests.recorder.limits import file_size_limit
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+TRACEBACK = b"Traceback (most recent call last):\nConnectionError: no route to db:5432\n"
 DEADLINE_S = 60
 
 
@@ -125,6 +140,36 @@ def test_a_session_from_start_to_end(trace: Path) -> None:
     recorder.leave()
     assert not folder.path.exists()
     assert frames(trace) == [PING[:-1]] * 5
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "how"),
+    [
+        ([], 1, "the server exited with 1"),
+        ([stderr(TRACEBACK)], 1, "the server exited with 1: ConnectionError: no route to db:5432"),
+        ([mark(journal.SERVER_EOF)], 1, "the server exited with 1"),
+        ([mark(journal.CLIENT_EOF), stderr(TRACEBACK, 5)], 1, ""),
+        ([mark(journal.SIGNAL, b"SIGTERM")], 143, ""),
+        ([stderr(b"bye")], 0, ""),
+    ],
+    ids=["false", "a traceback", "stdout ends first", "the client left", "a signal", "no error"],
+)
+def test_a_server_that_failed_before_any_message_is_told_as_in_the_list(
+    trace: Path, records: list[Entry], code: int, how: str
+) -> None:
+    folder = JournalFolder(trace, [start(os.getpid())])
+    recorder = Forked(trace)
+    for record in (*records, mark(journal.EXIT, b'{"ending":"exited","code":%d}' % code, 900)):
+        until(lambda: recorder.asleep[0] == 1)
+        folder.append(1, packed(record))
+        recorder.wake()
+    [told] = recorder.notes()
+    recorder.leave()
+    assert told.startswith("mcpproxy: 0 frames from the client, 0 from the server; ")
+    assert (f"server; {how}; nothing to judge; " in told) == ("nothing to judge" in told) == bool(how)
+    with open_view(str(trace)) as view:
+        assert view.not_begun == how
+    assert recording(str(trace)).has_not_begun == bool(how)
 
 
 def test_records_of_a_relay_that_has_exited_are_still_recorded(trace: Path) -> None:

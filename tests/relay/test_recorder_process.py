@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal, priority
-from mcpproxy.relay.exit_status import LATE_RECORDER, SUMMARY_S, RecorderWait
+from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, SUMMARY_S, UNREAD_S, RecorderWait
 from mcpproxy.relay.stdio import forked_recorder
+from mcpproxy.relay.stdio.server_life import ServerLife
 from tests.relay.hosts import LOOPS, Host, behind, peer, read_journal, stream
 
 MISHAPS = {
@@ -92,6 +93,33 @@ def test_the_end_waits_for_the_recorder_where_somebody_reads(is_terminal: bool, 
         os.close(ours)
         os.close(theirs)
     assert ran.returncode == 0
+
+
+class Ended(ServerLife):
+    """A session whose server exits with a code, after something may have asked for that."""
+
+    def __init__(self, code: int, asked: str) -> None:
+        super().__init__(grace_s=0, quiet=True)
+        self.code = code
+        self.signalled, self.client_ended, self.host_gone = (asked == each for each in ASKED[1:])
+        self.waits_s = 0.0
+
+    def serve(self) -> int:
+        return self.code
+
+    def finish(self, code: int | None, reason: str = "") -> None:
+        self.waits_s = self.recorder_s
+
+
+ASKED = ("", "signal", "end of stdin", "end of stdout")
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("code", [0, 1, -6])
+def test_the_end_waits_for_the_recorder_if_the_server_failed_unasked(code: int, asked: str) -> None:
+    session = Ended(code, asked)
+    assert session.run(["server"], None, lambda: None, "") == code
+    assert session.waits_s == (RECORDER_S if code and not asked else UNREAD_S)
 
 
 def test_the_end_of_the_relay_does_not_ask_for_a_spawned_recorder() -> None:

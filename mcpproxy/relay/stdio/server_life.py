@@ -16,7 +16,7 @@ import os
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.exit_status import UNREAD_S, no_recorder
+from mcpproxy.relay.exit_status import UNREAD_S, no_recorder, recorder_s
 from mcpproxy.relay.stdio.signals import LEAVING, name_of, stop
 
 TYPE_CHECKING = False
@@ -82,6 +82,10 @@ class ServerLife:
         if greeting:
             self.say(greeting)
         code = self.serve()
+        if code and not (self.client_ended or self.signalled or self.host_gone):
+            # The host has not asked for our exit, and hears at once that the streams end. How a server failed
+            # is then worth the moment in which a recorder that has just started completes the recording.
+            self.recorder_s = recorder_s(is_awaited=True)
         self.finish(code)
         return code
 
