@@ -60,9 +60,14 @@ PROBES = ("validate", "fuzz")
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool", "/c", "/C", "/d", "/s"))
 """Words before the program that is launched; the last ones are options of ``cmd``."""
 ANY_SCRIPT = frozenset(
-    ("server", "main", "index", "app", "start", "run", "cli", "mcp", "mcp-server", "mcp_server", "__main__")
+    (
+        *("server", "main", "index", "app", "start", "run", "dev", "serve", "cli"),
+        *("mcp", "mcp-server", "mcp_server", "__main__"),
+    )
 )
-"""Names that are no more than the usual ones of the file that is started."""
+"""Names that are no more than the usual ones of the file or script that is started."""
+_SCRIPT_RUNNERS = ("npm", "pnpm", "yarn", "bun")
+"""Launchers that run a script of the package in the working directory: ``npm start``, ``pnpm run dev``."""
 _BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin", "Scripts", "venv", ".venv", "local", "usr")
 """Folders between such a file and the one that has the name of its package, and those that name none."""
 
@@ -160,17 +165,21 @@ def numbered(path: str, attempt: int) -> str:
     return f"{stem}-{attempt}{suffix}"
 
 
-def label_for(command: list[str]) -> str:
+def label_for(command: list[str], folder: str = "") -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 
     The name is that of the launched program, not of its launcher: ``server-files`` for
     ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. What is launched may
     be a launcher, too, as in ``cmd /c npx weather``, or a URL, which has the name of its host. A file whose
     name says nothing has that of its package: ``server-files`` for
-    ``node /opt/server-files/dist/index.js``. Code in the command (``sh -c '...'``) and
-    anything that may be a secret are never used as a name.
+    ``node /opt/server-files/dist/index.js``. ``npm start`` has that of ``folder``, the working directory, if
+    it is given. Code in the command (``sh -c '...'``) and anything that may be a secret are never used as a
+    name.
     """
-    return safe(_program_name(_program(command))) or "server"
+    program = _program(command)
+    if folder and program in ANY_SCRIPT and _last_component(command[0]) in _SCRIPT_RUNNERS:
+        program = f"{folder}/{program}"
+    return safe(_program_name(program)) or "server"
 
 
 def _program(command: list[str]) -> str:

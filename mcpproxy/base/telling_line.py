@@ -20,14 +20,27 @@ def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str 
     What goes on in the next lines is one line: a value laid out over lines, text that is indented or wrapped.
     An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``; so is a
     group of errors with its first one. Errors that say no more than ``known`` are left out, unless there is
-    nothing else to return.
+    nothing else to return. Of what npm says of an error it is the first sentence, unless the program that it
+    had started named one.
     """
-    last = _unbroken(_continued(_causes_first(lines[-_MOST_LINES:])))
+    last = _unbroken(_continued(_causes_first(_npm_last(lines[-_MOST_LINES:]))))
     all_errors = list(_errors(last))
     errors = [line for line in all_errors if not known or not (line in known or known in line)]
     if errors := errors or ([] if only_errors else all_errors):
         return ", caused by ".join((errors[0], *errors[1:][-1:]))
     return "" if only_errors or not last else last[-1]
+
+
+def _npm_last(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines without what npm says of an error, but for its first sentence: if a line of another
+    program names an error, none of it, as npm says of its script then that it has failed.
+    """
+    said = [found for line in lines if (found := _NPM.match(line))]
+    if not said:
+        return lines
+    others = [line for line in lines if not _NPM.match(line)]
+    sentence = next((found.string for found in said if found["sentence"]), said[0].string)
+    return others if _last(others, len(others), _NAMES_AN_ERROR) >= 0 else [*others, sentence.strip()]
 
 
 def _causes_first(lines: Sequence[str]) -> list[str]:
@@ -148,6 +161,11 @@ _BLOCK: Final = pattern(
     r"|[-─]+ (?:Sub-exception #)?(?P<number>\d+|\.\.\.) [-─]+╮?)\s*$"
 )
 """What a group of errors begins with, or one of its errors, and where: the bar or the box is below it."""
+_NPM: Final = pattern(
+    r"\s*npm (?:error|ERR!)(?!\S)"
+    r"(?: (?!(?:code|syscall|path|dest|errno|signal|command|workspace|location) )(?P<sentence>\S+ .*\S))?"
+)
+"""A line of an error of npm, and whether it is more than a value with its name."""
 TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceback")
 _CAUSED: Final = pattern(r"above exception was the direct cause")
 """What Python writes between the traceback of a cause and that of the error which was raised from it."""

@@ -209,6 +209,19 @@ def test_label(command: str, label: str) -> None:
     assert paths.label_for(command.split() if command.isascii() else [command]) == label
 
 
+@pytest.mark.parametrize(
+    "command", ["npm start", "npm run -s dev", "pnpm run serve", "yarn start", "bun dev"]
+)
+def test_a_script_of_a_package_has_the_name_of_its_folder(command: str) -> None:
+    assert paths.label_for(command.split(), "/home/ann/weather") == "weather"
+    assert paths.label_for(command.split(), "/") == paths.label_for(command.split()) == command.split()[-1]
+
+
+def test_a_package_or_a_folder_that_the_command_names_is_its_name() -> None:
+    for command in ("npx --package=mcp-x weather", "npm --prefix /srv/weather start", "npm exec weather"):
+        assert paths.label_for(command.split(), "/home/ann/other") == "weather"
+
+
 SCRIPTS = {
     ("sh", "-c", "API_KEY=s3cr3t exec server"): "sh",
     ("sh", "-lc", "server"): "sh",

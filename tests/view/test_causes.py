@@ -588,6 +588,17 @@ def test_an_error_that_says_what_the_answer_says_gives_way_to_its_cause(tmp_path
          "thread 'main' panicked at src/main.rs"),
         (RAISED_FROM, "ToolError: Error executing tool forecast, caused by ValueError: no such city: Oslo"),
         (["ValueError: an older one", "", *RAISED_FROM[7:]], "ToolError: Error executing tool forecast"),
+        (["npm error code ENOENT", "npm error path /srv/package.json", "npm error errno -2",
+          "npm error enoent Could not read package.json", "npm error enoent", "npm error enoent This is so",
+          "npm error A complete log of this run can be found in: /tmp/debug-0.log"],
+         "npm error enoent Could not read package.json"),
+        (['npm error Missing script: "start"', "npm error To see a list, run:", "npm error   npm run"],
+         'npm error Missing script: "start"'),
+        (["npm ERR! code E404", "npm ERR! 404 Not Found - GET https://registry.npmjs.org/x", "npm ERR! 404",
+          "npm ERR! A complete log of this run can be found in: /tmp/debug-0.log"],
+         "npm ERR! 404 Not Found - GET https://registry.npmjs.org/x"),
+        (["Error: Cannot find module 'zod'", "npm error code 1", "npm error command failed"],
+         "Error: Cannot find module 'zod'"),
     ],
 )  # fmt: skip
 def test_the_line_that_names_an_error_tells_most(lines: list[str], telling: str) -> None:

@@ -77,7 +77,7 @@ def run(argv: list[str]) -> int:
     options.resolve_rules()
     options.resolve_gate()
     options.check_companions()
-    label = paths.safe(options.label) or paths.label_for(options.command)
+    label = paths.safe(options.label) or paths.label_for(options.command, paths.working_directory())
     members = {
         "transport": quoted("stdio"),
         "command": "[" + ",".join(map(quoted, options.command)) + "]",
