@@ -157,26 +157,49 @@ def one(named: str | None, *, tells: bool = True, several: str = "name one of th
 
 
 def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
-    """Return the two recordings of a comparison, the earlier first; without names, the last two.
+    """Return the two recordings of a comparison, which are of one server, the earlier first.
 
-    A label without ``b`` means the last two recordings with this label, and ``LABEL~N`` without ``b`` is
-    compared with the latest of them. Any other recording without ``b`` is compared with the latest. Those
-    without a message are passed over, as by ``LABEL`` and by no name at all.
+    Without names they are the latest and the one before it with its label, and a label without ``b`` means
+    the last two with this label. ``LABEL~N``, or any other recording, is without ``b`` compared with the
+    latest of its label; one without a label, with the latest of all. Those without a message are passed over,
+    as by ``LABEL`` and by no name at all.
 
     Raises:
-        UsageError: as in ``one``.
+        UsageError: as in ``one``, or there is no other recording with the label.
     """
-    if b is not None or not (a is None or _is_handle(a)):
+    if b is not None:
         return one(a), one(b)
     found = recent(paths.state_dir())
     label, back = paths.split_label(a or "")
-    labelled = [] if a is None or _with_name(found, a) else _with_label(found, label)
-    of_whom = labelled or found
-    said = [at for at, path in enumerate(of_whom) if not _is_empty(path)] if a is None or labelled else []
-    before, latest = (said[1], said[0]) if len(said) > 1 else (1, 0)
-    if labelled:
+    if a is not None and _is_handle(a) and not _with_name(found, a) and (same := _with_label(found, label)):
+        said = [at for at, path in enumerate(same) if not _is_empty(path)]
+        before, latest = (said[1], said[0]) if len(said) > 1 else (1, 0)
         return one(f"{label}~{back or before}"), one(f"{label}~{latest}" if latest else label)
-    return one(f"-{before + 1}" if a is None else a), one(None)
+    if a is None:
+        latest = _with_handle(None)
+        same = _of_server(found, label_of(latest))
+        at = next((at for path, at in same.items() if path != latest), 0)
+        if not at:
+            fact = f"there is no earlier recording {_labelled(latest)}"
+            raise UsageError(latest, fact, "name the two to compare: mcpproxy diff A B, see mcpproxy list")
+        return one(f"-{at}"), one(None)
+    named = _with_handle(a) if _is_handle(a) else a
+    label = label_of(named)
+    latest, at = next(iter(_of_server(found, label).items() if label else ()), ("", 0))
+    if latest and os.path.abspath(latest) == os.path.abspath(named):
+        fact = f"the latest recording {_labelled(named)}"
+        raise UsageError(a, fact, "name the one to compare it with, too: mcpproxy diff A B")
+    return one(a), one(f"-{at}" if at > 1 else None)
+
+
+def _of_server(found: Sequence[str], label: str) -> dict[str, int]:
+    """Return the recordings with this label and a message, each with its ``N`` in the handle ``-N``."""
+    labelled = ((path, at) for at, path in enumerate(found, 1) if label_of(path) == label)
+    return {path: at for path, at in labelled if not _is_empty(path)}
+
+
+def _labelled(path: str) -> str:
+    return f"labelled {label}" if (label := label_of(path)) else "without a label"
 
 
 def place(named: str | None) -> str:

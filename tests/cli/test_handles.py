@@ -155,7 +155,7 @@ def test_a_label_is_compared_with_the_one_before_it(mcpproxy: Mcpproxy, three: l
 def test_a_session_that_could_not_be_started_is_not_compared(
     mcpproxy: Mcpproxy, three: list[str], state_dir: Path
 ) -> None:
-    before, weather, latest = three
+    before, _, latest = three
     not_started = recordings.close(0, 0, code=127).replace('"exited"', '"not started"')
     recordings.write(state_dir / "20261121T132030.000Z-files-14.jsonl", (recordings.HEADER, not_started))
     assert mcpproxy("diff", "files").err.splitlines()[:2] == [
@@ -163,9 +163,40 @@ def test_a_session_that_could_not_be_started_is_not_compared(
         f"mcpproxy: files~1: {latest}",
     ]
     assert mcpproxy("diff").err.splitlines()[:2] == [
-        f"mcpproxy: -3: {weather}",
+        f"mcpproxy: -4: {before}",
         f"mcpproxy: the latest recording with a message: {latest}",
     ]
+
+
+def test_recordings_of_one_server_are_compared(mcpproxy: Mcpproxy, three: list[str], state_dir: Path) -> None:
+    before, _, latest = three
+    for argv in (("diff",), ("diff", "-3")):
+        assert mcpproxy(*argv).err.splitlines() == [
+            f"mcpproxy: -3: {before}",
+            f"mcpproxy: the latest recording: {latest}",
+        ]
+    recordings.write(state_dir / "20261121T132030.000Z-sea-14.jsonl", CLEAN)
+    assert mcpproxy("diff", before).err == f"mcpproxy: -2: {latest}\n"
+    assert mcpproxy("diff", "-3", "weather").code == 0
+
+
+def test_without_an_earlier_recording_of_the_server_nothing_is_compared(
+    mcpproxy: Mcpproxy, three: list[str], state_dir: Path
+) -> None:
+    newest = recordings.write(state_dir / "20261121T132030.000Z-sea-14.jsonl", CLEAN)
+    step = "name the two to compare: mcpproxy diff A B, see mcpproxy list"
+    said = mcpproxy("diff")
+    assert (said.code, said.err) == (
+        2,
+        f"mcpproxy: {newest}: there is no earlier recording labelled sea; {step}\n",
+    )
+    for named in ("-2", "les-13", three[2]):
+        said = mcpproxy("diff", named)
+        step = "name the one to compare it with, too: mcpproxy diff A B"
+        assert (said.code, said.err) == (
+            2,
+            f"mcpproxy: {named}: the latest recording labelled files; {step}\n",
+        )
 
 
 def test_a_label_that_has_no_earlier_recording_says_how_many_there_are(

@@ -33,11 +33,14 @@ def run(argv: list[str]) -> int:
         "a",
         nargs="?",
         metavar="A",
-        help="the recording with the expected behaviour; without it the one before the latest; "
+        help="the recording with the expected behaviour; without it the one before B with its label; "
         "a label without B: the last two with this label",
     )
     parser.add_argument(
-        "b", nargs="?", metavar="B", help="the recording to compare with A; without it the latest"
+        "b",
+        nargs="?",
+        metavar="B",
+        help="the recording to compare with A; without it the latest of A's label",
     )
     parser.add_argument(
         "--session",
