@@ -67,6 +67,7 @@ def trace_object(trace: JudgedTrace) -> dict[str, object]:
         "frames": trace.frames,
         "findings": _findings(trace),
         "notes": list(trace.notes),
+        **({"running": True} if trace.running else {}),
         **({"not_begun": trace.not_begun} if trace.not_begun else {}),
         **({"not_judged": trace.not_judged} if trace.not_judged else {}),
         **({"more": [more_object(entry) for entry in trace.more]} if trace.more else {}),

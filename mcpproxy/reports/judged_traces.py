@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.session.frame import Finding, Repeated, Severity
 from mcpproxy.session.outcomes import CallCounts
+from mcpproxy.trace.opened_trace import STILL_RECORDING
 
 if TYPE_CHECKING:  # most reports do not need it
     from mcpproxy.reports.baseline import Entry
@@ -54,6 +55,16 @@ class JudgedTrace:
     waiting_ns: int | None = None
     not_begun: str = ""
     not_judged: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Whether it was still being recorded. That is one of its ``notes``, too, and no fault."""
+        return STILL_RECORDING in self.notes
+
+    @property
+    def is_whole_so_far(self) -> bool:
+        """Whether nothing is missing of a running recording but what comes later."""
+        return self.notes == (STILL_RECORDING,)
 
     @property
     def known(self) -> "tuple[Located, ...]":

@@ -38,8 +38,9 @@ def trace_lines(
     path = visible(inside(trace.path, base))
     for repeated in trace.more:
         yield f"{style.paint(path + ':', 'bold')} {visible(more_text(repeated))}"
+    incomplete = "" if trace.is_whole_so_far else f"{style.paint('incomplete', 'yellow')}: "
     for note in trace.notes:
-        yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {visible(note)}"
+        yield f"{style.paint(path + ':', 'bold')} {incomplete}{visible(note)}"
     if trace.not_judged:
         yield f"{style.paint(path + ':', 'bold')} {trace.not_judged}"
 
@@ -101,12 +102,7 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     if len(revisions) == 1:
         judged += f", revision {visible(revisions[0])}"
     yield f"{style.paint(counts, 'bold', colour)} in {judged}"
-    if incomplete := sum(not trace.complete for trace in verdict.traces):
-        subject = (
-            "The recording is" if len(verdict.traces) == 1 else f"{count(incomplete, 'recording')} of them"
-        )
-        verb = "" if len(verdict.traces) == 1 else " is" if incomplete == 1 else " are"
-        yield f"{subject}{verb} incomplete: what was not recorded was not judged."
+    yield from _incomplete_lines(verdict.traces)
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
     yield from _failure_lines(verdict.traces)
@@ -119,6 +115,19 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
 
         yield ""
         yield from host_matrix.lines(host_matrix.rows_of_run(verdict), style)
+
+
+def _incomplete_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
+    """Yield what was not judged because it is not in the recordings, or not yet."""
+    running = sum(trace.running for trace in traces)
+    incomplete = sum(not (trace.complete or trace.is_whole_so_far) for trace in traces)
+    for number, one, several, what in (
+        (incomplete, "is incomplete", "are incomplete", "what was not recorded was not judged"),
+        (running, "goes on", "go on", "what comes after this was not judged"),
+    ):
+        subject = "The recording" if len(traces) == 1 else f"{count(number, 'recording')} of them"
+        if number:
+            yield f"{subject} {one if number == 1 else several}: {what}."
 
 
 def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:

@@ -136,6 +136,24 @@ def test_a_call_that_waits_or_was_cut_off_is_named(mcpproxy: Mcpproxy, tmp_path:
     assert both[-1].startswith("1 of 2 calls waiting for ")
 
 
+def test_a_recording_that_goes_on_is_judged_so_far_and_says_so(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", CLEAN[:-1])
+    ended = recordings.write(tmp_path / "u.jsonl", CLEAN)
+    (tmp_path / "t.jsonl.journal").mkdir()
+    with (tmp_path / "t.jsonl.journal" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = mcpproxy("check", path)
+        both = mcpproxy("check", path, ended).out.splitlines()
+        objects = json.loads(mcpproxy("check", path, ended, "--format", "json").out)["traces"]
+    assert (said.code, said.err) == (0, "")
+    note, counts, goes_on = said.out.splitlines()
+    assert (note, counts.split()[:2]) == (f"{path}: still recording", ["no", "findings"])
+    assert goes_on == "The recording goes on: what comes after this was not judged."
+    assert both[-1] == "1 recording of them goes on: what comes after this was not judged."
+    assert [each.get("running") for each in objects] == [True, None]
+    assert objects[0]["notes"] == ["still recording"]
+
+
 @pytest.mark.parametrize("name", ["faulty-2025-11-25", "example-http-2025-03-26"])
 def test_every_format_names_the_same_line(
     mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch, name: str
