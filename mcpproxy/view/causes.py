@@ -16,12 +16,23 @@ from mcpproxy.protocol.message_parts import member, singles, value_of
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.reports.transcripts.preview import preview
 from mcpproxy.session.exchanges import Fields
-from mcpproxy.session.frame import CLIENT, SERVER, ExchangeEnd, Frame, Gap, Note, ResponseHead, Stderr
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    ExchangeEnd,
+    Frame,
+    Gap,
+    Note,
+    ResponseHead,
+    Stderr,
+    other,
+)
 from mcpproxy.session.outcomes import UNSUCCESSFUL, WORDS, Kind, Outcome, state_words
 from mcpproxy.session.redirects import location_of
 from mcpproxy.view.call_reader import id_text
 from mcpproxy.view.calls import Call, Part, Role
 from mcpproxy.view.index.seen import FirstEnd
+from mcpproxy.view.rows.stray_rows import names_id
 
 LOST: Final = UNSUCCESSFUL
 """The outcomes of calls that got no result, as far as is known."""
@@ -101,7 +112,7 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: H
     """
     if call.outcome not in LOST or _is_unread(call):
         return ""
-    said = [] if stray is None or call.result else [_stray_words(stray)]
+    said = [] if stray is None or call.result else [_stray_words(call, stray)]
     if call.outcome is Outcome.CANCELLED and not call.result:
         said += [reason for part in latest if (reason := _reason(part))]
     elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
@@ -229,15 +240,38 @@ def _error(call: Call) -> str:
 
 def _wrong_id(stray: Part | None) -> Response | ErrorResponse | None:
     """Return the answer that names its call by a wrong id; ``None`` if ``stray`` is not one."""
-    if stray is None or not isinstance(stray.record, Frame) or stray.record.is_undelivered:
+    if stray is None or not isinstance(stray.record, Frame) or stray.record.is_undelivered or stray.lines > 1:
         return None
     messages = singles(stray.record.message)
     return next((message for message in messages if isinstance(message, Response | ErrorResponse)), None)
 
 
+def _over_lines(call: Call, stray: Part) -> tuple[str, str]:
+    """Return what was printed over lines, and what became of it: the answer to a call, another message, or
+    JSON that is none; empty for what is on one line.
+    """
+    if stray.lines == 1 or not isinstance(frame := stray.record, Frame):
+        return "", ""
+    spread = f"over {count(stray.lines, 'line')}"
+    messages = singles(frame.message)
+    if value_of(frame.message) is ABSENT:
+        what = "answer" if names_id(frame.raw, call.id) else "message"
+        return what, f"begun {spread} and not finished"
+    if all(isinstance(each, Malformed) for each in messages):
+        return "JSON", f"printed {spread} and is no message: {_body_of(frame)}"
+    answers = [each for each in messages if isinstance(each, Response | ErrorResponse)]
+    is_answer = any(id_text(each.value.get("id")) == call.id for each in answers)
+    fate = f"printed {spread}, so no {other(frame.sender)} could read it"
+    return ("answer", fate) if is_answer else ("message", f"{fate}: {stray.summary}")
+
+
 def _stray_sentence(call: Call, stray: Part) -> str:
     assert isinstance(stray.record, Frame)
     peer, frame, where = stray.record.sender, stray.record, f"(row {stray.row})"
+    what, fate = _over_lines(call, stray)
+    if what:
+        named = {"answer": "The answer", "message": f"A message of the {peer}", "JSON": f"JSON of the {peer}"}
+        return f"{named[what]} {where} was {fate}"
     if (answer := _wrong_id(stray)) is not None:
         id = answer.value.get("id")
         is_other_kind = isinstance(id, str) != call.id.startswith('"')
@@ -253,9 +287,12 @@ def _stray_sentence(call: Call, stray: Part) -> str:
     return f"The {peer} wrote what is not a message while the call was open {where}: {stray.summary}"
 
 
-def _stray_words(stray: Part) -> str:
+def _stray_words(call: Call, stray: Part) -> str:
     assert isinstance(stray.record, Frame)
     where = f"(row {stray.row})"
+    what, fate = _over_lines(call, stray)
+    if what:
+        return f"{what} {where} {fate}"
     if (answer := _wrong_id(stray)) is not None:
         return f"answered with the id {visible(shown(answer.value.get('id')))} {where}"
     if stray.record.is_undelivered:
@@ -269,6 +306,7 @@ def _stray_words(stray: Part) -> str:
 
 def _waited(call: Call, stray: Part | None, ended: HowEnded) -> list[str]:
     is_lost = stray is not None and isinstance(stray.record, Frame) and stray.record.is_undelivered
+    is_lost = is_lost or (stray is not None and _over_lines(call, stray)[0] == "answer")
     what = "other answer" if is_lost else "answer"
     waited = duration(call.waited_ns or 0)
     if ended.running and not call.closed:

@@ -37,7 +37,7 @@ from mcpproxy.trace.records import Record
 from mcpproxy.trace.short_lines import Lines
 from mcpproxy.view.call_reader import CallReader, arguments_preview, result_preview, shortened
 from mcpproxy.view.calls import Call, Part, Role
-from mcpproxy.view.index.columns import FROM_SERVER, KINDS, Columns
+from mcpproxy.view.index.columns import Columns
 from mcpproxy.view.interventions import MOST_FRAMES, given_instead, interventions
 
 _PROGRESS: Final = "notifications/progress"
@@ -60,10 +60,6 @@ SDK for Python logs of a tool that fails an error of its own, in 50 lines, below
 
 _LATE_LINES: Final = 256
 """In so many lines after an answer are lines on stderr that belong to its call."""
-
-_NEAR_ROWS: Final = 16
-_MOST_SEARCHED_BYTES: Final = 64 << 10
-_NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 
 
 class CallParts:
@@ -120,31 +116,13 @@ class CallParts:
         """Return the record that holds the answer to a row that has one."""
         return list(self._on_line(row, self._columns.answer_line[row]))
 
+    def begin(self, row: int) -> Iterator[Part]:
+        """Yield the record that a row began with; a run of short lines has a part for each."""
+        return self._on_line(row, self._columns.first_line[row])
+
     def first(self, row: int) -> Part:
-        """Return the record that a row began with."""
-        return next(self._on_line(row, self._columns.first_line[row]))
-
-    def noise_row(self, row: int, id: str) -> int:
-        """Return the first of the next rows that is not a message, if the receiver of a request on stdio sent
-        it before it answered, or before it was told that the request is cancelled; 0 if there is none.
-
-        One that names the ``id`` of the request is taken before others, which may be lines of a log.
-        """
-        columns = self._columns
-        kind = _NOT_A_MESSAGE | (~columns.kind[row] & FROM_SERVER)
-        near = range(row + 1, min(row + 1 + _NEAR_ROWS, len(columns.kind)))
-        noise = [number for number in near if columns.kind[number] == kind]
-        if answer := columns.answer_line[row]:
-            noise = [number for number in noise if columns.first_line[number] < answer]
-        elif (took_ns := columns.latency_ns[row]) >= 0:
-            until_ns = columns.started_ns[row] + took_ns
-            noise = [number for number in noise if columns.started_ns[number] <= until_ns]
-        named = re.compile(rb'"id"\s*:\s*%b(?![\w.])' % re.escape(id.encode())) if id else None
-        return next((number for number in noise if named and self._has(number, named)), next(iter(noise), 0))
-
-    def _has(self, row: int, named: re.Pattern[bytes]) -> bool:
-        record = self.first(row).record
-        return isinstance(record, Frame) and named.search(record.raw, 0, _MOST_SEARCHED_BYTES) is not None
+        """Return the record that a row began with, or the first line of a run."""
+        return next(self.begin(row))
 
     def _lines(self, row: int, start: int) -> list[int]:
         return places(self._columns.line_row, row, start)
@@ -269,7 +247,7 @@ def with_intervention(columns: Columns, reader: CallReader, call: Call, *, is_ru
     given = given_instead(frames, call.answer)
     if given is None or call.number in columns.answer_elements:  # an edited batch may have other elements
         return call
-    return replace(call, result=result_preview(given, None, call.method) or _summary(given))
+    return replace(call, result=result_preview(given, None, call.method) or frame_summary(given))
 
 
 def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int:
@@ -287,7 +265,7 @@ def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Par
     match record:
         case Frame():
             role = _frame_role(columns, record, line, owner, is_inner=is_inner)
-            yield Part(role, record.seq, record.observed_at_ns, owner, record, _summary(record))
+            yield Part(role, record.seq, record.observed_at_ns, owner, record, frame_summary(record))
         case RequestHead():
             words = shortened(f"{record.method} {record.target}")
             yield Part(Role.HTTP_REQUEST, record.seq, record.observed_at_ns, owner, record, words)
@@ -326,7 +304,8 @@ def _frame_role(columns: Columns, frame: Frame, line: int, owner: int, *, is_inn
     return Role.BODY if frame.exchange and not frame.event else Role.OTHER
 
 
-def _summary(frame: Frame) -> str:
+def frame_summary(frame: Frame) -> str:
+    """Return on one line what a frame says."""
     messages = singles(frame.message)
     return f"batch of {len(messages)}" if isinstance(frame.message, Batch) else _summary_of(frame, *messages)
 

@@ -36,6 +36,7 @@ from mcpproxy.view.growing_trace import GrowingTrace, UntouchedTrace
 from mcpproxy.view.index.indexed_trace import IndexedTrace
 from mcpproxy.view.recorded_findings import RecordedFindings
 from mcpproxy.view.rows.filtered_rows import FilteredRows
+from mcpproxy.view.rows.stray_rows import stray_output
 from mcpproxy.view.summaries import summaries
 
 if TYPE_CHECKING:
@@ -273,9 +274,11 @@ class View:
         # All requests of a batch are in one frame.
         is_alone = call.number not in self.columns.elements
         row = self.columns.row_of(self.findings.wrongly_answered.get(call.frame, 0)) if is_alone else 0
-        if not row and not call.exchange:  # over HTTP it belongs to the call
-            row = self._parts.noise_row(call.number, call.id)
-        return self._parts.first(row) if row else None
+        if row:
+            return self._parts.first(row)
+        if call.exchange:  # over HTTP it belongs to the call
+            return None
+        return stray_output(self.columns, self._parts, call.number, call.id)
 
     def find(self, filter: AnyFilter, order: str = "") -> Iterator[Progress]:
         """Apply a filter with a free text and an order step by step, and yield how much was searched.

@@ -147,3 +147,16 @@ def test_a_list_without_end_stays_bounded() -> None:
     session.page([f"u{name}" for name in half], cursor="2")
     assert session.tools.current is None
     assert MAX_ITEMS <= len(session.tools.items) <= MAX_ITEMS * 9 // 8
+
+
+def test_a_result_over_lines_is_not_said_to_have_answered() -> None:
+    session = Session()
+    session.page(["add"])
+    session.say("client", id=7, method="tools/call", params={"name": "mul"})
+    for raw in (b'{"jsonrpc": "2.0", "id": 7,', b' "result": {"content": []}', b"}"):
+        session.seq += 1
+        session.found += session.judge.observe(Frame(session.seq, "server", raw, session.seq))
+    assert [finding.message for finding in session.found if finding.rule == "TOOL-006"] == [
+        'server meant to answer a call of "mul", which it does not list, with a result that is not marked as '
+        "an error"
+    ]

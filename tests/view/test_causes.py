@@ -456,6 +456,57 @@ def test_an_object_of_a_log_is_shown_as_it_is(tmp_path: Path) -> None:
         assert f"not a message (row 5): {logged}" in view.parts(CALL).call.cause
 
 
+LAID_OUT = json.dumps({"jsonrpc": "2.0", "id": 2, "result": text("sunny")}, indent=2).split("\n")
+LOGGED = json.dumps({"level": "info", "at": {"town": "Oslo"}}, indent=2).split("\n")
+OF_ANOTHER = json.dumps({"jsonrpc": "2.0", "id": 9, "result": {}}, indent=2).split("\n")
+PRINTED = f"printed over {len(LAID_OUT)} lines, so no client could read it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told", "row"),
+    [
+        (LAID_OUT, f"The answer (row 5) was {PRINTED}.", 5),
+        (["looking up {", "", *LAID_OUT], f"The answer (row 7) was {PRINTED}.", 7),
+        (["{", "INFO ready", *LAID_OUT], f"The answer (row 7) was {PRINTED}.", 7),
+        ([*LOGGED, *OF_ANOTHER, *LAID_OUT], f"The answer (row 16) was {PRINTED}.", 16),
+        (LAID_OUT[:5], "The answer (row 5) was begun over 5 lines and not finished.", 5),
+        (LOGGED, "JSON of the server (row 5) was printed over 6 lines and is no message: "
+         '{"level":"info","at":{"town":"Oslo"}}.', 5),
+        (OF_ANOTHER, "A message of the server (row 5) was printed over 5 lines, so no client could read it: ",
+         5),
+        (["{", *["x"] * 20], "The server wrote what is not a message while the call was open (row 5): {.", 5),
+        (["{"] * 20, "The server wrote what is not a message while the call was open (row 5): {.", 5),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_an_answer_that_is_printed_over_lines_is_told_in_a_sentence(
+    lines: list[str], told: str, row: int, is_answered: bool, tmp_path: Path
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    for number, line in enumerate(lines):
+        session.says("server", line, 105 + number / 100)
+    if is_answered:
+        session.answers(2, text("sunny"), ms=110)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        detail = view.parts(CALL)
+        assert (detail.cause.startswith(told), detail.cause_row) == (True, row), detail.cause
+        brief = told.removeprefix("The ").replace(" was ", " ").removesuffix(".")
+        if not is_answered and "answer" in brief:
+            assert detail.call.cause == f"{brief}; server exited with 0"
+            assert f"{told} There was no other answer in 100 ms, until the recording ended" in detail.cause
+
+
+def test_lines_that_are_one_record_are_read_as_one_answer(tmp_path: Path) -> None:
+    session = begun()
+    asked = session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    count = len(LAID_OUT)
+    run = {"seq": asked + 1, "count": count, "from": "server", "text": "\n".join(LAID_OUT)}
+    session.record("lines", 110, run)
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=200))) as view:
+        assert view.parts(CALL).cause.startswith(f"The answer (row 5) was {PRINTED}. ")
+
+
 def test_a_line_with_the_id_of_a_call_is_rather_its_lost_answer_than_a_line_of_a_log(tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)

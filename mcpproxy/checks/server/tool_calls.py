@@ -15,7 +15,16 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server import apps
 from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Flaw, JSONObject, Request, Response, read
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    ErrorResponse,
+    Flaw,
+    JSONObject,
+    Malformed,
+    Request,
+    Response,
+    read,
+)
 from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.revisions import is_shape_known, since
 from mcpproxy.protocol.schema.contracts import Mismatch
@@ -207,7 +216,9 @@ def unfit_result(context: MessageContext[Response], history: History) -> Iterabl
 def _unlisted_tool(context: MessageContext, call: ToolCall, result: JSONObject) -> Iterator[Violation]:
     """Report a result for a tool that the server does not list (TOOL-006)."""
     pointer, related = context.at + "/result", (call.complete_list_seq, call.request.seq)
-    problem = f"server answered a call of {shown(call.name)}, which it does not list, with "
+    # An answer over lines, or one that is no strict JSON, reaches few clients: the call may be unanswered.
+    answered = "meant to answer" if isinstance(context.frame.message, Malformed) else "answered"
+    problem = f"server {answered} a call of {shown(call.name)}, which it does not list, with "
     if result.get("isError") is True:
         problem += "a tool execution error (isError), not with a JSON-RPC error"
         yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related)
