@@ -58,7 +58,11 @@ def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None 
     left = [Span(f"{call.number:>{digits}} ", "dim"), Span(f"{mark} ", tone)]
     if is_wide:
         left.insert(1, Span(f"{offset(call.started_ns):>9} ", "dim"))
-    right = [*_finding_spans(call), Span(" "), _time_span(call, waited_ns)]
+    right = [
+        *findings_mark(call.severity, call.findings, call.worst_findings),
+        Span(" "),
+        _time_span(call, waited_ns),
+    ]
     room = width - sum(width_of(span.text) for span in (*left, *right))
     middle = _middle(call, room, full=is_wide, waits=waited_ns is not None)
     space = Span(" " * max(room - sum(width_of(span.text) for span in middle), 0))
@@ -124,12 +128,14 @@ def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
     return state_words(call.outcome, call.error_code, running=waits), outcome_mark(call, waits=waits)[1]
 
 
-def _finding_spans(call: Call) -> list[Span]:
-    if call.severity is None:
+def findings_mark(severity: Severity | None, total: int, worst: int, *, before: str = " ") -> list[Span]:
+    """Return the mark of the worst severity with how many findings have it, and a + if there are others;
+    nothing without a severity. ``before`` stands before the mark.
+    """
+    if severity is None:
         return []
-    mark, tone = SEVERITY_MARKS[call.severity]
-    more = "+" if call.findings > call.worst_findings else ""
-    return [Span(f" {mark}{call.worst_findings}{more}", tone)]
+    mark, tone = SEVERITY_MARKS[severity]
+    return [Span(f"{before}{mark}{worst:,}{'+' if total > worst else ''}", tone)]
 
 
 def _time_span(call: Call, waited_ns: int | None) -> Span:

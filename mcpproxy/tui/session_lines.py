@@ -1,6 +1,6 @@
 """The recordings of a folder as lines, and the overview of one recording."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -8,8 +8,9 @@ from typing import Final
 from mcpproxy.base.style import count, duration, size
 from mcpproxy.base.visible import visible
 from mcpproxy.session.ending import ending_text
+from mcpproxy.session.frame import Severity
 from mcpproxy.session.outcomes import sum_counts
-from mcpproxy.tui.call_lines import SEVERITY_MARKS, loss_tone
+from mcpproxy.tui.call_lines import SEVERITY_MARKS, findings_mark, loss_tone
 from mcpproxy.tui.detail_lines import finding_lines
 from mcpproxy.tui.spans import Line, Span, Tone, cut, line_width
 from mcpproxy.view.calls import SessionSummary
@@ -71,7 +72,8 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
     if session is not None:
         name = session.name or "without a session"
         left: Line = (Span("   ├ ", "dim"), Span(name, "plain"), Span(f" {session.client}", "dim"))
-        right: Line = (_findings_mark(session.severity or "", session.findings),)
+        counts = session.findings, session.worst_findings
+        right: Line = tuple(findings_mark(session.severity, *counts, before=""))
         if not session.findings:
             right = (Span(f"{session.calls.total:,}", "bad" if session.calls.failed else "dim"),)
     else:
@@ -115,19 +117,18 @@ def _failed_calls(entry: RecordingEntry) -> Span:
     return Span(f"{number:,} {word}", loss_tone(word))
 
 
+def _worst(counts: Mapping[str, int] | Mapping[Severity, int]) -> tuple[Severity, int] | None:
+    """Return the worst severity of which there are findings, and how many; ``None`` if there are none."""
+    numbers = dict(counts)
+    return next(((severity, numbers[severity]) for severity in SEVERITY_MARKS if numbers.get(severity)), None)
+
+
 def _worst_findings(entry: RecordingEntry) -> Span:
     counts = entry.findings or {}
-    for severity in SEVERITY_MARKS:
-        if number := counts.get(severity, 0):
-            return _findings_mark(severity, number)
-    return Span("")
-
-
-def _findings_mark(severity: str, number: int) -> Span:
-    for candidate, (mark, tone) in SEVERITY_MARKS.items():
-        if severity == candidate:
-            return Span(f"{mark}{number:,}", tone)
-    return Span("")
+    if not (worst := _worst(counts)):
+        return Span("")
+    (mark,) = findings_mark(worst[0], sum(counts.values()), worst[1], before="")
+    return mark
 
 
 def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
@@ -152,7 +153,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
     facts.append(("command", " ".join(entry.command) or entry.upstream))
     facts.append(("server", f"{entry.server} {entry.server_version}".strip()))
     facts.append(("client", f"{entry.client} {entry.client_version}".strip()))
-    facts.append(("revision", " ".join(filter(None, (entry.protocol, entry.revision)))))
+    facts.append(("revision", f"{entry.protocol} {entry.revision}".lstrip() if entry.revision else ""))
     facts.append(("started", entry.started_at[:19].replace("T", " ") + " UTC" if entry.started_at else ""))
     facts.append(("took", duration(entry.duration_ns) if entry.duration_ns is not None else ""))
     facts.append(("size", size(entry.size)))
@@ -226,8 +227,8 @@ def head_line(view: View) -> Line:
     if len(sessions) > 1:
         spans.append(Span(f" and {count(len(sessions) - 1, 'more session')}"))
     spans += [Span("  "), *_tally(view)]
-    if finding_count := sum(group.count for group in view.findings.by_rule()):
-        spans.append(Span(f", {count(finding_count, 'finding')}", "bad"))
+    if worst := _worst(view.findings.counts()):
+        spans.append(Span(f", {view.found}", SEVERITY_MARKS[worst[0]][1]))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
         spans.append(Span(f", {ending_text(close, view.header)}", "warning"))
     if len(view.notes) > view.running:  # a running recording has one note that says so

@@ -219,6 +219,9 @@ class SessionSummary:
     calls: CallCounts
     findings: int
     severity: Severity | None
+    """The worst severity of its findings; ``None`` if it has none."""
+    worst_findings: int = 0
+    """How many of its findings have that severity."""
 
 
 @slotted(frozen=True)

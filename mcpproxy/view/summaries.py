@@ -51,12 +51,11 @@ def summaries(
     ``findings`` are the findings with their rows; ``last_ns`` is the time of the last record.
     """
     outcomes, spans = _counted(columns, last_ns)
-    finding_counts: Counter[int] = Counter()
-    worst_severity: dict[int, int] = {}
+    found: dict[int, Counter[int]] = {number: Counter() for number in spans}
     for finding, row in findings:
         number = columns.session[row]  # row 0, the whole session, has the number 0
-        finding_counts[number] += 1
-        worst_severity[number] = max(worst_severity.get(number, 0), SEVERITIES.index(finding.severity))
+        found.setdefault(number, Counter())[SEVERITIES.index(finding.severity)] += 1
+    worst = {number: max(counts, default=0) for number, counts in found.items()}
     return tuple(
         SessionSummary(
             number=number,
@@ -71,8 +70,9 @@ def summaries(
             ended_ns=spans[number][1],
             rows=sum(outcomes[number, outcome] for outcome in (*range(len(OUTCOMES)), _NO_CALL)),
             calls=count_calls({outcome: outcomes[number, place] for place, outcome in enumerate(OUTCOMES)}),
-            findings=finding_counts[number],
-            severity=SEVERITIES[worst_severity.get(number, 0)],
+            findings=found[number].total(),
+            severity=SEVERITIES[worst[number]],
+            worst_findings=found[number][worst[number]],
         )
         for number, facts in enumerate(sessions)
         if number in spans
