@@ -15,10 +15,9 @@ from mcpproxy.bridge.message_bytes import as_line, own_error, requests_in
 from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.client.background_tasks import cancel_tasks
 from mcpproxy.client.http_session import MESSAGE_EVENTS, OLD_TRANSPORT, ClientSession, SessionExchange
-from mcpproxy.client.refusals import status_words
+from mcpproxy.client.refusals import refusal
 from mcpproxy.client.remote_server import (
     ForeignTargetError,
-    Headers,
     HttpResponse,
     RemoteServer,
     TooLongError,
@@ -45,7 +44,8 @@ class BridgedExchange(SessionExchange):
 
     ``requests`` are the ids in the line, each with its bytes. ``sent`` is set when the body is written,
     ``settled`` when the head of the response has come, ``answered`` when every request is answered. All are
-    set at the end as well. ``refusal`` is a body that was not passed on to the client.
+    set at the end as well. ``refusal`` is a body that was not passed on to the client, and
+    ``location`` is where the response redirects to.
     """
 
     def __init__(self, bridge: "RemoteBridge", raw: bytes = b"") -> None:
@@ -64,6 +64,7 @@ class BridgedExchange(SessionExchange):
         self.began_stream = False
         self.is_passed = False
         self.refusal = b""
+        self.location = ""
         self._bridge: Final = bridge
 
     def on_sent(self) -> None:
@@ -72,6 +73,7 @@ class BridgedExchange(SessionExchange):
 
     async def on_head(self, response: HttpResponse) -> None:
         """Let the line after a notification be sent."""
+        self.location = response.header("location")
         if response.is_stream:
             self.began_stream = True
             self.settled.set()
@@ -210,7 +212,16 @@ class RemoteBridge:
                 return await self._exchange(post)
             if isinstance(stream.failure, ForeignTargetError):
                 return str(stream.failure)
-        return _failure(post.status, post.refusal, self._server.headers)
+        return self._failure(post)
+
+    def _failure(self, post: BridgedExchange) -> str:
+        """Return what is wrong with a response that is not for the client, as a clause."""
+        status, server = post.status, self._server
+        if status == 401:
+            return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
+        if status < 300:
+            return f"answered HTTP {status} without a message"
+        return f"answered HTTP {refusal(server.url, status, post.location, post.refusal, server.headers)}"
 
     async def pass_body(self, post: BridgedExchange, raw: bytes, message: Message) -> None:
         """Pass on the body of a response if it is for the client.
@@ -260,15 +271,6 @@ class RemoteBridge:
         self._out.close()
         await self._out.closed.wait()
         await self._server.close()
-
-
-def _failure(status: int, body: bytes, own: Headers) -> str:
-    """Return what is wrong with a response that is not for the client, as a clause."""
-    if status == 401:
-        return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
-    if status < 300:
-        return f"answered HTTP {status} without a message"
-    return f"answered HTTP {status_words(status, body, own)}"
 
 
 async def _wait(event: asyncio.Event) -> None:

@@ -1,18 +1,24 @@
 """What a server, or a gateway before it, says where it answers with an HTTP status and no message of MCP."""
 
 import re
+from dataclasses import dataclass
 from html import unescape
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urljoin
 
 from mcpproxy.base.secret_values import HIDDEN, mask_secrets
+from mcpproxy.base.upstream.client_certificates import certificate_advice
 from mcpproxy.base.visible import visible
 from mcpproxy.client.remote_server import Headers
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, parse
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.recorder.secret_arguments import shown
 
 _SHOWN_CHARACTERS: Final = 200
 _READ_BYTES: Final = 64 << 10
+_SHOWN_URL: Final = 500
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
 _SHORTEST_VALUE: Final = 4
 """A shorter value of a header is part of many words."""
 _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
@@ -20,6 +26,40 @@ _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 _TITLE: Final = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 _MEMBERS: Final = ("error_description", "detail", "message", "error", "title")
 """The members of a JSON object that say what is wrong (RFC 6749, section 5.2; RFC 9457; usage)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A response with a ``status`` from 300 on that is no answer.
+
+    ``words`` are the status and what the server says of it, and ``advice`` is what the user can do, as a
+    clause; it is empty if nobody knows.
+    """
+
+    status: int
+    words: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return "; ".join(filter(None, (self.words, self.advice)))
+
+
+def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()) -> Refusal:
+    """Return what a response of the server at ``url`` says: ``307 to https://a.example/mcp/``.
+
+    ``location`` is that of a redirect, empty if it has none. ``body`` and ``own`` are those of
+    ``status_words``.
+    """
+    words = status_words(status, body, own)
+    if status not in _REDIRECTS:
+        return Refusal(status, words, certificate_advice(status, body))
+    if not location:
+        return Refusal(status, f"{status} without a Location{words.removeprefix(str(status))}")
+    try:
+        to = visible(shown((urljoin(url, location),))[:_SHOWN_URL])
+    except ValueError:
+        return Refusal(status, f"{status} with a Location that is no URL")
+    return Refusal(status, f"{status} to {to}", "try that URL")
 
 
 def status_words(status: int, body: bytes, own: Headers = ()) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from mcpproxy.client.refusals import status_words
 from mcpproxy.fuzz.material import Material
 from mcpproxy.fuzz.patience import MOST_TIMES, Patience
 from mcpproxy.fuzz.steps import FuzzStep
@@ -284,10 +283,8 @@ class HttpPeer:
             return self._lost_symptom(str(self.refusal), step, index)
         answers = responses_in(exchange.frames)
         if exchange.status >= 300 and not answers:
-            words = status_words(exchange.status, exchange.body, self._endpoint.headers)
-            text = f"HTTP status {words}"
-            location = exchange.header("location") or ""
-            self.refusal = HttpStatusError(text, (), exchange.status, location)
+            said = self._endpoint.refusal(exchange)
+            self.refusal = HttpStatusError(f"HTTP status {said.words}", (), said.status, said.advice)
         return _status_symptom(exchange.status, answers, step, index)
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:

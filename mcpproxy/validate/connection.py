@@ -218,13 +218,9 @@ class RpcConnection:
             raise self._wrong_answer(pending) or IdMismatchError(text, (pending.seq, event.seq))
         if isinstance(event, ServerLost):
             raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,))
-        if event.status >= 300:
-            raise HttpStatusError(
-                f"no answer to {pending.method}: HTTP status {event.refusal}",
-                (pending.seq,),
-                event.status,
-                event.location,
-            )
+        if refusal := event.refusal:
+            text = f"no answer to {pending.method}: HTTP status {refusal.words}"
+            raise HttpStatusError(text, (pending.seq,), refusal.status, refusal.advice)
         why = event.why or f"HTTP status {event.status} without an answer in it"
         gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
         raise self._wrong_answer(pending) or gone

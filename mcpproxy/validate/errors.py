@@ -78,12 +78,15 @@ class RefusedError(ValidateError):
 
 
 class HttpStatusError(ValidateError):
-    """The HTTP response has a ``status`` and no JSON-RPC message. ``location`` is where it redirects to."""
+    """The HTTP response has a ``status`` and no JSON-RPC message.
 
-    def __init__(self, text: str, frames: tuple[int, ...], status: int, location: str = "") -> None:
+    ``advice`` is what the user can do about it, as a clause; it is empty if nobody knows.
+    """
+
+    def __init__(self, text: str, frames: tuple[int, ...], status: int, advice: str = "") -> None:
         super().__init__(text, frames)
         self.status = status
-        self.location = location
+        self.advice = advice
 
 
 class ToolFailedError(ValidateError):

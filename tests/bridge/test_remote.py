@@ -174,6 +174,13 @@ def test_a_batch_passes_as_it_is(server: Server, tmp_path: Path) -> None:
     [
         (401, b"", "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"),
         (500, b"<html>oh no</html>", "answered HTTP 500"),
+        (301, b"", "answered HTTP 301 without a Location"),
+        (
+            400,
+            b"<title>400 No required SSL certificate was sent</title>",
+            "answered HTTP 400: No required SSL certificate was sent; give one with --client-cert and "
+            "--client-key",
+        ),
         (200, b"<html>hello</html>", "answered HTTP 200 without a message"),
         (400, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No"}}', "answered HTTP 400: No"),
     ],

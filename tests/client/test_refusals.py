@@ -1,10 +1,13 @@
 """What a server says with an HTTP status and no message of MCP, as one clause."""
 
+import re
+
 import pytest
 
-from mcpproxy.client.refusals import status_words
+from mcpproxy.client.refusals import refusal, status_words
 
 NGINX = b"<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n</html>\r\n"
+NGINX_WRONG = b"<html>\r\n<head><title>400 The SSL certificate error</title></head>\r\n</html>\r\n"
 
 
 @pytest.mark.parametrize(
@@ -48,3 +51,35 @@ OWN = (("Authorization", "Bearer letmein"), ("X-Key", "a key"), ("X-Trace", "1")
 )
 def test_what_a_refusal_repeats_of_credentials_is_hidden(said: str, words: str) -> None:
     assert status_words(403, said.encode(), OWN) == f"403: {words}"
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "body", "words"),
+    [
+        (307, "/mcp/", b"", "307 to https://a.example/mcp/; try that URL"),
+        (301, "http://b.example/mcp", b"Moved", "301 to http://b.example/mcp; try that URL"),
+        (308, "?key=sk-12345678901234567890", b"", "308 to https://a.example/mcp?key=***; try that URL"),
+        (301, "", b"", "301 without a Location"),
+        (302, "http://[", b"", "302 with a Location that is no URL"),
+        (304, "/mcp/", b"", "304"),
+        (
+            400,
+            "",
+            NGINX,
+            "400: No required SSL certificate was sent; give one with --client-cert and --client-key",
+        ),
+        (
+            400,
+            "",
+            NGINX_WRONG,
+            "400: The SSL certificate error; perhaps it does not accept the certificate of --client-cert",
+        ),
+        (400, "", b"x" * 5000 + NGINX, f"400: {'x' * 200}"),
+        (400, "", b"The SSL certificate error", "400: The SSL certificate error"),
+        (503, "", NGINX, "503: 400 No required SSL certificate was sent"),
+    ],
+)
+def test_a_refusal_says_what_to_do(status: int, location: str, body: bytes, words: str) -> None:
+    said = str(refusal("https://a.example/mcp", status, location, body))
+    assert re.sub(r"key=[^;]*", "key=***", said) == words
+    assert "12345678901234567890" not in said

@@ -90,6 +90,15 @@ class Answering(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def show(self, status: int, page: str, location: str) -> None:
+        """Answer with a page that is no message, as a web server does."""
+        self.send_response(status)
+        if location:
+            self.send_header("Location", location)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page.encode())
+
     def stream(self, *events: str, length: int = 0, session: str = "") -> None:
         """Send events; with a ``length`` that is longer the stream counts as cut."""
         self.send_response(200)
@@ -264,6 +273,59 @@ def test_a_server_that_misbehaves(
     found = next(item for item in report["items"] if item["what"] == 'tools/call "a"')
     assert (code, found["verdict"]) == (1, verdict)
     assert told in err
+
+
+NO_CERTIFICATE: Final = "<title>400 No required SSL certificate was sent</title>"
+GIVE_ONE: Final = "400: No required SSL certificate was sent; give one with --client-cert and --client-key"
+
+
+@pytest.mark.parametrize("recorded_on", ["http", "stdio"])
+@pytest.mark.parametrize(
+    ("status", "location", "page", "words"),
+    [
+        (307, "/mcp/", "", "307 to http://127.0.0.1:PORT/mcp/; try that URL"),
+        (301, "https://b.example/mcp", "Moved", "301 to https://b.example/mcp; try that URL"),
+        (301, "", "", "301 without a Location"),
+        (400, "", NO_CERTIFICATE, GIVE_ONE),
+    ],
+)
+def test_a_refusal_is_said_with_what_to_do(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    recorded_on: str,
+    status: int,
+    location: str,
+    page: str,
+    words: str,
+) -> None:
+    is_open = True
+
+    def answer(http: Answering, said: Any) -> None:
+        if not (is_open and http.handshake(said)):
+            http.show(status, page, location)
+
+    tape, path = opening(), tmp_path / "t.jsonl"
+    if recorded_on == "http":
+        tape.give(tape.request("POST", call(1, "a"), JSON, VERSION), 200, text(1, "A"), JSON)
+        tape.write(path)
+    else:
+        trace(path, [*HELLO, (C, call(1, "a")), (S, text(1, "A"))])
+    with Server(answer).running() as server:
+        words = words.replace("PORT", str(server.port))
+        code, report, _ = played(server, path, capsys)
+        call_frame = next(item["frame"] for item in report["items"] if item["what"] == 'tools/call "a"')
+        assert (code, report["counts"]["new"]) == (1, 0)
+        assert [note for note in report["notes"] if "HTTP" in note] == [
+            f'no answer to tools/call "a" (frame {call_frame}): HTTP status {words}'
+        ]
+
+        is_open = False
+        code, report, err = played(server, path, capsys)
+        assert (code, report) == (2, None)
+        if ";" not in words:
+            words += "; no MCP server seems to be at this path"
+        assert err.endswith(f"{server.url}: HTTP status {words}; nothing could be compared\n")
+        assert err.count("HTTP status") == 1
 
 
 def test_a_subscription_is_a_stream_that_stays_open(

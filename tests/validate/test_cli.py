@@ -326,7 +326,7 @@ def test_a_port_where_nobody_listens_is_one_sentence(
     ("is_tls", "scheme", "status", "says"),
     [
         (False, "http", 404, "HTTP status 404; no MCP server seems to be at this path"),
-        (False, "http", 307, "HTTP status 307; no MCP server seems to be at this path"),
+        (False, "http", 307, "HTTP status 307 without a Location; no MCP server seems to be at this path"),
         (False, "http", 401, "HTTP status 401; give credentials with --header"),
         (False, "http", 503, "HTTP status 503; try again later"),
         (False, "https", 404, "the port does not speak TLS; try http://127.0.0.1"),
@@ -382,6 +382,26 @@ def test_a_server_that_demands_a_client_certificate_is_one_sentence(
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("title", "advice"),
+    [
+        ("400 No required SSL certificate was sent", "give one with --client-cert and --client-key"),
+        ("400 The SSL certificate error", "perhaps it does not accept the certificate of --client-cert"),
+    ],
+)
+def test_a_page_that_asks_for_a_client_certificate_is_one_sentence(
+    title: str, advice: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = f"<html>\r\n<head><title>{title}</title></head>\r\n</html>\r\n".encode()
+    with serving(status=400, body=page) as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", url)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"mcpproxy: {url}: no answer to initialize: HTTP status 400: ")
+    assert outcome.err.endswith(f"; {advice}\n")
+    assert outcome.err.count("\n") == 1
+
+
 @contextmanager
 def refusing_late(context: ssl.SSLContext) -> Generator[int]:
     """A server that sends the alert of a failed handshake and waits until the client leaves; its port.
@@ -434,7 +454,7 @@ def test_an_alert_that_comes_as_the_answer_is_one_sentence(
         (404, b'{"detail":"Not Found"}', "404; no MCP server seems to be at this path"),
         (401, b"no token", "401: no token; give credentials with --header"),
         (502, b"<html><title>502 Bad Gateway</title></html>", "502; try again later"),
-        (308, b"moved", "308: moved; no MCP server seems to be at this path"),
+        (308, b"moved", "308 without a Location: moved; no MCP server seems to be at this path"),
     ],
 )
 def test_a_page_of_a_status_is_no_server(

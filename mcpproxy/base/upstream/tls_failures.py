@@ -9,11 +9,10 @@ import re
 import ssl
 from typing import Final
 
+from mcpproxy.base.upstream.client_certificates import GIVE_ONE, PERHAPS_REFUSED
 from mcpproxy.base.upstream.settings import UpstreamSettings
 
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_([A-Z_]+)")
-
-_GIVE_ONE: Final = "give one with --client-cert and --client-key"
 
 _NO_ISSUER: Final = frozenset((2, 18, 19, 20, 21))
 """What OpenSSL says of a certificate that rests on none of those that are trusted (``X509_V_ERR_``)."""
@@ -43,11 +42,11 @@ def tls_reason(fault: ssl.SSLError, settings: UpstreamSettings) -> str:
         return "it does not speak TLS there; try http://"
     name = alert(fault)
     if name == "certificate required":
-        return f"it demands a client certificate; {_GIVE_ONE}"
+        return f"it demands a client certificate; {GIVE_ONE}"
     if name in _ABOUT_CERTIFICATES:
-        guess = f"perhaps it demands a client certificate: {_GIVE_ONE}"
+        guess = f"perhaps it demands a client certificate: {GIVE_ONE}"
         if settings.cert:
-            guess = "perhaps it does not accept the certificate of --client-cert"
+            guess = PERHAPS_REFUSED
         return f"it refuses us with the alert {name}; {guess}"
     if name:
         return f"it refuses us with the alert {name}"

@@ -22,6 +22,7 @@ from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.session.frame import SERVER
 
 if TYPE_CHECKING:
+    from mcpproxy.client.refusals import Refusal
     from mcpproxy.replay.client.http_link import HttpLink
 
 DESCRIPTION: Final = """\
@@ -78,10 +79,10 @@ def _play_all(
     comparison.notes += [f"{recording.path}: {note}" for note in source.notes]
     if not sessions:
         raise find_traces.no_message(recording.path)
-    received, is_complete, refused = 0, True, list[tuple[int, str]]()
+    received, is_complete, refused = 0, True, list["Refusal"]()
     for session in sessions:
         player = Player(session)
-        http = _http(live, session, options.header) if live.url else None
+        http = _http(live, session, options.header, is_direct=not options.update) if live.url else None
         link: Link = http or StdioLink(live.command)
         async_main.run_until_terminated(play(player, link, options.timeout))
         received += player.received_count
@@ -93,28 +94,31 @@ def _play_all(
         why = comparison.notes[-1] if comparison.notes else "the server said nothing"
         why = f"{comparison.found}: {why}"
         if refused and not options.update:  # otherwise a proxy of ours is between
-            why = _why_no_server(live, *refused[0])
+            why = _why_no_server(live, refused[0])
+        said = str(refused[0]) if refused else why
         for note in dict.fromkeys(comparison.notes):
-            if not why.endswith(note):
+            if not (why.endswith(note) or said in note):
                 tell(note)
         raise McpProxyError(f"{why}; nothing could be compared")
     return is_complete
 
 
-def _why_no_server(live: Update, status: int, location: str) -> str:
-    """Return why nothing came from the server but a status and, with a redirect, a location."""
+def _why_no_server(live: Update, said: "Refusal") -> str:
+    """Return why nothing came from the server but a refusal."""
     from mcpproxy.validate.errors import HttpStatusError
     from mcpproxy.validate.transports.reachability import why_no_server
 
-    fault = HttpStatusError(f"HTTP status {status}", (), status, location)
+    fault = HttpStatusError(f"HTTP status {said.words}", (), said.status, said.advice)
     why = async_main.run_until_terminated(why_no_server(live.url, fault, live.upstream))
     return why or f"{shown((live.url,))}: {fault}"
 
 
-def _http(live: Update, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> "HttpLink":
+def _http(
+    live: Update, session: RecordedSession, headers: Sequence[tuple[str, str]], *, is_direct: bool
+) -> "HttpLink":
     from mcpproxy.replay.client.http_link import HttpLink  # imports h11, which stdio does not need
 
-    return HttpLink(live.url, session, headers, upstream=live.upstream)
+    return HttpLink(live.url, session, headers, upstream=live.upstream, is_direct=is_direct)
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:

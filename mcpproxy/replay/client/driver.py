@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from mcpproxy.protocol.message_parts import Key
 from mcpproxy.replay.client.player import Player, Send
 from mcpproxy.session.frame import FRAME_BYTES, Headers, SseEvent
 
@@ -48,13 +49,24 @@ class ExchangeOver:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestsRefused:
+    """The end of an exchange in which requests with these ids got an HTTP status and no answer.
+
+    ``why`` is the status, with what the server says and what the user can do.
+    """
+
+    keys: frozenset[Key]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServerGone:
     """The end of the connection; ``why`` is a clause such as ``the server ended with exit code 1``."""
 
     why: str
 
 
-LinkEvent: TypeAlias = ServerFrame | AnswerHead | ExchangeOver | ServerGone
+LinkEvent: TypeAlias = ServerFrame | AnswerHead | ExchangeOver | RequestsRefused | ServerGone
 
 
 class Link(Protocol):
@@ -156,6 +168,8 @@ def _take(player: Player, link_event: LinkEvent, now_ns: int) -> list[Send]:
             player.receive_head(exchange, status, headers)
         case ExchangeOver(exchange):
             return player.end_exchange(exchange, now_ns)
+        case RequestsRefused(keys, why):
+            return player.refuse(keys, why, now_ns)
         case ServerGone(why):
             player.stop(why)
     return []

@@ -12,6 +12,7 @@ from typing import Final
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.client.http_connection import Tape
 from mcpproxy.client.http_session import ClientSession, SessionExchange
+from mcpproxy.client.refusals import Refusal, refusal
 from mcpproxy.client.remote_server import (
     ForeignTargetError,
     HttpResponse,
@@ -21,8 +22,15 @@ from mcpproxy.client.remote_server import (
     UnreachableError,
 )
 from mcpproxy.framing.sse import SseBlock
-from mcpproxy.protocol.jsonrpc import Message
-from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
+from mcpproxy.protocol.jsonrpc import Malformed, Message
+from mcpproxy.replay.client.driver import (
+    AnswerHead,
+    ExchangeOver,
+    LinkEvent,
+    RequestsRefused,
+    ServerFrame,
+    ServerGone,
+)
 from mcpproxy.replay.client.player import Send
 from mcpproxy.replay.client.recorded_headers import HeaderWriter, resumption_headers
 from mcpproxy.replay.recording import RecordedSession
@@ -39,28 +47,38 @@ _MAX_UNREAD: Final = 1000
 class ReplayedExchange(SessionExchange):
     """An exchange with the number ``number`` in the recording, 0 if it is not recorded.
 
-    ``settled`` is set when the next message may be sent.
+    ``settled`` is set when the next message may be sent. ``location`` is where the response redirects to, and
+    ``page`` is the body of a refusal. A page is compared only where the recorded server refused as well
+    (``compares_pages``).
     """
 
-    def __init__(self, link: "HttpLink", number: int = 0, method: str = "POST") -> None:
+    def __init__(
+        self, link: "HttpLink", number: int = 0, method: str = "POST", *, compares_pages: bool = False
+    ) -> None:
         super().__init__()
         self.settled: Final = asyncio.Event()
+        self.location = ""
+        self.page = b""
         self._link: Final = link
         self._number: Final = number
         self._method: Final = method
+        self._compares_pages: Final = compares_pages
 
     async def on_head(self, response: HttpResponse) -> None:
         """Pass on the head, and let the next message be sent when a stream is open."""
         self._link.statuses.add(response.status)
-        if response.status >= 300 and self._method == "POST":
-            self._link.refused.append((response.status, response.header("location")))
+        self.location = response.header("location")
         if self._number:
             await self._link.events.put(AnswerHead(self._number, response.status, tuple(response.headers)))
         if response.is_stream or self._method == "GET":
             self.settled.set()
 
-    async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:  # noqa: ARG002 # the player parses each of them
+    async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
         """Pass on a body or an event."""
+        if self.status >= 300 and block is None:
+            self.page = raw
+            if isinstance(message, Malformed) and not self._compares_pages:
+                return
         event = block and SseEvent(b"", b"", block.id, block.event, block.retry)
         await self._link.events.put(ServerFrame(raw, self._number, event))
 
@@ -68,9 +86,10 @@ class ReplayedExchange(SessionExchange):
 class HttpLink:
     """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request.
 
-    ``tape`` takes a copy of all bytes, and ``upstream`` says how the server is reached. ``statuses`` are
-    those of all responses, ``refused`` are those from 300 on to a POST, each with its ``Location``, which
-    may be empty, and ``failures`` say why exchanges did not come to their end.
+    ``tape`` takes a copy of all bytes, and ``upstream`` says how the server is reached. Unless ``is_direct``,
+    a proxy of ours is at ``url``, so where it redirects to is nothing that a user can give. ``statuses`` are
+    those of all responses, ``refused`` are what POSTs were refused with, and ``failures`` say why exchanges
+    did not come to their end.
     """
 
     def __init__(
@@ -80,11 +99,14 @@ class HttpLink:
         headers: Sequence[tuple[str, str]] = (),
         tape: Tape | None = None,
         upstream: UpstreamSettings = USUAL,
+        *,
+        is_direct: bool = True,
     ) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self.statuses: Final[set[int]] = set()
-        self.refused: Final[list[tuple[int, str]]] = []
+        self.refused: Final[list[Refusal]] = []
         self.failures: Final[list[RemoteError]] = []
+        self._is_direct: Final = is_direct
         self._was_recorded_on_stdio: Final = not session.exchanges
         self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay", upstream=upstream)
         self._session: Final[ClientSession[ReplayedExchange]] = ClientSession(self._server)
@@ -100,7 +122,8 @@ class HttpLink:
         """Send a message, and return as soon as the next message may be sent."""
         recorded = send.step.exchange if send.step else None
         method = recorded.request.method if recorded and not send.raw else "POST"
-        exchange = ReplayedExchange(self, send.exchange, method)
+        was_refused = recorded is not None and recorded.status >= 300
+        exchange = ReplayedExchange(self, send.exchange, method, compares_pages=was_refused)
         task = self._session.tasks.start(self._run(exchange, method, send))
         if not send.has_request:
             await _wait_first(exchange.settled.wait(), task)
@@ -134,6 +157,8 @@ class HttpLink:
         else:
             await self._session.run(exchange, method, headers, send.raw)
         await self._note_failure(exchange, is_stream_of_session=is_http_sse and method == "GET")
+        if method == "POST" and exchange.status >= 300:
+            await self._note_refusal(exchange)
         # With HTTP+SSE a response comes on the GET stream. So the end of a POST does not mean that its
         # request stays unanswered.
         if send.exchange and (method == "GET" or not is_http_sse):
@@ -142,6 +167,15 @@ class HttpLink:
     async def _listen(self, stream: ReplayedExchange) -> None:
         await self._session.listen(stream)
         await self._note_failure(stream)
+
+    async def _note_refusal(self, exchange: ReplayedExchange) -> None:
+        """Tell the player which requests stay unanswered, because their POST was refused."""
+        server = self._server
+        said = refusal(server.url, exchange.status, exchange.location, exchange.page, server.headers)
+        self.refused.append(said)
+        if exchange.unanswered:
+            words = said if self._is_direct else said.status
+            await self.events.put(RequestsRefused(frozenset(exchange.unanswered), f"HTTP status {words}"))
 
     async def _note_failure(self, exchange: ReplayedExchange, *, is_stream_of_session: bool = False) -> None:
         """Tell the player if the server is gone, or if more cannot come from it."""

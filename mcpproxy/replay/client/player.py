@@ -9,6 +9,7 @@ session.
 """
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Final
@@ -26,6 +27,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
     parse,
 )
+from mcpproxy.protocol.message_parts import Key, key_of
 from mcpproxy.protocol.raw_json import messages_with_bytes, put, spliced
 from mcpproxy.replay.client.live_transcript import LiveTranscript, OpenRequest
 from mcpproxy.replay.client.script import ScriptStep, awaited_messages, is_masked_anywhere, steps
@@ -103,6 +105,7 @@ class Player:
         self._quiet_ns = _QUIET_NS
         self._has_missed_answer = False  # whether the latest awaited response has not come in time
         self._is_stopped = False
+        self._refusals: Final[set[str]] = set()  # the refusals that are noted, each once
         self.notes: Final[list[str]] = []
         self.progress = 0
         self.received_count = 0
@@ -210,6 +213,28 @@ class Player:
             if not open_request.is_page:
                 self._drop_awaited(open_request.recorded)
             self.progress += 1
+        return self._advance(now_ns)
+
+    def refuse(self, keys: Collection[Key], why: str, now_ns: int = 0) -> list[Send]:
+        """Process that requests with these ids are refused and get no answer, which ``why`` says.
+
+        A server that refuses the first request that the recorded one answered is not played to any further.
+        """
+        for open_request in self._transcript.open.take_if(
+            lambda one: isinstance(one.live.message, Request) and key_of(one.live.message) in keys
+        ):
+            self.progress += 1
+            if open_request.is_page:
+                continue
+            request = open_request.recorded
+            if request.index in self._answer_to:
+                if not self.received_count:
+                    self.stop(f"the server answers with {why}")
+                    return []
+                if why not in self._refusals:
+                    self._refusals.add(why)
+                    self.notes.append(f"no answer to {described(request)} (frame {request.seq}): {why}")
+            self._drop_awaited(request)
         return self._advance(now_ns)
 
     def stop(self, why: str) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.client.background_tasks import BackgroundTasks, cancel_tasks
+from mcpproxy.client.refusals import Refusal, refusal
 from mcpproxy.client.remote_server import Headers, RemoteError, RemoteServer, TooLongError
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.assembly import HttpAssembly
@@ -174,6 +175,11 @@ class HttpEndpoint:
             exchange.started.set()
             exchange.ended.set()
             exchange.progressed.set()
+
+    def refusal(self, exchange: ClientExchange) -> Refusal:
+        """Return what the response of an exchange says that has a status from 300 on."""
+        location = exchange.header("location") or ""
+        return refusal(self.server.url, exchange.status, location, exchange.body, self.headers)
 
     def _count(self, exchange: ClientExchange, size: int) -> None:
         """Count bytes of a response.

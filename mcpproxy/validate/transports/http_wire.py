@@ -8,7 +8,6 @@ from typing import Final
 
 from mcpproxy.base.upstream.connecting import CONNECT_S
 from mcpproxy.client.http_session import OLD_TRANSPORT, ClientSession
-from mcpproxy.client.refusals import status_words
 from mcpproxy.client.remote_server import ForeignTargetError, Headers
 from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.protocol.mirrors import listed_mirrors
@@ -146,9 +145,8 @@ class HttpWire(ClientSession[ClientExchange]):
             self._lose(str(exchange.failure))
         elif not self.endpoint or exchange.status >= 300 or exchange.failure:
             why = f"it {exchange.failure}" if exchange.failure else ""
-            status, location = exchange.status, exchange.header("location") or ""
-            refusal = status_words(status, exchange.body, self.server.headers) if status >= 300 else ""
-            self.on_event(RequestEnded(exchange.seq, status, why, location, refusal))
+            said = self.server.refusal(exchange) if exchange.status >= 300 else None
+            self.on_event(RequestEnded(exchange.seq, exchange.status, why, said))
 
 
 def _ignore(event: WireEvent) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import ssl
 from contextlib import suppress
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
@@ -58,9 +58,8 @@ async def why_no_server(url: str, fault: ValidateError, upstream: UpstreamSettin
         return f"{shown((url,))}: {reason}"
     if status in _UNAUTHORIZED:
         return f"{shown((url,))}: {fault}; give credentials with --header 'Authorization: ...'"
-    if 300 <= status < 400 and isinstance(fault, HttpStatusError) and fault.location:
-        with suppress(ValueError):  # it names no URL
-            return f"{shown((url,))}: {fault} to {shown((urljoin(url, fault.location),))}; try that URL"
+    if isinstance(fault, HttpStatusError) and fault.advice:
+        return f"{shown((url,))}: {fault}; {fault.advice}"
     if status in _NO_ENDPOINT:
         return f"{shown((url,))}: {fault}; no MCP server seems to be at this path"
     if status in _UNAVAILABLE:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from mcpproxy.client.refusals import Refusal
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.session_recording import SessionRecording
@@ -20,16 +21,14 @@ class FrameReceived:
 class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
-    ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is the status and what
-    the server says of it; it is empty for a status below 300.
+    ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is what the server says
+    with a status from 300 on.
     """
 
     seq: int
     status: int
     why: str
-    location: str = ""
-    """Where a redirect leads; empty for another response."""
-    refusal: str = ""
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)

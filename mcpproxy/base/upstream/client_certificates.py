@@ -1,0 +1,37 @@
+"""What a user can do where a server misses our certificate, or does not accept it.
+
+Most servers end TLS with an alert, which ``tls_failures`` reads. nginx ends the handshake, and answers each
+request with an error page instead.
+
+Source: https://nginx.org/en/docs/http/ngx_http_ssl_module.html#errors, and ``ngx_http_special_response.c``.
+"""
+
+from __future__ import annotations
+
+from mcpproxy.base.patterns import pattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+GIVE_ONE: Final = "give one with --client-cert and --client-key"
+PERHAPS_REFUSED: Final = "perhaps it does not accept the certificate of --client-cert"
+
+REFUSING: Final = range(400, 500)
+"""The statuses of such a page: 400, or what the server's ``error_page`` makes of 495 and 496."""
+
+_READ_BYTES: Final = 4 << 10
+_MISSING: Final = pattern(rb"No required SSL certificate was sent")
+_REFUSED: Final = pattern(rb"<title>(?:\d+ )?The SSL certificate error</title>")
+
+
+def certificate_advice(status: int, body: bytes) -> str:
+    """Return what to do about a response that asks for another certificate of ours, as a clause.
+
+    It is empty for any other response. Nothing of the foreign ``body`` is in it.
+    """
+    if status not in REFUSING:
+        return ""
+    if _MISSING.search(body, 0, _READ_BYTES):
+        return GIVE_ONE
+    return PERHAPS_REFUSED if _REFUSED.search(body, 0, _READ_BYTES) else ""
