@@ -126,17 +126,17 @@ READS: Final = {
     ("replay/client/http_link.py", "__init__"): "an event that was recorded",
     ("validate/transports/http_endpoint.py", "__init__"): "an option of the recorder",
     ("validate/transports/http_endpoint.py", "_on_frame"): "leaves the event out",
-    ("validate/transports/http_wire.py", "_run"): "is printed for the user",
-    ("fuzz/trial_peers.py", "send"): "is printed for the user",
+    ("validate/transports/http_endpoint.py", "refusal"): "is printed for the user",
+    ("bridge/remote_session.py", "on_head"): "is printed for the user",
     ("replay/client/http_link.py", "on_head"): "is printed for the user",
 }
 
 JOINS: Final = {
     "base/named_url.py": "the function",
+    "client/refusals.py": "is printed for the user; nothing is requested",
     "intercept/addons/closed_gate_http.py": "keeps the path, of whatever origin; nothing is requested",
     "protocol/schema/effort.py": "names parts of a schema; nothing is requested",
     "session/redirects.py": "compares targets; nothing is requested",
-    "validate/transports/reachability.py": "is printed for the user; nothing is requested",
 }
 
 

@@ -18,6 +18,7 @@ LONGEST_URL: Final = 16 << 10
 """The longest URL that a peer may name, in bytes."""
 
 _SHOWN_CHARACTERS: Final = 100
+_SHOWN_URL: Final = 500
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _WRITABLE: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 """What may stand in a URL besides letters and digits; the rest is escaped."""
@@ -59,6 +60,25 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
     if "@" in parts.netloc and parts.netloc != own.netloc:
         raise ForeignUrlError("names a URL with user information in it")
     return urlunsplit((own.scheme, own.netloc, parts.path, parts.query, ""))
+
+
+def other_origin(base: str, named: str) -> str:
+    """Return the URL that a peer at ``base`` named, for a message, if it has another origin than ``base``.
+
+    It is absolute, and has no query, which may hold a secret. The names of this machine count as one host.
+    What has the same origin, or is no URL, gives an empty text.
+    """
+    try:
+        parts = urlsplit(urljoin(base, quote(named.strip()[:LONGEST_URL], safe=_WRITABLE)))
+        origin, own = _origin(parts), _origin(urlsplit(base))
+    except ValueError:
+        return ""
+    if {origin[1], own[1]} <= LOOPBACK:
+        origin = (origin[0], own[1], origin[2])
+    if origin == own or parts.scheme not in _DEFAULT_PORTS:
+        return ""
+    host = parts.netloc.rpartition("@")[2]
+    return visible(urlunsplit((parts.scheme, host, parts.path, "", ""))[:_SHOWN_URL])
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int]:

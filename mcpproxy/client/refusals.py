@@ -29,7 +29,7 @@ _MEMBERS: Final = ("error_description", "detail", "message", "error", "title")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HttpRefusal:
     """A response with a ``status`` from 300 on that is no answer.
 
     ``words`` are the status and what the server says of it, and ``advice`` is what the user can do, as a
@@ -44,7 +44,7 @@ class Refusal:
         return "; ".join(filter(None, (self.words, self.advice)))
 
 
-def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()) -> Refusal:
+def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()) -> HttpRefusal:
     """Return what a response of the server at ``url`` says: ``307 to https://a.example/mcp/``.
 
     ``location`` is that of a redirect, empty if it has none. ``body`` and ``own`` are those of
@@ -52,14 +52,14 @@ def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()
     """
     words = status_words(status, body, own)
     if status not in _REDIRECTS:
-        return Refusal(status, words, certificate_advice(status, body))
+        return HttpRefusal(status, words, certificate_advice(status, body))
     if not location:
-        return Refusal(status, f"{status} without a Location{words.removeprefix(str(status))}")
+        return HttpRefusal(status, f"{status} without a Location{words.removeprefix(str(status))}")
     try:
         to = visible(shown((urljoin(url, location),))[:_SHOWN_URL])
     except ValueError:
-        return Refusal(status, f"{status} with a Location that is no URL")
-    return Refusal(status, f"{status} to {to}", "try that URL")
+        return HttpRefusal(status, f"{status} with a Location that is no URL")
+    return HttpRefusal(status, f"{status} to {to}", "try that URL")
 
 
 def status_words(status: int, body: bytes, own: Headers = ()) -> str:

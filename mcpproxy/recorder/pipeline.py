@@ -364,6 +364,11 @@ class RecordingPipeline:
             from mcpproxy.recorder.http.assembly import HttpAssembly
 
             self._assembly = HttpAssembly(payload)
+            # Where nothing listens, the client is that of a bridge, which says such things itself.
+            if header.upstream and header.listen and not header.model:
+                from mcpproxy.recorder.http.upstream_hints import UpstreamHints
+
+                self._sink.hints = UpstreamHints(header.upstream)
         self._rotation = rotation_of(payload)
         self._max_bytes, reserve = limits_of(payload)
         if reserve and not self._is_found:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mcpproxy.framing.lines import Line
 from mcpproxy.protocol.jsonrpc import parse
@@ -33,6 +33,9 @@ from mcpproxy.trace.records import Encoded, Recorded
 from mcpproxy.trace.short_lines import SHORTEST_RUN, SOURCES, Lines, encode_lines, has_run, is_run, runs_in
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
+if TYPE_CHECKING:
+    from mcpproxy.recorder.http.upstream_hints import UpstreamHints
+
 _MOST_WAITING: Final = 128
 _MOST_WAITING_BYTES: Final = 64 << 10
 """How many events, and how many bytes in their frames, wait to be settled together. Fewer are slower; more
@@ -62,6 +65,8 @@ class TraceSink:
         self._notes = notes
         self._watcher = watcher
         self._budget = Budget()
+        self.hints: UpstreamHints | None = None
+        """Over HTTP: what to say of the server's responses besides findings."""
         self._waiting: list[Recorded] = []
         """Over HTTP: the events that are neither written nor judged yet."""
         self._waiting_bytes = 0
@@ -167,7 +172,7 @@ class TraceSink:
         if not waiting:
             return
         state = self.state
-        names, judge, tally = state.names, state.judge, state.tally
+        names, judge, tally, hints = state.names, state.judge, state.tally, self.hints
         sessions = [names.track(event) for event in waiting]
         records = list(map(self._http_record, waiting, sessions))
         state.at_ns = waiting[-1].observed_at_ns
@@ -185,6 +190,8 @@ class TraceSink:
                 self._say_once(event.why)
             if findings := judge.observe(event):
                 self._record_findings(findings)
+            if hints is not None and (hint := hints.take(event)):
+                self._say_once(hint)
             if self._watcher is not None:
                 self._tell_watcher(self._watcher, event, findings)
 

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly, save_assembly
 from mcpproxy.recorder.http import body_frames, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.judge import standard_observer
+from mcpproxy.recorder.judge import NothingJudged, standard_observer
 from mcpproxy.recorder.recovery import recover
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
@@ -75,6 +77,75 @@ def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Reco
         else:
             found += assembly.take(kind, payload, at_ns - STARTED_NS, number)
     return [*found, *assembly.end()]
+
+
+def said(trace: Path, capfd: pytest.CaptureFixture[str], *exchanges: tuple[bytes, bytes]) -> list[str]:
+    """The lines on stderr of a recording of these requests and responses, one connection for each."""
+    entries = [start(upstream="https://a.example/mcp")]
+    for number, (asked, answered) in enumerate(exchanges, 1):
+        entries += [connect(number), client(asked, number=number), server(answered, number=number)]
+    JournalFolder(trace, [*entries, EXIT])
+    live = StderrNotes(2)
+    session, writer = recording(trace, NothingJudged, live)
+    session.drain()
+    assert session.finish()
+    writer.close()
+    live.flush()
+    return [line.removeprefix("mcpproxy: ") for line in capfd.readouterr().err.splitlines()]
+
+
+def redirect(location: str, status: str = "307 Temporary Redirect") -> bytes:
+    return answer(b"", f"Location: {location}", status=status)
+
+
+PAST: Final = "the server redirects to {}, past mcpproxy: give that URL"
+
+
+@pytest.mark.parametrize(
+    ("location", "named"),
+    [
+        ("https://b.example/mcp/?key=s3cret", "https://b.example/mcp/"),
+        ("//user:s3cret@b.example:8443/mcp", "https://b.example:8443/mcp"),
+        ("http://a.example/mcp", "http://a.example/mcp"),
+        ("https://a.example:8443/mcp", "https://a.example:8443/mcp"),
+        ("https://b.example/\x1b[31m" + "x" * 600, "https://b.example/%1B[31m" + "x" * 475),
+        ("https://A.example:443/mcp/", ""),
+        ("/mcp/", ""),
+        ("https://[", ""),
+        ("mailto:x@b.example", ""),
+    ],
+)
+def test_a_redirect_to_another_origin_is_said_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], location: str, named: str
+) -> None:
+    followed = (post(b"{}"), redirect(location))
+    lines = said(tmp_path / "t.jsonl", capfd, followed, followed, followed)
+    assert lines == ([PAST.format(named)] if named else [])
+
+
+def test_a_redirect_that_is_not_of_the_endpoint_is_not_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    login = (get("/authorize"), redirect("https://b.example/login", "302 Found"))
+    cached = (get("/mcp"), redirect("https://b.example/mcp", "304 Not Modified"))
+    assert said(tmp_path / "t.jsonl", capfd, login, cached) == []
+
+
+@pytest.mark.parametrize(
+    ("title", "advice"),
+    [
+        ("400 No required SSL certificate was sent", "give one with --client-cert and --client-key"),
+        ("400 The SSL certificate error", "perhaps it does not accept the certificate of --client-cert"),
+    ],
+)
+def test_a_page_that_asks_for_our_certificate_is_said_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], title: str, advice: str
+) -> None:
+    page = f"<html><head><title>{title}</title></head></html>".encode()
+    refused = (post(b"{}"), answer(page, status="400 Bad Request", kind="text/html"))
+    served = (post(b"{}"), answer(page, kind="text/html"))
+    lines = said(tmp_path / "t.jsonl", capfd, served, refused, refused)
+    assert lines == [f"the server answers HTTP 400 and wants another certificate of ours; {advice}"]
 
 
 def without_notes(events: Iterable[Recorded]) -> list[Recorded]:

@@ -22,7 +22,7 @@ from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.session.frame import SERVER
 
 if TYPE_CHECKING:
-    from mcpproxy.client.refusals import Refusal
+    from mcpproxy.client.refusals import HttpRefusal
     from mcpproxy.replay.client.http_link import HttpLink
 
 DESCRIPTION: Final = """\
@@ -79,7 +79,7 @@ def _play_all(
     comparison.notes += [f"{recording.path}: {note}" for note in source.notes]
     if not sessions:
         raise find_traces.no_message(recording.path)
-    received, is_complete, refused = 0, True, list["Refusal"]()
+    received, is_complete, refused = 0, True, list["HttpRefusal"]()
     for session in sessions:
         player = Player(session)
         http = _http(live, session, options.header, is_direct=not options.update) if live.url else None
@@ -103,7 +103,7 @@ def _play_all(
     return is_complete
 
 
-def _why_no_server(live: Update, said: "Refusal") -> str:
+def _why_no_server(live: Update, said: "HttpRefusal") -> str:
     """Return why nothing came from the server but a refusal."""
     from mcpproxy.validate.errors import HttpStatusError
     from mcpproxy.validate.transports.reachability import why_no_server

@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.client.http_connection import Tape
 from mcpproxy.client.http_session import ClientSession, SessionExchange
-from mcpproxy.client.refusals import Refusal, refusal
+from mcpproxy.client.refusals import HttpRefusal, refusal
 from mcpproxy.client.remote_server import (
     ForeignTargetError,
     HttpResponse,
@@ -104,7 +104,7 @@ class HttpLink:
     ) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self.statuses: Final[set[int]] = set()
-        self.refused: Final[list[Refusal]] = []
+        self.refused: Final[list[HttpRefusal]] = []
         self.failures: Final[list[RemoteError]] = []
         self._is_direct: Final = is_direct
         self._was_recorded_on_stdio: Final = not session.exchanges

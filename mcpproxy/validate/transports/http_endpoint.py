@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.client.background_tasks import BackgroundTasks, cancel_tasks
-from mcpproxy.client.refusals import Refusal, refusal
+from mcpproxy.client.refusals import HttpRefusal, refusal
 from mcpproxy.client.remote_server import Headers, RemoteError, RemoteServer, TooLongError
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.assembly import HttpAssembly
@@ -176,7 +176,7 @@ class HttpEndpoint:
             exchange.ended.set()
             exchange.progressed.set()
 
-    def refusal(self, exchange: ClientExchange) -> Refusal:
+    def refusal(self, exchange: ClientExchange) -> HttpRefusal:
         """Return what the response of an exchange says that has a status from 300 on."""
         location = exchange.header("location") or ""
         return refusal(self.server.url, exchange.status, location, exchange.body, self.headers)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcpproxy.client.refusals import Refusal
+from mcpproxy.client.refusals import HttpRefusal
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.session_recording import SessionRecording
@@ -28,7 +28,7 @@ class RequestEnded:
     seq: int
     status: int
     why: str
-    refusal: Refusal | None = None
+    refusal: HttpRefusal | None = None
 
 
 @dataclass(frozen=True, slots=True)

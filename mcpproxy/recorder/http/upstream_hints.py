@@ -1,0 +1,75 @@
+"""What a user of ``mcpproxy http`` has to know of the server's responses, besides findings.
+
+A client that follows a redirect to another origin leaves the proxy, and the recording lacks the rest. A
+server that misses our certificate says so in a page, which the client hardly shows.
+"""
+
+from __future__ import annotations
+
+from mcpproxy.base.upstream.client_certificates import REFUSING, certificate_advice
+from mcpproxy.session.frame import SERVER, ExchangeEnd, Frame, RequestHead, ResponseHead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from mcpproxy.session.frame import Event
+
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+
+
+class UpstreamHints:
+    """Reads the events of a recording of the server at ``url``, a sentence of which ``take`` returns.
+
+    Redirects count only in answers to requests for the MCP endpoint: others, such as those of a login, lead
+    users elsewhere on purpose.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url: Final = url
+        self._asked: Final[set[int]] = set()
+        """The open exchanges with the endpoint that have no response."""
+        self._refused: Final[dict[int, int]] = {}
+        """The open exchanges with a status that may mean that a certificate is missing, and the status."""
+
+    def take(self, event: Event) -> str:
+        """Return what to say of an event; empty for nearly all."""
+        if isinstance(event, RequestHead):
+            if event.endpoint:
+                self._asked.add(event.exchange)
+        elif isinstance(event, ResponseHead):
+            return self._on_head(event)
+        elif isinstance(event, Frame):
+            if event.exchange in self._refused and event.sender == SERVER:
+                return self._on_page(event)
+        elif isinstance(event, ExchangeEnd):
+            self._asked.discard(event.exchange)
+            self._refused.pop(event.exchange, None)
+        return ""
+
+    def _on_head(self, head: ResponseHead) -> str:
+        if head.status < 200 or head.by_proxy:
+            return ""
+        is_endpoint = head.exchange in self._asked
+        self._asked.discard(head.exchange)
+        if head.status in REFUSING:
+            self._refused[head.exchange] = head.status
+        elif is_endpoint and head.status in _REDIRECTS:
+            return self._on_redirect(head)
+        return ""
+
+    def _on_redirect(self, head: ResponseHead) -> str:
+        from mcpproxy.base.named_url import other_origin  # few servers redirect, and its imports take long
+
+        location = next((value for name, value in head.headers if name.lower() == "location"), "")
+        target = other_origin(self._url, location)
+        return f"the server redirects to {target}, past mcpproxy: give that URL" if target else ""
+
+    def _on_page(self, page: Frame) -> str:
+        status = self._refused.pop(page.exchange)
+        advice = certificate_advice(status, page.raw)
+        return (
+            f"the server answers HTTP {status} and wants another certificate of ours; {advice}"
+            if advice
+            else ""
+        )
