@@ -52,6 +52,7 @@
     ├── NotBackError                a server behind a URL is gone; becomes a fault that is not confirmed
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
+        │   └── MovedError          the server is at another path of its origin; becomes a new target
         ├── GoneError               the server process ended, or closed the connection
         ├── ForeignEndpointError    the server names an endpoint to which no message may be sent
         ├── TimedOutError           no answer came in time

@@ -1,16 +1,18 @@
 """What a server, or a gateway before it, says where it answers with an HTTP status and no message of MCP."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from html import unescape
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urljoin
 
+from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.secret_values import HIDDEN, mask_secrets
 from mcpproxy.base.upstream.client_certificates import certificate_advice
 from mcpproxy.base.visible import visible
-from mcpproxy.client.remote_server import Headers
+from mcpproxy.client.remote_server import SAME_REQUEST, Headers
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, parse
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.recorder.secret_arguments import shown
@@ -33,12 +35,14 @@ class HttpRefusal:
     """A response with a ``status`` from 300 on that is no answer.
 
     ``words`` are the status and what the server says of it, and ``advice`` is what the user can do, as a
-    clause; it is empty if nobody knows.
+    clause; it is empty if nobody knows. ``moved_to`` is the URL of the same origin at which the same request
+    is to be sent, if it says so.
     """
 
     status: int
     words: str
     advice: str = ""
+    moved_to: str = ""
 
     def __str__(self) -> str:
         return "; ".join(filter(None, (self.words, self.advice)))
@@ -59,7 +63,13 @@ def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()
         to = visible(shown((urljoin(url, location),))[:_SHOWN_URL])
     except ValueError:
         return HttpRefusal(status, f"{status} with a Location that is no URL")
-    return HttpRefusal(status, f"{status} to {to}", "try that URL")
+    moved_to = ""
+    with suppress(ForeignUrlError):
+        moved_to = resolved(url, location.encode("latin-1", "replace"))
+    if moved_to == url:
+        return HttpRefusal(status, f"{status} to the same URL")
+    is_same_request = status in SAME_REQUEST
+    return HttpRefusal(status, f"{status} to {to}", "try that URL", moved_to if is_same_request else "")
 
 
 def status_words(status: int, body: bytes, own: Headers = ()) -> str:

@@ -26,8 +26,9 @@ LONGEST_BODY: Final = 64 << 20
 """The longest JSON body. A longer one is not read to its end."""
 
 _MOST_REDIRECTS: Final = 5
-_REDIRECTS: Final = (307, 308)
-"""Statuses after which the same request is sent again to another URL."""
+SAME_REQUEST: Final = (307, 308)
+"""Statuses after which the same request is sent again to another URL. The official SDKs do so within the
+origin, and send no POST again after other statuses."""
 
 _REUSED_FOR_S: Final = 4.0
 """How long an idle connection is used again. Common servers close theirs after five seconds, and a request
@@ -204,7 +205,7 @@ class RemoteServer:
                 if self._proxy is not None and self._tls is None and response.status == 407:
                     with self._noted():
                         raise UnreachableError(f"cannot be reached ({self._proxy.refusal(407)})")
-                is_redirect = response.status in _REDIRECTS and response.header("location")
+                is_redirect = response.status in SAME_REQUEST and response.header("location")
                 if not (is_redirect and self._follows_redirects):
                     yield response
                     return

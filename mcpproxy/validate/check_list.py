@@ -51,6 +51,11 @@ class CheckList:
         self._is_settled = False
         self._revision_start = len(self.checks)
 
+    def forget(self) -> None:
+        """Forget the checks so far, none of which says anything about the server."""
+        self.checks.clear()
+        self.begin_revision()
+
     def current_revision_checks(self) -> list[CheckResult]:
         """Return the checks of the current revision."""
         return self.checks[self._revision_start :]

@@ -220,7 +220,7 @@ class RpcConnection:
             raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,))
         if refusal := event.refusal:
             text = f"no answer to {pending.method}: HTTP status {refusal.words}"
-            raise HttpStatusError(text, (pending.seq,), refusal.status, refusal.advice)
+            raise HttpStatusError(text, (pending.seq,), refusal.status, refusal.advice, refusal.moved_to)
         why = event.why or f"HTTP status {event.status} without an answer in it"
         gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
         raise self._wrong_answer(pending) or gone

@@ -7,7 +7,13 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.defaults import UNKNOWN_METHOD
-from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, ValidateError
+from mcpproxy.validate.errors import (
+    CouldNotStartError,
+    HttpStatusError,
+    MovedError,
+    TimedOutError,
+    ValidateError,
+)
 
 Opening = Literal["yes", "no", "unclear"]
 """Whether a server supports an era.
@@ -23,17 +29,28 @@ async def opens(client: Client) -> Opening:
     It does if it answers ``server/discover`` (stateless) or ``initialize`` (handshake) with a valid result.
 
     Raises:
-        CouldNotStartError: the server cannot be started or reached.
+        CouldNotStartError: the server cannot be started or reached, or is at another URL.
     """
     try:
         await (_discover(client) if client.is_stateless else client.initialize())
     except CouldNotStartError:
         raise
-    except ValidateError:
+    except ValidateError as fault:
+        raise_if_moved(fault)
         return "no"
     if client.is_stateless and not _names_era(client.server) and await _serves_unknown_methods(client):
         return "unclear"
     return "yes"
+
+
+def raise_if_moved(fault: ValidateError) -> None:
+    """Raise an error that the server is elsewhere, if ``fault``, that of the first request, says so.
+
+    Raises:
+        MovedError: it does.
+    """
+    if isinstance(fault, HttpStatusError) and fault.moved_to:
+        raise MovedError(f"{fault}; {fault.advice}", fault.frames, fault.moved_to) from None
 
 
 def _names_era(discovery: JSONObject) -> bool:

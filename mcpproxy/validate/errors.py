@@ -15,6 +15,14 @@ class CouldNotStartError(ValidateError):
     """The command cannot be run, or nothing listens at the URL."""
 
 
+class MovedError(CouldNotStartError):
+    """The server redirects the first request to ``url``, another path of its origin."""
+
+    def __init__(self, text: str, frames: tuple[int, ...], url: str) -> None:
+        super().__init__(text, frames)
+        self.url = url
+
+
 class GoneError(ValidateError):
     """The server exited or closed the connection before it answered."""
 
@@ -80,13 +88,17 @@ class RefusedError(ValidateError):
 class HttpStatusError(ValidateError):
     """The HTTP response has a ``status`` and no JSON-RPC message.
 
-    ``advice`` is what the user can do about it, as a clause; it is empty if nobody knows.
+    ``advice`` is what the user can do about it, as a clause; it is empty if nobody knows. ``moved_to`` is the
+    URL of the same origin to which the request is redirected, if it is.
     """
 
-    def __init__(self, text: str, frames: tuple[int, ...], status: int, advice: str = "") -> None:
+    def __init__(
+        self, text: str, frames: tuple[int, ...], status: int, advice: str = "", moved_to: str = ""
+    ) -> None:
         super().__init__(text, frames)
         self.status = status
         self.advice = advice
+        self.moved_to = moved_to
 
 
 class ToolFailedError(ValidateError):

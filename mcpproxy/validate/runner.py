@@ -18,7 +18,7 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.validate import era_choice, passive
 from mcpproxy.validate.check_list import CheckList, ProgressCallbacks
-from mcpproxy.validate.errors import CouldNotStartError
+from mcpproxy.validate.errors import CouldNotStartError, MovedError
 from mcpproxy.validate.outcome import STATUS_OF, CheckResult, JudgedRecording, Status, Validation
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
@@ -26,6 +26,7 @@ from mcpproxy.validate.probe_run import described, run_probe
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.transports.reachability import check_reachable
 
+_MOST_REDIRECTS: Final = 5
 _MAX_SILENT_PROBES: Final = 3
 """After this many consecutive probes without an answer the server is assumed to hang."""
 
@@ -69,7 +70,9 @@ class Run:
         strict: bool = False,
         progress: ProgressCallbacks | None = None,
     ) -> None:
-        self._target: Final = target
+        self._target = target
+        self._name: Final = target.name
+        self._redirects = 0
         self._probes: Final = probes
         self._recordings: Final = recordings
         self._options: Final = options or ValidateOptions()
@@ -102,9 +105,12 @@ class Run:
         try:
             if self._target.url:
                 await check_reachable(self._target.url, self._target.upstream)
-            for wanted in await self._choose_revisions(revision):
-                is_one_of_all = revision == "all"
-                await self._test_revision(wanted, is_exact=revision != "auto", is_one_of_all=is_one_of_all)
+            while True:
+                try:
+                    await self._test_revisions(revision)
+                    break
+                except MovedError as fault:
+                    self._follow(fault)
             self._checks.report_all()
         except CouldNotStartError as fault:
             if not self._checks.has_results:
@@ -118,7 +124,7 @@ class Run:
     def result(self, *, is_interrupted: bool = False) -> Validation:
         """The result so far."""
         return Validation(
-            self._target.name,
+            self._name,
             self._target.transport,
             self._checks.server,
             revisions=tuple(self._revisions),
@@ -131,6 +137,28 @@ class Run:
             strict=self._strict,
             duration_ms=(time.monotonic() - self._started) * 1e3,
         )
+
+    async def _test_revisions(self, wanted: str) -> None:
+        for revision in await self._choose_revisions(wanted):
+            is_exact, is_one_of_all = wanted != "auto", wanted == "all"
+            await self._test_revision(revision, is_exact=is_exact, is_one_of_all=is_one_of_all)
+
+    def _follow(self, moved: MovedError) -> None:
+        """Begin anew at the URL to which the server redirects the first request, as clients do.
+
+        Raises:
+            CouldNotStartError: it redirects too often.
+        """
+        self._redirects += 1
+        if self._redirects > _MOST_REDIRECTS or self._checks.has_results:
+            raise CouldNotStartError(f"{self._target.name}: {moved}", moved.frames) from None
+        before = self._target.name
+        self._target = replace(self._target, url=moved.url)
+        self._notes.append(
+            f"{before} redirects to {self._target.name}, which was tested: SDKs follow, other clients may not"
+        )
+        self._checks.forget()
+        self._revisions.clear()
 
     async def _choose_revisions(self, wanted: str) -> list[str]:
         """Return the revisions to test. A server that supports both eras is tested in both."""

@@ -353,17 +353,22 @@ def test_a_url_without_a_server_is_one_sentence(
     assert outcome.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("location", ["/mcp/", "http://127.0.0.1:PORT/mcp/"])
-def test_a_redirect_says_which_url_to_try(
-    location: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("status", "location", "says"),
+    [
+        (301, "/mcp/", "301 to http://127.0.0.1:PORT/mcp/; try that URL"),
+        (307, "http://b.example/mcp/", "307 to http://b.example/mcp/; try that URL"),
+        (307, "", "307 without a Location; no MCP server seems to be at this path"),
+        (308, "/mcp", "308 to the same URL; no MCP server seems to be at this path"),
+    ],
+)
+def test_a_redirect_that_is_not_followed_says_which_url_to_try(
+    status: int, location: str, says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        elsewhere = str(listener.getsockname()[1])
-    with serving(status=307, location=location.replace("PORT", elsewhere)) as port:
+    with serving(status=status, location=location) as port:
         outcome = Outcome(capsys, f"--trace={tmp_path / 'x.jsonl'}", f"http://127.0.0.1:{port}/mcp")
-    to = f"http://127.0.0.1:{elsewhere if 'PORT' in location else port}/mcp/"
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.endswith(f"HTTP status 307 to {to}; try that URL\n")
+    assert outcome.err.endswith(f"HTTP status {says.replace('PORT', str(port))}\n")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

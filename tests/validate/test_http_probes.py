@@ -1,7 +1,8 @@
 """Each probe of HTTP fails on a server that is broken in just that way, and passes on its good twin."""
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from mcpproxy.validate.probes import authorization, chosen, headers, http, round
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.runner import validate
 from tests.validate import http_flaws
-from tests.validate.http_server import FLAWS, Kind, Site, serving
+from tests.validate.http_server import FLAWS, Kind, Said, Site, serving
 from tests.validate.scripted import STATEFUL, STATELESS
 from tests.validate.trial import check, rules, target, tried
 
@@ -174,11 +175,14 @@ def over_http(
     only: Sequence[str] = (),
     timeout_s: float = 10,
     revision: str = "",
+    change: Callable[[Site], None] | None = None,
 ) -> Validation:
     """These checks, or all, against a server in this loop."""
     site = Site(kind)
     if flaw:
         FLAWS[flaw](site)
+    if change is not None:
+        change(site)
 
     async def main() -> Validation:
         async with serving(site) as url:
@@ -227,6 +231,32 @@ SKIPPED = {
     }
     - {"sse-endpoint", "foreign-origin"},
 }
+
+
+@pytest.mark.parametrize("revision", ["auto", "all", "2025-11-25"])
+def test_a_redirect_within_the_server_is_followed(revision: str, tmp_path: Path) -> None:
+    def move(site: Site) -> None:
+        handle = site.handle
+        moved = Said(307, b"Moved", {"Location": "/mcp/?tenant=1"})
+        site.handle = lambda asked: moved if asked.target == "/mcp" else handle(asked)
+
+    names = ("handshake", "session-id")
+    result = over_http("stateful", "", tmp_path, names, revision=revision, change=move)
+    assert result.is_valid
+    assert check(result, "session-id").status == "passed"
+    assert [one.name for one in result.checks].count("connect") == len(result.revisions)
+    assert len(set(result.revisions)) == len(result.revisions)
+    assert result.target.endswith("/mcp")
+    [note] = result.notes
+    assert re.fullmatch(r"(http://127.0.0.1:\d+/mcp) redirects to \1/\?tenant=1, which was tested: .*", note)
+
+
+def test_redirects_in_a_circle_end(tmp_path: Path) -> None:
+    def turn(site: Site) -> None:
+        site.handle = lambda asked: Said(308, b"", {"Location": "/b" if asked.target == "/a" else "/a"})
+
+    with pytest.raises(CouldNotStartError, match=r"HTTP status 308 to http://127.0.0.1:\d+/[ab]; try that"):
+        over_http("stateful", "", tmp_path, revision="auto", change=turn)
 
 
 def test_a_request_is_served_before_anything_else_on_stdio(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member, text_member
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
+from mcpproxy.validate.era_choice import raise_if_moved
 from mcpproxy.validate.errors import (
     CouldNotStartError,
     ForeignEndpointError,
@@ -84,6 +85,7 @@ async def _check_presence(context: ProbeContext, failure: ValidateError) -> None
     """
     if not context.target.url:
         raise CouldNotStartError(f"{context.target.name}: {failure}", failure.frames) from None
+    raise_if_moved(failure)
     from mcpproxy.validate.transports.reachability import (
         why_no_server,
     )  # imported here: stdio does not need it
