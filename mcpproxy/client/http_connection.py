@@ -21,6 +21,8 @@ _LONGEST_HEAD: Final = 256 << 10
 _MOST_UNREAD: Final = 1 << 20
 """How many bytes of a response are kept before its reader takes them."""
 
+_NO_RESPONSE: Final = "it closed the connection without a response"
+
 _BETWEEN_EXCHANGES: Final = {h11.CLIENT: h11.IDLE, h11.SERVER: h11.IDLE}
 
 _HAPPY_EYEBALLS_S: Final = 0.25
@@ -136,7 +138,7 @@ class HttpConnection(asyncio.Protocol):
         """
         while not isinstance(event := await self._next(), h11.Response):
             if isinstance(event, h11.ConnectionClosed):
-                raise CutShortError("it closed the connection without a response")
+                raise CutShortError(_NO_RESPONSE)
         return event
 
     async def body(self) -> AsyncIterator[bytes]:
@@ -166,9 +168,12 @@ class HttpConnection(asyncio.Protocol):
     async def _next(self) -> "h11.Event | type[h11.PAUSED]":
         """Return the next event of the response."""
         while True:
+            is_before_head = self._http.their_state is h11.SEND_RESPONSE
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as fault:
+                if is_before_head and self._http.trailing_data == (b"", True):
+                    raise CutShortError(_NO_RESPONSE) from None  # h11 speaks of its own states
                 raise CutShortError(str(fault)) from None
             if event is not h11.NEED_DATA:
                 return cast("h11.Event", event)

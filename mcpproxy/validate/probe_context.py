@@ -12,7 +12,7 @@ from mcpproxy.session.frame import CLIENT, Finding
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
-from mcpproxy.validate.errors import Skipped, TimedOutError
+from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError, ValidateError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.session_recording import SessionRecording
@@ -95,6 +95,8 @@ class ProbeContext:
         """Whether the check of ``ping`` got no answer, so that a ping shows nothing of other messages."""
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON, which is then not sent again."""
+        self.losses = 0
+        """How many shared sessions over HTTP were lost, other than by a mistake of a client."""
         self.server: JSONObject = {}
         """The result of ``initialize`` or ``server/discover``."""
         self.inventory: Final = Inventory()
@@ -271,6 +273,27 @@ class ProbeContext:
         except TimedOutError:
             self.slow_tools.add(name)
             raise
+
+    async def why_lost(self) -> str:
+        """Return why the shared session over HTTP is lost, as a clause; empty if there is one that is not.
+
+        It is lost if neither a ping nor any list is answered in it, but refused with an HTTP status, or cut
+        short. On stdio a session is lost with its process, which the client notices by itself.
+        """
+        why = ""
+        if not (self.target.url and self.has_session and self.client.is_initialized):
+            return why
+        lists = [f"{name}/list" for name in ("tools", "resources", "prompts") if self.declares(name)]
+        for method in (self.client.ping_method, *lists):
+            try:
+                await self.client.request(method)
+            except (HttpStatusError, GoneError) as fault:
+                why = why or str(fault)
+            except ValidateError:
+                return ""  # it is answered, or not in time, of which the run has its own count
+            else:
+                return ""
+        return why
 
     async def close_session(self) -> None:
         """Close the shared session."""

@@ -14,13 +14,23 @@ from typing import Final
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Finding
-from mcpproxy.validate.errors import CouldNotStartError, GoneError, Skipped, TimedOutError, ValidateError
+from mcpproxy.validate.errors import (
+    CouldNotStartError,
+    GoneError,
+    HttpStatusError,
+    Skipped,
+    TimedOutError,
+    ValidateError,
+)
 from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Status
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
 
 _ABOUT_SERVER: Final[tuple[Status, ...]] = ("failed", "warning", "info")
 """The statuses that say that something is wrong with the server."""
+
+_MOST_LOSSES: Final = 2
+"""After this many lost sessions over HTTP, the other checks are skipped."""
 
 _SLOW_METHODS: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
 """Methods whose response may take long, because it depends on the work of the server."""
@@ -71,7 +81,10 @@ async def run_probe(
         if context.exhausted:  # a limit of ours, which no revision has
             conclusion = Conclusion("skipped", f"the server {context.exhausted}")
         else:
-            conclusion = _failure(probe, failure, ping_fails=context.ping_fails)
+            was_opened = not context.open_failure
+            conclusion = _failure(
+                failure, is_unlawful=probe.unlawful and was_opened, ping_fails=context.ping_fails
+            )
         context.ping_fails |= is_silent and probe.name == "ping"
         if isinstance(failure, TimedOutError):
             await context.drop_session()
@@ -86,6 +99,9 @@ async def run_probe(
         await context.drop_session()
     if probe.unlawful:
         context.mark_provoked()
+    is_lasting = probe.session and not probe.disruptive
+    if is_lasting and conclusion is not None and conclusion.status in ("failed", "warning"):
+        conclusion = await _unless_lost(probe, context, conclusion)
     new_limits = context.limits()[limits_before:]
     if new_limits and context.server and conclusion is not None and conclusion.status in _ABOUT_SERVER:
         text = f"the server refuses so many requests: {shown(new_limits[0])}"
@@ -112,6 +128,29 @@ async def run_probe(
     return ProbeRun(result, is_silent, fault)
 
 
+async def _unless_lost(probe: Probe, context: ProbeContext, conclusion: Conclusion) -> Conclusion:
+    """Return the conclusion of a probe, or that the shared session was lost in it, which explains the rest.
+
+    The next probe gets a new session. If that is lost as well, no more is tried.
+    """
+    if not (why := await context.why_lost()):
+        return conclusion
+    await context.close_session()
+    frames = conclusion.frames
+    if not (
+        conclusion.rule or conclusion.source
+    ):  # else the loss may have caused what looks like a violation
+        why = conclusion.message
+    if probe.unlawful:
+        text = f"{why}; no revision forbids it, but after a mistake of a client the session is over"
+        is_said = conclusion.status == "warning" and why == conclusion.message
+        return conclusion if is_said else Conclusion("warning", text, frames)
+    context.losses += 1
+    if context.losses >= _MOST_LOSSES:
+        context.open_failure = f"the session was lost {context.losses} times, at last at {probe.name}: {why}"
+    return Conclusion("failed", f"the session is lost: {why}", frames)
+
+
 def described(error: Exception) -> str:
     """Describe an exception in one line: its type, its text, and where it was raised."""
     text = " ".join(str(error).split())
@@ -125,16 +164,24 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
         if not context.declares(capability):
             raise Skipped(f"the server does not declare {capability}")
     if probe.session and not context.has_session:
-        await context.open()
+        try:
+            await context.open()
+        except (GoneError, HttpStatusError) as fault:
+            if context.server:  # there was one before
+                context.open_failure = f"no other session can be opened: {fault}"
+            raise
 
 
-def _failure(probe: Probe, failure: ValidateError, *, ping_fails: bool) -> Conclusion:
-    """Return the conclusion for an error of the server. ``ping_fails``: it does not answer a ping anyway."""
+def _failure(failure: ValidateError, *, is_unlawful: bool, ping_fails: bool) -> Conclusion:
+    """Return the conclusion for an error of the server.
+
+    ``is_unlawful``: a mistake of a client came before it. ``ping_fails``: it answers no ping anyway.
+    """
     frames = tuple(number for number in failure.frames if number)
-    if probe.unlawful and ping_fails and isinstance(failure, TimedOutError):
+    if is_unlawful and ping_fails and isinstance(failure, TimedOutError):
         text = "the server does not answer a ping without a mistake of a client either"
         return Conclusion("skipped", text, frames)
-    if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
+    if is_unlawful and isinstance(failure, GoneError | TimedOutError):
         effect = "the session is over" if isinstance(failure, GoneError) else "nothing is answered"
         text = f"{failure}; no revision forbids it, but after a mistake of a client {effect}"
         return Conclusion("warning", text, frames)

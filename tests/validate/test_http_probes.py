@@ -2,9 +2,12 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -12,11 +15,12 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.validate.errors import CouldNotStartError
 from mcpproxy.validate.outcome import Status, Validation
 from mcpproxy.validate.probe_context import ValidateOptions
+from mcpproxy.validate.probes import PROBES as ALL_PROBES
 from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.runner import validate
 from tests.validate import http_flaws
-from tests.validate.http_server import FLAWS, Kind, Said, Site, serving
+from tests.validate.http_server import FLAWS, Asked, Kind, Said, Site, serving, told
 from tests.validate.scripted import STATEFUL, STATELESS
 from tests.validate.trial import check, rules, target, tried
 
@@ -28,6 +32,7 @@ PROBES = (
     *sessions.PROBES,
     *headers.PROBES,
 )
+CHECKS: Final = {probe.name for probe in ALL_PROBES}
 LISTS = ("list-tools", "list-prompts", "list-resources")
 NEWEST = {"stateful": "2025-11-25", "older": "2025-11-25", "stateless": "2026-07-28", "dual": "2026-07-28"}
 
@@ -249,6 +254,71 @@ def test_a_redirect_within_the_server_is_followed(revision: str, tmp_path: Path)
     assert result.target.endswith("/mcp")
     [note] = result.notes
     assert re.fullmatch(r"(http://127.0.0.1:\d+/mcp) redirects to \1/\?tenant=1, which was tested: .*", note)
+
+
+def forgetting(at: set[int], refusal: Said) -> Callable[[Site], None]:
+    """A server that has forgotten its sessions before these requests, counted from 1."""
+
+    def change(site: Site) -> None:
+        handle, numbers = site.handle, count(1)
+
+        def forget(asked: Asked) -> Said:
+            if next(numbers) in at:
+                site.sessions.clear()
+            return handle(asked)
+
+        site.handle = forget
+        site.unknown_session = lambda _: refusal
+
+    return change
+
+
+GONE: Final = told({"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "Gone"}}, 404)
+PAGE: Final = Said(400, b"<html><title>No session</title></html>", {"Content-Type": "text/html"})
+WALK: Final = ("lifecycle", "tools", "resources", "prompts", "logging", "jsonrpc")
+
+
+@pytest.mark.parametrize(("refusal", "words"), [(GONE, "404: Gone"), (PAGE, "400: No session")])
+def test_a_session_that_the_server_forgot_fails_one_check_and_is_begun_anew(
+    refusal: Said, words: str, tmp_path: Path
+) -> None:
+    result = over_http("stateful", "", tmp_path, WALK, change=forgetting({14}, refusal))
+    [failed] = [one for one in result.checks if one.status == "failed"]
+    assert failed.conclusion.message.startswith("the session is lost: no answer to ")
+    assert failed.conclusion.message.endswith(f": HTTP status {words}")
+    assert failed.conclusion.frames
+    later = result.checks[result.checks.index(failed) + 1 :]
+    assert len([one for one in later if one.name in CHECKS and one.status == "passed"]) > 9
+
+
+def test_a_server_that_forgets_every_session_is_tried_twice(tmp_path: Path) -> None:
+    result = over_http("stateful", "", tmp_path, WALK, change=forgetting({14, 24}, GONE))
+    failed = [one for one in result.checks if one.status == "failed"]
+    assert [one.conclusion.message[:19] for one in failed] == ["the session is lost"] * 2
+    why = f"the session was lost 2 times, at last at {failed[1].name}: no answer to "
+    later = result.checks[result.checks.index(failed[1]) + 1 :]
+    assert len(later) > 9
+    assert {one.conclusion.message.startswith(why) for one in later if one.name in CHECKS} == {True}
+
+
+def test_a_server_that_hangs_up_is_asked_for_no_more_sessions(tmp_path: Path) -> None:
+    def change(site: Site) -> None:
+        answer, numbers = site.answer, count(1)
+
+        async def hang_up(said: Said, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if next(numbers) > 14:
+                raise ConnectionError
+            await answer(said, reader, writer)
+
+        site.answer = hang_up
+
+    result = over_http("stateful", "", tmp_path, WALK, change=change)
+    lost, refused = [one.conclusion.message for one in result.checks if one.status == "failed"]
+    cut = "it cut the exchange short (it closed the connection without a response)"
+    assert re.fullmatch(rf"the session is lost: no answer to \S+: {re.escape(cut)}", lost)
+    assert refused == f"no answer to initialize: {cut}"
+    skipped = Counter(one.conclusion.message for one in result.checks if one.status == "skipped")
+    assert skipped[f"no other session can be opened: {refused}"] > 9
 
 
 def test_redirects_in_a_circle_end(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Servers need not issue session ids; if they do, clients rely on certain statuses
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -144,8 +145,14 @@ def _row(
 _SESSION_RULES: Final = ("PROTO-010",)
 
 PROBES: Final = (
-    _row(
-        "session-id", "Session ids are visible ASCII, and no two are the same.", _session_id, _SESSION_RULES
+    replace(
+        _row(
+            "session-id",
+            "Session ids are visible ASCII, and no two are the same.",
+            _session_id,
+            _SESSION_RULES,
+        ),
+        disruptive=True,  # if all sessions have one id, the end of its own is that of the shared one
     ),
     _row(
         "session-id-missing",
