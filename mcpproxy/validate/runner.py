@@ -225,7 +225,7 @@ class Run:
             self._checks.add(check)
 
     async def _run_probes(self, context: ProbeContext, claimed: set[int]) -> None:
-        silent_probes = 0
+        silent_probes, left_out = 0, 0
         reason = ""  # why the remaining probes are skipped; empty while they run
         for number, probe in enumerate(self._probes, start=1):
             if self._target.transport not in probe.transports or context.revision not in probe.revisions:
@@ -234,6 +234,7 @@ class Run:
             remaining_s = self._started + self._options.limit_s - time.monotonic()
             if remaining_s <= 0:
                 reason = reason or f"the time for the whole run ({self._options.limit_s:g} s) is over"
+            left_out += bool(reason)
             run = await run_probe(probe, context, claimed, remaining_s=remaining_s, skip_because=reason)
             if run.fault:
                 self._faults.append(run.fault)
@@ -249,6 +250,8 @@ class Run:
             reason = reason or context.open_failure
             if context.exhausted:
                 reason = reason or f"the server {context.exhausted}"
+        if left_out and context.server:  # otherwise the handshake says why it failed
+            self._notes.append(f"{count(left_out, 'check')} skipped: {reason}")
 
     def _new_context(self, revision: str, *, is_exact: bool = False) -> ProbeContext:
         context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)
