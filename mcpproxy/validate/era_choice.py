@@ -15,8 +15,8 @@ from mcpproxy.validate.errors import (
     ValidateError,
 )
 
-Opening = Literal["yes", "no", "unclear"]
-"""Whether a server supports an era.
+Opening = Literal["yes", "no", "silent", "unclear"]
+"""Whether a server supports an era; ``silent``: it does not, and gave no answer in time.
 
 It is unclear if ``server/discover`` is answered with a result that names no revision of the era, and so is a
 method that no server has: then the result may mean nothing.
@@ -37,7 +37,7 @@ async def opens(client: Client) -> Opening:
         raise
     except ValidateError as fault:
         raise_if_moved(fault)
-        return "no"
+        return "silent" if isinstance(fault, TimedOutError) else "no"
     if client.is_stateless and not _names_era(client.server) and await _serves_unknown_methods(client):
         return "unclear"
     return "yes"

@@ -19,7 +19,7 @@ from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.validate import era_choice, passive
 from mcpproxy.validate.check_list import CheckList, ProgressCallbacks
 from mcpproxy.validate.errors import CouldNotStartError, MovedError
-from mcpproxy.validate.outcome import STATUS_OF, CheckResult, JudgedRecording, Status, Validation
+from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, JudgedRecording, Status, Validation
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.probe_run import described, run_probe
@@ -92,6 +92,8 @@ class Run:
         self._untested = ""
         self._is_dual: bool | None = None
         self._never_answers = False
+        self._is_silent = False
+        """Whether ``server/discover`` was not answered in time."""
         self._has_opened = False
         """Whether a session was opened in any revision so far."""
 
@@ -171,7 +173,8 @@ class Run:
                 )
             return [wanted]
         discovery = await self._opens("discover", STATELESS[-1])
-        if discovery == "no":
+        if discovery in ("no", "silent"):
+            self._is_silent = discovery == "silent"
             return [STATEFUL[-1]]  # if the server does not support this era either, the probes report it
         has_handshake = await self._opens("handshake", STATEFUL[-1]) == "yes"
         self._is_dual = has_handshake and discovery == "yes"
@@ -207,6 +210,8 @@ class Run:
         self._checks.begin_revision()
         try:
             await self._run_probes(context, claimed)
+            if self._is_silent and context.server:
+                self._checks.add(self._silence(context.revision))
         finally:
             await context.close()
             remaining = self._collect(context, claimed)
@@ -223,6 +228,16 @@ class Run:
         remaining = _unreported(remaining, self._checks.current_revision_checks())
         for check in passive.checks(remaining, counts, context.revision, rules):
             self._checks.add(check)
+
+    def _silence(self, revision: str) -> CheckResult:
+        """Return the check that ``server/discover``, sent before the handshake, was not answered."""
+        text = (
+            f"server/discover was not answered within {self._options.timeout_s:g} s; clients that ask it "
+            f"first wait before they use the handshake of {revision}"
+        )
+        conclusion = Conclusion("info", text)
+        trace = self._judged[0].path
+        return CheckResult("discover", "lifecycle", conclusion, 0, revision=revision, trace=trace)
 
     async def _run_probes(self, context: ProbeContext, claimed: set[int]) -> None:
         silent_probes, left_out = 0, 0

@@ -256,6 +256,26 @@ def test_a_redirect_within_the_server_is_followed(revision: str, tmp_path: Path)
     assert re.fullmatch(r"(http://127.0.0.1:\d+/mcp) redirects to \1/\?tenant=1, which was tested: .*", note)
 
 
+def test_a_server_that_does_not_answer_discover_is_told(tmp_path: Path) -> None:
+    def change(site: Site) -> None:
+        handle = site.handle
+
+        def hang(asked: Asked) -> Said:
+            is_discovery = b'"server/discover"' in asked.body
+            return Said(200, events=[], lasts=asyncio.Queue()) if is_discovery else handle(asked)
+
+        site.handle = hang
+
+    result = over_http("stateful", "", tmp_path, ("handshake",), 0.5, revision="auto", change=change)
+    assert (result.revisions, result.is_valid) == (("2025-11-25",), True)
+    told_of = check(result, "discover")
+    assert (told_of.status, told_of.revision) == ("info", "2025-11-25")
+    assert told_of.conclusion.message == (
+        "server/discover was not answered within 0.5 s; clients that ask it first wait before they use the "
+        "handshake of 2025-11-25"
+    )
+
+
 def forgetting(at: set[int], refusal: Said) -> Callable[[Site], None]:
     """A server that has forgotten its sessions before these requests, counted from 1."""
 
