@@ -12,7 +12,14 @@ from mcpproxy.session.frame import CLIENT, Finding
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
-from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError, ValidateError
+from mcpproxy.validate.errors import (
+    GoneError,
+    HttpStatusError,
+    MalformedAnswerError,
+    Skipped,
+    TimedOutError,
+    ValidateError,
+)
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.session_recording import SessionRecording
@@ -277,8 +284,9 @@ class ProbeContext:
     async def why_lost(self) -> str:
         """Return why the shared session over HTTP is lost, as a clause; empty if there is one that is not.
 
-        It is lost if neither a ping nor any list is answered in it, but refused with an HTTP status, or cut
-        short. On stdio a session is lost with its process, which the client notices by itself.
+        It is lost if neither a ping nor any list is answered in it, but refused with an HTTP status, cut
+        short, or met with what is no message. On stdio a session is lost with its process, which the client
+        notices by itself.
         """
         why = ""
         if not (self.target.url and self.has_session and self.client.is_initialized):
@@ -287,7 +295,7 @@ class ProbeContext:
         for method in (self.client.ping_method, *lists):
             try:
                 await self.client.request(method)
-            except (HttpStatusError, GoneError) as fault:
+            except (HttpStatusError, GoneError, MalformedAnswerError) as fault:
                 why = why or str(fault)
             except ValidateError:
                 return ""  # it is answered, or not in time, of which the run has its own count
