@@ -15,7 +15,7 @@ from mcpproxy.bridge.message_bytes import as_line, own_error, requests_in
 from mcpproxy.bridge.pipes import LineWriter
 from mcpproxy.client.background_tasks import cancel_tasks
 from mcpproxy.client.http_session import MESSAGE_EVENTS, OLD_TRANSPORT, ClientSession, SessionExchange
-from mcpproxy.client.refusals import refusal
+from mcpproxy.client.refusals import refusal, without_message
 from mcpproxy.client.remote_server import (
     ForeignTargetError,
     HttpResponse,
@@ -220,7 +220,7 @@ class RemoteBridge:
         if status == 401:
             return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
         if status < 300:
-            return f"answered HTTP {status} without a message"
+            return f"answered HTTP {without_message(status, post.refusal, server.headers)}"
         return f"answered HTTP {refusal(server.url, status, post.location, post.refusal, server.headers)}"
 
     async def pass_body(self, post: BridgedExchange, raw: bytes, message: Message) -> None:

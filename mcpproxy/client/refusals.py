@@ -21,12 +21,14 @@ _SHOWN_CHARACTERS: Final = 200
 _READ_BYTES: Final = 64 << 10
 _SHOWN_URL: Final = 500
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
+_MAYBE_LOGIN: Final = (302, 303)
+"""The statuses with which gateways send a browser to a page for its login."""
 _SHORTEST_VALUE: Final = 4
 """A shorter value of a header is part of many words."""
 _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 
 _TITLE: Final = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
-_MEMBERS: Final = ("error_description", "detail", "message", "error", "title")
+_MEMBERS: Final = ("error_description", "detail", "message", "msg", "error", "title")
 """The members of a JSON object that say what is wrong (RFC 6749, section 5.2; RFC 9457; usage)."""
 
 
@@ -68,8 +70,13 @@ def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()
         moved_to = resolved(url, location.encode("latin-1", "replace"))
     if moved_to == url:
         return HttpRefusal(status, f"{status} to the same URL")
-    is_same_request = status in SAME_REQUEST
-    return HttpRefusal(status, f"{status} to {to}", "try that URL", moved_to if is_same_request else "")
+    if status in _MAYBE_LOGIN:
+        return HttpRefusal(
+            status, f"{status} to {to}", "try that URL, or give credentials if it wants a login"
+        )
+    return HttpRefusal(
+        status, f"{status} to {to}", "try that URL", moved_to if status in SAME_REQUEST else ""
+    )
 
 
 def status_words(status: int, body: bytes, own: Headers = ()) -> str:
@@ -79,9 +86,20 @@ def status_words(status: int, body: bytes, own: Headers = ()) -> str:
     is only the name of the status. What it repeats of ``own``, the headers that the user has given, is
     hidden, as are other secrets.
     """
-    said = _said(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
-    said = visible(_without_secrets(said, own)[:_SHOWN_CHARACTERS])
+    said = said_in(body, own, status)
     return f"{status}: {said}" if said and said.lower() != _NAMES.get(status) else str(status)
+
+
+def said_in(body: bytes, own: Headers = (), status: int = 0) -> str:
+    """Return what a body says that is no message, as in ``status_words`` but without the status."""
+    said = _said(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
+    return visible(_without_secrets(said, own)[:_SHOWN_CHARACTERS])
+
+
+def without_message(status: int, body: bytes, own: Headers = ()) -> str:
+    """Return what is wrong with a response below 300 whose ``body`` is no message."""
+    said = said_in(body, own)
+    return f"{status} without a message{': ' if said else ''}{said}"
 
 
 def _without_secrets(text: str, own: Headers) -> str:

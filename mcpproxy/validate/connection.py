@@ -222,8 +222,10 @@ class RpcConnection:
             text = f"no answer to {pending.method}: HTTP status {refusal.words}"
             raise HttpStatusError(text, (pending.seq,), refusal.status, refusal.advice, refusal.moved_to)
         why = event.why or f"HTTP status {event.status} without an answer in it"
-        gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
-        raise self._wrong_answer(pending) or gone
+        wrong = self._wrong_answer(pending)
+        if isinstance(wrong, MalformedAnswerError) and event.said:
+            raise MalformedAnswerError(f"{wrong} ({event.said})", wrong.frames)
+        raise wrong or GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
 
     async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:
         """Send a notification, and return the number of its frame.

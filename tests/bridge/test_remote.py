@@ -182,6 +182,7 @@ def test_a_batch_passes_as_it_is(server: Server, tmp_path: Path) -> None:
             "--client-key",
         ),
         (200, b"<html>hello</html>", "answered HTTP 200 without a message"),
+        (200, b"<title>Sign in</title>", "answered HTTP 200 without a message: Sign in"),
         (400, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No"}}', "answered HTTP 400: No"),
     ],
 )

@@ -123,6 +123,14 @@ def test_a_redirect_to_another_origin_is_said_once(
     assert lines == ([PAST.format(named)] if named else [])
 
 
+def test_a_redirect_that_may_be_a_login_is_not_said_to_be_the_server(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    login = (post(b"{}"), redirect("https://b.example/login?next=/mcp", "302 Found"))
+    lines = said(tmp_path / "t.jsonl", capfd, login)
+    assert lines == ["the server redirects to https://b.example/login, past mcpproxy: perhaps for a login"]
+
+
 def test_a_redirect_that_is_not_of_the_endpoint_is_not_said(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -287,6 +287,7 @@ GIVE_ONE: Final = "400: No required SSL certificate was sent; give one with --cl
         (301, "https://b.example/mcp", "Moved", "301 to https://b.example/mcp; try that URL"),
         (301, "", "", "301 without a Location"),
         (400, "", NO_CERTIFICATE, GIVE_ONE),
+        (200, "", "<title>Sign in</title>", "200 without a message: Sign in"),
     ],
 )
 def test_a_refusal_is_said_with_what_to_do(
@@ -322,9 +323,10 @@ def test_a_refusal_is_said_with_what_to_do(
         is_open = False
         code, report, err = played(server, path, capsys)
         assert (code, report) == (2, None)
-        if ";" not in words:
+        if status == 301 and not location:
             words += "; no MCP server seems to be at this path"
-        assert err.endswith(f"{server.url}: HTTP status {words}; nothing could be compared\n")
+        assert f": HTTP status {words}; no" in err
+        assert err.endswith("; nothing could be compared\n")
         assert err.count("HTTP status") == 1
 
 

@@ -387,6 +387,16 @@ def test_a_server_that_demands_a_client_certificate_is_one_sentence(
     assert outcome.err.count("\n") == 1
 
 
+def test_a_login_page_in_place_of_an_answer_is_quoted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with serving(status=200, body=b"<!DOCTYPE html><title>Sign in</title>") as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        outcome = Outcome(capsys, "--only=handshake", f"--trace={tmp_path / 'x.jsonl'}", url)
+    text = "instead of an answer to initialize came something that is not a message"
+    assert f"handshake: {text}: the frame is not JSON (Sign in)\n" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("title", "advice"),
     [

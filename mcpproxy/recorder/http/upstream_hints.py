@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcpproxy.session.frame import Event
 
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
+_MAYBE_LOGIN: Final = (302, 303)
 
 
 class UpstreamHints:
@@ -63,7 +64,8 @@ class UpstreamHints:
 
         location = next((value for name, value in head.headers if name.lower() == "location"), "")
         target = other_origin(self._url, location)
-        return f"the server redirects to {target}, past mcpproxy: give that URL" if target else ""
+        what = "perhaps for a login" if head.status in _MAYBE_LOGIN else "give that URL"
+        return f"the server redirects to {target}, past mcpproxy: {what}" if target else ""
 
     def _on_page(self, page: Frame) -> str:
         status = self._refused.pop(page.exchange)

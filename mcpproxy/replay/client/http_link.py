@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.client.http_connection import Tape
 from mcpproxy.client.http_session import ClientSession, SessionExchange
-from mcpproxy.client.refusals import HttpRefusal, refusal
+from mcpproxy.client.refusals import HttpRefusal, refusal, without_message
 from mcpproxy.client.remote_server import (
     ForeignTargetError,
     HttpResponse,
@@ -34,7 +34,7 @@ from mcpproxy.replay.client.driver import (
 from mcpproxy.replay.client.player import Send
 from mcpproxy.replay.client.recorded_headers import HeaderWriter, resumption_headers
 from mcpproxy.replay.recording import RecordedSession
-from mcpproxy.session.frame import SseEvent
+from mcpproxy.session.frame import SERVER, SseEvent
 
 _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
@@ -48,7 +48,7 @@ class ReplayedExchange(SessionExchange):
     """An exchange with the number ``number`` in the recording, 0 if it is not recorded.
 
     ``settled`` is set when the next message may be sent. ``location`` is where the response redirects to, and
-    ``page`` is the body of a refusal. A page is compared only where the recorded server refused as well
+    ``page`` is a body that is no answer. It is compared only where the recorded server sent one as well
     (``compares_pages``).
     """
 
@@ -75,7 +75,7 @@ class ReplayedExchange(SessionExchange):
 
     async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
         """Pass on a body or an event."""
-        if self.status >= 300 and block is None:
+        if block is None and (self.status >= 300 or isinstance(message, Malformed)):
             self.page = raw
             if isinstance(message, Malformed) and not self._compares_pages:
                 return
@@ -107,6 +107,12 @@ class HttpLink:
         self.refused: Final[list[HttpRefusal]] = []
         self.failures: Final[list[RemoteError]] = []
         self._is_direct: Final = is_direct
+        self._pages: Final = {
+            entry.exchange
+            for entry in session.messages
+            if entry.sender == SERVER and isinstance(entry.message, Malformed)
+        }
+        """The recorded exchanges in which the server sent what is no message."""
         self._was_recorded_on_stdio: Final = not session.exchanges
         self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay", upstream=upstream)
         self._session: Final[ClientSession[ReplayedExchange]] = ClientSession(self._server)
@@ -122,8 +128,8 @@ class HttpLink:
         """Send a message, and return as soon as the next message may be sent."""
         recorded = send.step.exchange if send.step else None
         method = recorded.request.method if recorded and not send.raw else "POST"
-        was_refused = recorded is not None and recorded.status >= 300
-        exchange = ReplayedExchange(self, send.exchange, method, compares_pages=was_refused)
+        compares_pages = recorded is not None and recorded.number in self._pages
+        exchange = ReplayedExchange(self, send.exchange, method, compares_pages=compares_pages)
         task = self._session.tasks.start(self._run(exchange, method, send))
         if not send.has_request:
             await _wait_first(exchange.settled.wait(), task)
@@ -157,7 +163,7 @@ class HttpLink:
         else:
             await self._session.run(exchange, method, headers, send.raw)
         await self._note_failure(exchange, is_stream_of_session=is_http_sse and method == "GET")
-        if method == "POST" and exchange.status >= 300:
+        if method == "POST" and not is_http_sse:
             await self._note_refusal(exchange)
         # With HTTP+SSE a response comes on the GET stream. So the end of a POST does not mean that its
         # request stays unanswered.
@@ -169,13 +175,19 @@ class HttpLink:
         await self._note_failure(stream)
 
     async def _note_refusal(self, exchange: ReplayedExchange) -> None:
-        """Tell the player which requests stay unanswered, because their POST was refused."""
-        server = self._server
-        said = refusal(server.url, exchange.status, exchange.location, exchange.page, server.headers)
-        self.refused.append(said)
+        """Tell the player which requests stay unanswered, because their exchange is over."""
+        server, status = self._server, exchange.status
+        words = f"HTTP status {without_message(status, exchange.page, server.headers)}"
+        if status >= 300:
+            said = refusal(server.url, status, exchange.location, exchange.page, server.headers)
+            self.refused.append(said)
+            words = f"HTTP status {said if self._is_direct else status}"
+        elif exchange.is_stream:
+            words = "the stream ended without it"
+        if exchange.failure:
+            words = f"the server {exchange.failure}"
         if exchange.unanswered:
-            words = said if self._is_direct else said.status
-            await self.events.put(RequestsRefused(frozenset(exchange.unanswered), f"HTTP status {words}"))
+            await self.events.put(RequestsRefused(frozenset(exchange.unanswered), words))
 
     async def _note_failure(self, exchange: ReplayedExchange, *, is_stream_of_session: bool = False) -> None:
         """Tell the player if the server is gone, or if more cannot come from it."""

@@ -229,7 +229,7 @@ class Player:
             request = open_request.recorded
             if request.index in self._answer_to:
                 if not self.received_count:
-                    self.stop(f"the server answers with {why}")
+                    self.stop(why)
                     return []
                 if why not in self._refusals:
                     self._refusals.add(why)

@@ -8,6 +8,7 @@ from typing import Final
 
 from mcpproxy.base.upstream.connecting import CONNECT_S
 from mcpproxy.client.http_session import OLD_TRANSPORT, ClientSession
+from mcpproxy.client.refusals import said_in
 from mcpproxy.client.remote_server import ForeignTargetError, Headers
 from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.protocol.mirrors import listed_mirrors
@@ -145,8 +146,9 @@ class HttpWire(ClientSession[ClientExchange]):
             self._lose(str(exchange.failure))
         elif not self.endpoint or exchange.status >= 300 or exchange.failure:
             why = f"it {exchange.failure}" if exchange.failure else ""
-            said = self.server.refusal(exchange) if exchange.status >= 300 else None
-            self.on_event(RequestEnded(exchange.seq, exchange.status, why, said))
+            refusal = self.server.refusal(exchange) if exchange.status >= 300 else None
+            said = "" if exchange.is_stream else said_in(exchange.body, self.server.headers)
+            self.on_event(RequestEnded(exchange.seq, exchange.status, why, refusal, said))
 
 
 def _ignore(event: WireEvent) -> None:

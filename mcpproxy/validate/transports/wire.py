@@ -22,13 +22,14 @@ class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
     ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is what the server says
-    with a status from 300 on.
+    with a status from 300 on, and ``said`` what a body says below 300 that is no message.
     """
 
     seq: int
     status: int
     why: str
     refusal: HttpRefusal | None = None
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
