@@ -81,6 +81,21 @@ def other_origin(base: str, named: str) -> str:
     return visible(urlunsplit((parts.scheme, host, parts.path, "", ""))[:_SHOWN_URL])
 
 
+def host_advice(url: str) -> str:
+    """Return what to do where a server does not serve the name in ``url`` (421), as a clause.
+
+    Servers guard themselves against DNS rebinding by the names that they serve; on this machine these are
+    often one of its names alone.
+    """
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    if name not in LOOPBACK:
+        return f"the server has to allow the host {_shown(name)}"
+    other = "127.0.0.1" if name == "localhost" else "localhost"
+    port = f":{parts.port}" if parts.port else ""
+    return f"perhaps it serves another name of this machine: try {parts.scheme}://{other}{port}{parts.path}"
+
+
 def _origin(parts: SplitResult) -> tuple[str, str, int]:
     """Return scheme, host and port, each in one form.
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urljoin
 
-from mcpproxy.base.named_url import ForeignUrlError, resolved
+from mcpproxy.base.named_url import ForeignUrlError, host_advice, resolved
 from mcpproxy.base.secret_values import HIDDEN, mask_secrets
 from mcpproxy.base.upstream.client_certificates import certificate_advice
 from mcpproxy.base.visible import visible
@@ -27,6 +27,8 @@ _SHORTEST_VALUE: Final = 4
 """A shorter value of a header is part of many words."""
 _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 
+_INVALID_HOST: Final = re.compile("invalid host", re.IGNORECASE)
+"""How SDKs refuse a name that they do not serve, some with 403."""
 _TITLE: Final = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 _MEMBERS: Final = ("error_description", "detail", "message", "msg", "error", "title")
 """The members of a JSON object that say what is wrong (RFC 6749, section 5.2; RFC 9457; usage)."""
@@ -57,6 +59,8 @@ def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()
     ``status_words``.
     """
     words = status_words(status, body, own)
+    if status == 421 or (status == 403 and _INVALID_HOST.search(words)):
+        return HttpRefusal(status, words, host_advice(url))
     if status not in _REDIRECTS:
         return HttpRefusal(status, words, certificate_advice(status, body))
     if not location:

@@ -67,6 +67,19 @@ def test_what_a_refusal_repeats_of_credentials_is_hidden(said: str, words: str) 
             "302 to https://login.example/; try that URL, or give credentials if it wants a login",
         ),
         (301, "", b"", "301 without a Location"),
+        (
+            421,
+            "",
+            b"Invalid Host header",
+            "421: Invalid Host header; the server has to allow the host a.example",
+        ),
+        (
+            403,
+            "",
+            b"Invalid Host: a.example",
+            "403: Invalid Host: a.example; the server has to allow the host a.example",
+        ),
+        (403, "", b"no", "403: no"),
         (302, "http://[", b"", "302 with a Location that is no URL"),
         (304, "/mcp/", b"", "304"),
         (
@@ -90,3 +103,16 @@ def test_a_refusal_says_what_to_do(status: int, location: str, body: bytes, word
     said = str(refusal("https://a.example/mcp", status, location, body))
     assert re.sub(r"key=[^;]*", "key=***", said) == words
     assert "12345678901234567890" not in said
+
+
+@pytest.mark.parametrize(
+    ("url", "other"),
+    [
+        ("http://127.0.0.1:8000/mcp", "http://localhost:8000/mcp"),
+        ("http://localhost/mcp?key=s3cret", "http://127.0.0.1/mcp"),
+        ("https://[::1]:1/", "https://localhost:1/"),
+    ],
+)
+def test_a_name_of_this_machine_that_is_not_served_has_another(url: str, other: str) -> None:
+    advice = f"perhaps it serves another name of this machine: try {other}"
+    assert refusal(url, 421, "", b"").advice == advice

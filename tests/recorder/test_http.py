@@ -131,6 +131,15 @@ def test_a_redirect_that_may_be_a_login_is_not_said_to_be_the_server(
     assert lines == ["the server redirects to https://b.example/login, past mcpproxy: perhaps for a login"]
 
 
+def test_a_host_that_the_server_does_not_serve_is_said_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    refused = (post(b"{}"), answer(b"Invalid Host header", status="421 Misdirected Request"))
+    [line] = said(tmp_path / "t.jsonl", capfd, refused, refused)
+    host = "the server does not serve the host of https://a.example/mcp (HTTP 421)"
+    assert line == f"{host}; the server has to allow the host a.example"
+
+
 def test_a_redirect_that_is_not_of_the_endpoint_is_not_said(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

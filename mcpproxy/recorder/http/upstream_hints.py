@@ -53,6 +53,10 @@ class UpstreamHints:
             return ""
         is_endpoint = head.exchange in self._asked
         self._asked.discard(head.exchange)
+        if is_endpoint and head.status == 421:
+            from mcpproxy.base.named_url import host_advice
+
+            return f"the server does not serve the host of {self._url} (HTTP 421); {host_advice(self._url)}"
         if head.status in REFUSING:
             self._refused[head.exchange] = head.status
         elif is_endpoint and head.status in _REDIRECTS:

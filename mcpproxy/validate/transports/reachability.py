@@ -56,10 +56,10 @@ async def why_no_server(url: str, fault: ValidateError, upstream: UpstreamSettin
         return f"{shown((url,))}: the port speaks TLS; try {_with_scheme(url, 'https')}"
     if is_tls and not status and (reason := await refusal(host, port, upstream)):
         return f"{shown((url,))}: {reason}"
-    if status in _UNAUTHORIZED:
-        return f"{shown((url,))}: {fault}; give credentials with --header 'Authorization: ...'"
     if isinstance(fault, HttpStatusError) and fault.advice:
         return f"{shown((url,))}: {fault}; {fault.advice}"
+    if status in _UNAUTHORIZED:
+        return f"{shown((url,))}: {fault}; give credentials with --header 'Authorization: ...'"
     if status in _NO_ENDPOINT:
         return f"{shown((url,))}: {fault}; no MCP server seems to be at this path"
     if status in _UNAVAILABLE:
